@@ -29,7 +29,7 @@ from tests.gpu.device_work import work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for, warm_up
 
 import opscope
-from opscope.analysis.device_account import attribute_graphs, describe_devices
+from opscope.analysis.device_account import describe_devices, graph_share
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.timeline.doubts import sentence
@@ -101,12 +101,13 @@ class Figures:
 def _graphs(device: str, figures: Figures) -> str:
     with opscope.profile() as prof:
         graph_replay(device)()
-    found = attribute_graphs(prof.trace)
-    missing = "no work in CUDA graphs was recorded" if not found.kernels else ""
-    unknown = found.share < _LEAST_ATTRIBUTED and f"graphs: {found.describe()}"
-    about = {"kernels": found.kernels, "attributed": found.share}
-    figures.add("graphs", about, missing, unknown or "", _broken("graphs", prof.trace))
-    return f"captured and replayed while recording: {found.describe()}"
+    kernels, share = graph_share(prof.trace)
+    missing = "no work in CUDA graphs was recorded" if not kernels else ""
+    found = f"{kernels:,} activities in graphs, {share:.1%} of their time attributed"
+    unknown = f"graphs: {found}" if share < _LEAST_ATTRIBUTED else ""
+    about = {"kernels": kernels, "attributed": share}
+    figures.add("graphs", about, missing, unknown, _broken("graphs", prof.trace))
+    return f"captured and replayed while recording: {found}"
 
 
 def _broken(what: str, trace: Trace) -> str:

@@ -45,7 +45,7 @@ using Bind = void(nb::module_&);
 Bind bind_account, bind_annotation, bind_around_call, bind_attribution, bind_collections, bind_columns,
     bind_compiled_code, bind_execution_trace, bind_fast_annotations, bind_gpu, bind_graph, bind_lanes,
     bind_lifecycle, bind_memory, bind_nesting, bind_numpy_memory, bind_perfetto, bind_python_stacks,
-    bind_readers, bind_sampler, bind_steps, bind_streams, bind_watch, bind_writers;
+    bind_parsers, bind_sampler, bind_steps, bind_streams, bind_watch, bind_writers;
 
 namespace {
 
@@ -211,7 +211,7 @@ NB_MODULE(_native, m) {
        {bind_account,      bind_annotation,    bind_around_call,     bind_attribution,      bind_collections,
         bind_columns,      bind_compiled_code, bind_execution_trace, bind_fast_annotations, bind_gpu,
         bind_graph,        bind_lanes,         bind_lifecycle,       bind_memory,           bind_nesting,
-        bind_numpy_memory, bind_perfetto,      bind_python_stacks,   bind_readers,          bind_sampler,
+        bind_numpy_memory, bind_perfetto,      bind_python_stacks,   bind_parsers,          bind_sampler,
         bind_streams,      bind_watch,         bind_steps,           bind_writers}) {
     bind(m);
   }

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 FAILED = 1
 """What pytest ends with when it ran everything and some of it failed."""
 
-RUN_AGAIN = 5
+RUN_AGAIN = 20
 """More failures than these are not the machine's doing."""
 
 NAMED = 20

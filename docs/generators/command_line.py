@@ -6,13 +6,12 @@ from opscope.cli.application import COMMANDS, parser_of
 
 _HEAD = """# Command line
 
-What the commands print as results goes to standard output, everything else to standard error. Exit
-codes are 0, 2 for a command that cannot be run as given, 1 for any other failure, and for
-`opscope run` the program's own. [Error messages](../errors.md) explains what a failure says.
+Results are printed to standard output, messages to standard error. Exit codes: 0; 2 for an invalid
+command; 1 for any other failure. `opscope run` has the exit code of the program.
+[Error messages](../errors.md) explains the messages.
 
-`TRACE` is a folder that opscope wrote, or a file: a Chrome trace of torch.profiler (`.json`,
-`.json.gz`). Left out, it is the newest trace in the
-current folder.
+`TRACE` is a folder that opscope wrote, or a Chrome trace of torch.profiler (`.json`, `.json.gz`).
+Without `TRACE`, a command reads the newest trace in the current folder.
 """
 
 

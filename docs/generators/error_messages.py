@@ -34,8 +34,8 @@ def error_messages() -> str:
     lines = [
         "# Every error message",
         "",
-        "Made of the source, so nothing is missing; … stands for what the message names. "
-        "[Error messages](../errors.md) says more about those that need it.",
+        "This list is generated from the source code; … stands for a name or a value. "
+        "[Error messages](../errors.md) explains the messages that need it.",
     ]
     messages = sorted(set(find_messages()))
     for error in sorted({message.error for message in messages}):

@@ -27,7 +27,7 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
       processes.jsonl        the processes: parent, command line, exit status
 
 The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls; from 100,000
-rows on with the least and the greatest value of each column), and `rank=N` is a Hive partition, so
+rows on with the minimum and the maximum of each column), and `rank=N` is a Hive partition, so
 DuckDB, Polars, pandas and Spark open them as they are:
 
 ```sql

@@ -8,11 +8,11 @@ from opscope.recording.sources import SOURCES, Source, switches
 
 _HEAD = """# What is recorded
 
-Each part of a trace, how to have it recorded, the kinds its spans have in `events`, and the
-[tables](../file-format.md) it fills. Parts that no option is named for are always there, GPU
-activity where torch sees a GPU.
+Each row is a part of a trace: the option that records it, the kinds of its spans in `events`, and
+its [tables](../file-format.md). Parts without an option are always recorded, GPU activity if torch
+sees a GPU.
 
-| part | what a trace has of it | `opscope.profile` | `opscope run` | kinds | tables |
+| part | content | `opscope.profile` | `opscope run` | kinds | tables |
 |---|---|---|---|---|---|
 """
 

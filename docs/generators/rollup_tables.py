@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from opscope.jobs.questions.questions import JobQuestion
 from opscope.jobs.rollup.schema import ROLLUP_TABLES, VERSION
 
-_ABOUT = f"""# What is added up of a job's processes
+_ABOUT = f"""# Rollups of a job's processes
 
-Version {VERSION}. A process that is saved as one of several gets a *rollup*: files beside its
-tables that hold what questions about all of them need. `opscope ranks --ask` and `Job.query` ask
-them; `Job.steps`, `Job.account`, `Job.collectives` and `opscope ranks` read no trace either.
+Version {VERSION}. A *rollup* is a set of small files beside the tables of a process, with the sums
+that questions about a job need. `opscope ranks`, `opscope ranks --ask`, `Job.query`, `Job.steps`,
+`Job.account` and `Job.collectives` read rollups and no traces.
 
     job/
       rank=00000/
         manifest.json, events.parquet, ...     the trace
-        rollup.json                            what the rollup was made of, and of which version
+        rollup.json                            version, and a hash of the trace
         rollup_steps.parquet                   ... and its tables
 
-`rollup.json` has a hash of the manifest beside it and the sizes of the files. A rollup that does
-not fit the trace, is damaged, lies with another rank or is of another version is not used; the next
-question about the job makes it again, or `opscope ranks --rollup FOLDER`. Readers of
-traces do not look at these files, so that they can be removed at any time.
+`rollup.json` has a hash of the manifest beside it and the sizes of the files. opscope ignores a
+rollup that does not match the trace, is damaged, belongs to another rank or has another version; the
+next question about the job, or `opscope ranks --rollup FOLDER`, makes it again. Readers of traces
+do not read these files, so you can remove them at any time.
 
-Text is text, and -1 is "none" or "not known". Times are nanoseconds. Any reader of Parquet adds up
-the files of all ranks as they are:
+Names are stored as text, and -1 means "none" or "unknown". Times are nanoseconds. Any reader of
+Parquet can query the files of all ranks together:
 
 ```sql
 select name, sum(self_ns), arg_max(rank, self_ns)

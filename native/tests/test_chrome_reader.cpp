@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "check.h"
-#include "readers/chrome_reader.h"
-#include "readers/json_numbers.h"
+#include "parsers/chrome_reader.h"
+#include "parsers/json_numbers.h"
 
 using namespace opscope;
 using namespace opscope::readers;

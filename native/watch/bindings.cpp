@@ -49,9 +49,9 @@ int write_files(Watch& watch, uint32_t window, std::string folder, std::string f
   return watch.while_working([&] { return write_spool_files(order, reason, window, stacks); });
 }
 
-int hand_over(const std::vector<std::string>& command, bool again) {
+int hand_over(const std::vector<std::string>& command) {
   const WithoutGil without_gil;
-  return hand_to_writer(command, again);
+  return hand_to_writer(command);
 }
 
 uint64_t bytes_of_folders(const std::string& folder, const std::string& prefix, const std::string& suffix) {
@@ -83,8 +83,6 @@ void bind_watch(nb::module_& module) {
       .def("ask", &Watch::ask, "number"_a, "reason"_a)
       .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
-      .def("stopped_ns", &Watch::stopped_ns, "from_ns"_a, "to_ns"_a)
-      .def_prop_ro("looked_ns", &Watch::looked_ns)
       .def("hear_signal", &Watch::hear_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)
       .def(
@@ -106,8 +104,7 @@ void bind_watch(nb::module_& module) {
       .def_prop_ro("emergencies", &Watch::emergencies)
       .def_prop_ro("processor_ns", &Watch::processor_ns);
   module.def("folder_bytes", &bytes_of_folders, "folder"_a, "prefix"_a, "suffix"_a);
-  module.def("hand_to_writer", &hand_over, "command"_a, "again"_a = false);
-  module.attr("WRITER_IS_THERE") = kWriterIsThere;
+  module.def("hand_to_writer", &hand_over, "command"_a);
 }
 
 }  // namespace opscope

@@ -25,7 +25,7 @@ namespace opscope {
 namespace {
 
 constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log", "places.jsonl",
-                                  kWriterFile,  kLockFile};
+                                  kWholeFile,   kLockFile};
 
 // Calls write(file) with a new file of the folder.
 template <typename Function>

@@ -21,7 +21,6 @@ namespace {
 // Which steps a listener hears of.
 struct StepAlarm {
   Shared<uint64_t> at = std::numeric_limits<int64_t>::max();
-  Shared<int64_t> above_ns = std::numeric_limits<int64_t>::max();
   Shared<int64_t> own_above_ns = std::numeric_limits<int64_t>::max();
   nb::callable listener;
   bool has_failed = false;  // said once, and not at every step
@@ -62,8 +61,7 @@ class HeardSteps {
     const int64_t own_ns = took_ns - std::max<int64_t>(steps_.waited_ns(), 0);
     for (size_t i = 0; i < alarms_.size(); ++i) {
       const auto alarm = alarms_[i];  // its listener may silence all
-      const bool is_long = took_ns > alarm->above_ns || own_ns > alarm->own_above_ns;
-      if (alarm->at > steps_.count() && !is_long) continue;
+      if (alarm->at > steps_.count() && own_ns <= alarm->own_above_ns) continue;
       const nb::callable listener = alarm->listener;
       try {
         listener(took_ns);
@@ -93,7 +91,6 @@ void bind_shared(nb::class_<StepAlarm>& alarm, const char* name, Shared<Value> S
 void bind_steps(nb::module_& module) {
   auto alarm = nb::class_<StepAlarm>(module, "StepAlarm");
   bind_shared(alarm, "at", &StepAlarm::at);
-  bind_shared(alarm, "above_ns", &StepAlarm::above_ns);
   bind_shared(alarm, "own_above_ns", &StepAlarm::own_above_ns);
   nb::class_<HeardSteps>(module, "StepCounter")
       .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())

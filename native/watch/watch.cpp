@@ -23,10 +23,8 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kSecond_ns = 1'000'000'000;
-// A thread that sleeps is woken in time, if it need not wait for a processor. Where it comes so much later,
-// the process was stopped.
-constexpr int64_t kShortestStop_ns = 50'000'000;
-constexpr size_t kStopsRemembered = 64;
+// A thread that sleeps is woken in time. Where it comes so much later, the process was stopped.
+constexpr int64_t kShortestStop_ns = kSecond_ns;
 
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
@@ -54,7 +52,7 @@ void Watch::start() {
   interpreter_ = PyInterpreterState_Get();
   // What a window gives back when it goes, the others take soon.
   Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
-  looked_ns_ = last_progress_ns_ = now_ns();
+  last_progress_ns_ = now_ns();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
@@ -92,14 +90,6 @@ bool Watch::ask(int64_t number, std::string reason) {
   wake();  // the deciding thread may ask until when it has looked
   const std::lock_guard lock(mutex_);
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
-}
-
-int64_t Watch::stopped_ns(int64_t from_ns, int64_t to_ns) {
-  const std::lock_guard lock(mutex_);
-  int64_t total_ns = 0;
-  for (const auto& [began_ns, ended_ns] : stops_)
-    total_ns += std::max<int64_t>(std::min(ended_ns, to_ns) - std::max(began_ns, from_ns), 0);
-  return total_ns;
 }
 
 std::vector<int64_t> Watch::take_answered() {
@@ -159,9 +149,8 @@ bool Watch::tell(Told told, int64_t now, std::string reason) {
 
 void Watch::run() {
   pthread_setname_np(pthread_self(), "opscope-watch");
-  ProcessorWait wait;
   while (!stopping_) {
-    sleep(wait);
+    sleep();
     const int64_t now = now_ns();
     look(now);
     help_out(now);
@@ -169,29 +158,13 @@ void Watch::run() {
   }
 }
 
-// Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
-void Watch::notice_stop(int64_t began_ns, int64_t waited_ns) {
-  const int64_t now = now_ns();
-  const int64_t late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
-  stopped_now_ns_ = 0;
-  if (waited_ns >= 0 && late_ns - waited_ns >= kShortestStop_ns) {
-    stopped_now_ns_ = now - began_ns;
-    const std::lock_guard lock(mutex_);
-    stops_.emplace_back(began_ns, now);
-    if (stops_.size() > kStopsRemembered) stops_.pop_front();
-  }
-  looked_ns_ = now;
-}
-
-void Watch::sleep(ProcessorWait& wait) {
+void Watch::sleep() {
   const int64_t began_ns = now_ns();
-  wait.since_last_ns();
-  {
-    std::unique_lock lock(mutex_);
-    is_wanted_.wait_for(lock, std::chrono::milliseconds(tick_ms_), [this] { return is_woken_; });
-    is_woken_ = false;
-  }
-  notice_stop(began_ns, wait.since_last_ns());
+  std::unique_lock lock(mutex_);
+  is_wanted_.wait_for(lock, std::chrono::milliseconds(tick_ms_), [this] { return is_woken_; });
+  is_woken_ = false;
+  const int64_t late_ns = now_ns() - began_ns - tick_ms_ * (kSecond_ns / 1000);
+  if (late_ns >= kShortestStop_ns) stopped_ns_ += late_ns;
 }
 
 void Watch::wake() {
@@ -221,7 +194,6 @@ void Watch::look(int64_t now) {
 // takes some progress for another.
 void Watch::look_at_progress(int64_t now) {
   if (settings_.standstill_ns == 0) return;
-  last_progress_ns_ = std::min(now, last_progress_ns_ + stopped_now_ns_);
   const uint64_t steps = steps_.load(std::memory_order_acquire);
   const uint64_t records = steps == 0 ? Recorder::instance().statistics().records : seen_records_;
   if (steps != seen_steps_ || records != seen_records_) {
@@ -230,8 +202,8 @@ void Watch::look_at_progress(int64_t now) {
     // When it was, not when it is seen: this thread may have been kept waiting.
     last_progress_ns_ = steps == 0 ? now : std::min(now, last_step_ns_.load(std::memory_order_relaxed));
     // One that was over before this thread came to see it is none the less.
-    int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed);
-    if (longest_ns >= settings_.standstill_ns) longest_ns -= stopped_ns(now - longest_ns - kSecond_ns, now);
+    const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed) - stopped_ns_;
+    stopped_ns_ = 0;
     if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
       const std::lock_guard lock(mutex_);
       tell({News::kStandstill, longest_ns}, now);
@@ -240,10 +212,11 @@ void Watch::look_at_progress(int64_t now) {
     return;
   }
   const bool can_stand_still = steps != 0 || (!settings_.needs_steps && records != 0);
-  if (told_standstill_ || !can_stand_still || now - last_progress_ns_ < settings_.standstill_ns) return;
+  const int64_t standstill_ns = now - last_progress_ns_ - stopped_ns_;
+  if (told_standstill_ || !can_stand_still || standstill_ns < settings_.standstill_ns) return;
   told_standstill_ = true;
   const std::lock_guard lock(mutex_);
-  tell({News::kStandstill, now - last_progress_ns_}, now);
+  tell({News::kStandstill, standstill_ns}, now);
 }
 
 void Watch::look_at_memory(int64_t now) {
@@ -278,7 +251,7 @@ void Watch::help_out(int64_t now) {
   }
   const std::string reason = taken.reason.empty() ? reason_of(taken.told) : taken.reason;
   const bool is_written = write_spool(ring_, *order, reason, interpreter_) == 0;
-  if (is_written && hand_to_writer(order->command) <= 0) emergencies_.fetch_add(1);
+  if (is_written && hand_to_writer(order->command) == 0) emergencies_.fetch_add(1);
   if (taken.told.news != News::kAsked) return;
   const std::lock_guard lock(mutex_);
   answered_.push_back(taken.told.value);

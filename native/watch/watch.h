@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "log/clock.h"
-#include "watch/processor_wait.h"
 #include "watch/ring.h"
 #include "watch/spool.h"
 
@@ -64,11 +63,6 @@ class Watch {
     }
     steps_.fetch_add(1, std::memory_order_release);
   }
-  // [MT] For how long the process as a whole was stopped in that time: by a signal, or with its machine. Up
-  // to `looked_ns`; not less than it was, and at most 0.1 s more for each time.
-  int64_t stopped_ns(int64_t from_ns, int64_t to_ns);
-  // [MT] Until when it knows of that.
-  int64_t looked_ns() const { return looked_ns_.load(); }
   // [MT] Tells Python's thread to dump; `number` is the caller's, `reason` JSON. False: too many wait
   // already.
   bool ask(int64_t number, std::string reason);
@@ -105,8 +99,7 @@ class Watch {
 
   void run();
   void wake();
-  void sleep(ProcessorWait& wait);
-  void notice_stop(int64_t began_ns, int64_t waited_ns);
+  void sleep();
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
@@ -128,7 +121,6 @@ class Watch {
   std::atomic<int64_t> longest_step_ns_{0};  // since it was looked at
   std::atomic<uint64_t> emergencies_{0};
   std::atomic<int64_t> processor_ns_{0};
-  std::atomic<int64_t> looked_ns_{0};
   int64_t filled_ns_ = 0;   // when a part of the memory was last seen to be full
   int tick_ms_ = kTick_ms;  // how long it sleeps
 
@@ -144,13 +136,12 @@ class Watch {
   std::unique_ptr<SpoolOrder> order_;
   std::vector<int64_t> answered_;
   std::vector<int> signals_;
-  std::deque<std::pair<int64_t, int64_t>> stops_;  // from, to
 
   // Of the thread.
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
   bool told_standstill_ = false;
-  int64_t stopped_now_ns_ = 0;                        // in the last sleep
+  int64_t stopped_ns_ = 0;                            // since it saw progress
   std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes
 };
 

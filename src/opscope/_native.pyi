@@ -259,10 +259,9 @@ def thread_sample_readers() -> int:
 
 class StepAlarm:
     """Which steps a listener is called for: from number ``at`` on every one, and those that take
-    longer than ``above_ns``, without waiting for a CPU ``own_above_ns``."""
+    longer than ``own_above_ns`` without waiting for a CPU."""
 
     at: int
-    above_ns: int
     own_above_ns: int
 
 class StepCounter:
@@ -325,11 +324,6 @@ class Watch:
     def take_answered(self) -> list[int]:
         """Numbers of what was asked for and written without Python, once each."""
     def step_ended(self) -> None: ...
-    def stopped_ns(self, from_ns: int, to_ns: int) -> int:
-        """How long the process was stopped in that time, of the monotonic clock."""
-    @property
-    def looked_ns(self) -> int:
-        """Until when that is known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
@@ -354,14 +348,9 @@ class Watch:
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""
 
-WRITER_IS_THERE: int
-
-def hand_to_writer(command: Sequence[str], again: bool = False) -> int:
-    """Have a dump's spool made a trace by the process that does so; 0, that constant, or an errno.
-
-    The process is started unless there is one of that kind in the folder. It outlives this one.
-    ``again``: the spool was handed over before.
-    """
+def hand_to_writer(command: Sequence[str]) -> int:
+    """Begin the process that makes a trace of a spool that is whole, and that outlives this one; 0,
+    or an errno. The last word is the spool."""
 
 # native/streams/: recordings in files.
 
@@ -864,7 +853,7 @@ class ExecutionTraceWriter:
 
 def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np.int32] | None: ...
 
-# native/readers/: Chrome JSON to columns.
+# native/parsers/: Chrome JSON to columns.
 
 class PickledValue:
     """One value of a :class:`PlainPickle`, wherever it is in there."""

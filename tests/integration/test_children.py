@@ -198,26 +198,6 @@ def test_commands_list_the_processes_or_say_which_there_are(job):
     assert "--process" in done.stderr
 
 
-STOPPED_IN_A_CHILD = """
-import os, torch, opscope
-with opscope.profile() as prof:
-    child = os.fork()
-    torch.ones(3).add(1)
-if child:
-    os.waitpid(child, 0)
-print("parent" if child else "child", len(prof.trace.events), flush=True)
-if not child:
-    os._exit(0)
-"""
-
-
-def test_a_child_that_stops_its_parents_profile_is_told_that_it_was_not_recorded():
-    done = run_python("-c", STOPPED_IN_A_CHILD, check=True)
-    found = dict(line.split() for line in done.stdout.splitlines())
-    assert found["child"] == "0" and int(found["parent"]) > 0
-    assert done.stderr.count("has no events of this process") == 1
-
-
 NESTED = """
 import os, subprocess, sys, torch
 depth = int(sys.argv[1]) if len(sys.argv) > 1 else 2
@@ -341,32 +321,6 @@ def test_ranks_of_torchrun_are_ranks_and_their_children_are_not(tmp_path):
         assert (count(trace, "aten::add"), count(trace, "aten::mul")) == (rank + 2, 0)
     others = [processes.load(part) for part in processes.parts if part.kind == PROCESS]
     assert sum(count(trace, "aten::mul") for trace in others) == 2
-
-
-MANY = """
-import os, sys, torch
-torch.ones(3)
-children = []
-for number in range(int(sys.argv[1])):
-    child = os.fork()
-    if child == 0:
-        for _ in range(number):
-            torch.ones(3).add(1)
-        os._exit(number)
-    children.append(child)
-print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
-"""
-
-
-def test_many_children_at_once(tmp_path):
-    folder, program = tmp_path / "many", tmp_path / "program.py"
-    program.write_text(MANY)
-    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder]
-    done = subprocess.run([*command, program, "12"], capture_output=True, text=True, timeout=240)
-    assert json.loads(done.stdout) == list(range(12)), done.stderr
-    found = Processes.in_folder(folder)
-    traces = [found.load(entry.partition) for entry in found.recorded]
-    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(12)])
 
 
 def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):

@@ -175,16 +175,6 @@ def test_every_process_has_a_flight_recorder_of_its_own(tmp_path):
     assert list(lists.glob("opscope*")) == []
 
 
-def test_a_flight_recorder_has_nothing_to_choose_with_children_either(tmp_path):
-    command = [sys.executable, "-m", "opscope", "run", "--children", "--flight-recorder", "9s"]
-    done = subprocess.run(
-        [*command, "--why", "-o", tmp_path / "t", __file__], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "keeps only the last part. Use only one of them" in done.stderr.replace("\n", " ")
-    assert not (tmp_path / "t").exists()
-
-
 def test_a_program_that_never_imports_torch_ends_as_ever(tmp_path):
     """Who is slow and what memory was for is asked as it ends: torch would not survive that."""
     program = Path(__file__).parents[1] / "programs" / "starts_ranks.py"
@@ -194,22 +184,3 @@ def test_a_program_that_never_imports_torch_ends_as_ever(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Fatal Python error" not in done.stderr and "Traceback" not in done.stderr
     assert opscope.load(tmp_path / "job").ranks == [0, 1]
-
-
-LAUNCHER = """
-import subprocess, sys, torch
-if len(sys.argv) == 1:
-    subprocess.run([sys.executable, __file__, "rank"], check=True)
-else:
-    torch.ones(3).add(1)
-"""
-
-
-def test_a_launcher_that_computes_nothing_is_not_called_the_program(tmp_path):
-    script = tmp_path / "launch.py"
-    script.write_text(LAUNCHER)
-    done = run_opscope("run", "--children", "-o", tmp_path / "job", script)
-    assert done.returncode == 0, done.stderr
-    assert "The first process ran no torch operator" in done.stderr
-    assert "The program ran no" not in done.stderr
-    assert len(Processes.in_folder(tmp_path / "job").entries) == 2

@@ -246,7 +246,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
 
 
 def test_schedule_counts_steps_of_the_first_optimizer(execute):
-    options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--row-limit", "3", "--stack"]
+    options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--table", "--stack"]
     recorded = execute(TRAINING, options=options)
     assert recorded.code == 0, recorded.err
     steps = [

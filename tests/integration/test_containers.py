@@ -84,22 +84,6 @@ def recover(folder):
     )
 
 
-def test_one_that_starts_again_records_beside_what_it_left(tmp_path):
-    service = (
-        f"{WORK}\nimport opscope\np = opscope.profile(stream_to={str(tmp_path)!r})\np.start()\n"
-    )
-    for calls in (10, 20):
-        code = f"{service}work({calls})\nuntil_told()\n"
-        with container(sys.executable, "-c", code) as process:
-            kill(process)
-    first, last = unfinished_recordings(tmp_path)
-    kept = tmp_path.with_name("kept")
-    kept.mkdir()
-    first.rename(kept / first.name)
-    for path, calls in ((kept / first.name, 10), (last, 20)):
-        assert count(recover_file(path)[0], "aten::add_") == calls
-
-
 def test_of_two_lives_the_folder_shows_the_later_and_the_other_is_left(tmp_path):
     for calls in (10, 20):
         with container(*recorded(tmp_path, calls=calls)) as process:

@@ -1,6 +1,5 @@
 """What recording one operator, argument, allocation or call costs: measured by known calls."""
 
-import _thread
 import os
 import threading
 
@@ -104,22 +103,6 @@ def test_what_the_program_set_for_its_thread_sees_nothing_of_it(not_measured_yet
     assert measured and not seen
 
 
-def test_without_room_for_a_thread_nothing_is_said(not_measured_yet, monkeypatch):
-    def refuse(*_):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(_thread, "start_new_thread", refuse)
-    assert measuring.cost_by_kind(EVERYTHING) == {}
-    monkeypatch.undo()
-    assert measuring.cost_by_kind(EVERYTHING), "measured once there is"
-
-
-def test_an_error_in_the_middle_ends_in_no_costs_and_no_window(not_measured_yet, monkeypatch):
-    monkeypatch.setattr(measuring.np.linalg, "lstsq", lambda *_, **__: 1 / 0)
-    assert measuring.cost_by_kind(EVERYTHING) == {}
-    assert _native.statistics()["wanted"] == 0
-
-
 def test_measuring_leaves_nothing_behind(not_measured_yet):
     windows = _native.statistics()["windows"]
     measuring.cost_by_kind(EVERYTHING)
@@ -133,18 +116,3 @@ def test_a_forked_child_measures_for_itself(not_measured_yet):
     if child == 0:
         os._exit(0 if measuring.cost_by_kind(EVERYTHING) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_a_thread_that_does_not_begin_is_not_waited_for(not_measured_yet, monkeypatch):
-    """As where there is no memory left for one."""
-    never_begun = []
-    monkeypatch.setattr(measuring, "_BEGINS_S", 0.001)
-    monkeypatch.setattr(
-        measuring._thread, "start_new_thread", lambda function, _: never_begun.append(function)
-    )
-    assert measuring.cost_by_kind(EVERYTHING) == {}
-    windows = _native.statistics()["windows"]
-    never_begun[0]()  # one that begins late finds that nobody waits any more
-    assert _native.statistics()["windows"] == windows
-    monkeypatch.undo()
-    assert measuring.cost_by_kind(EVERYTHING)

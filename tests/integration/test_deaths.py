@@ -12,7 +12,6 @@ import pytest
 
 import opscope
 from opscope.cli import main
-from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope, run_python
 from support.recorded import count
@@ -177,16 +176,6 @@ def test_ctrl_c_does_not_reach_the_keeper(tmp_path):
     assert code == 5 and "exited with code 5" in said
 
 
-def test_daemon_threads_at_exit_lose_nothing(tmp_path):
-    program = source("while True: torch.ones(2)") + (
-        "threading.Thread(target=work, args=('other',), daemon=True).start()\n"
-        "work_done = [torch.zeros(2) for _ in range(100)]\n"
-    )
-    _, said = run(tmp_path, program)
-    assert "trace written" in said
-    assert count(opscope.load(tmp_path / "t"), "aten::zeros") == 100
-
-
 def test_a_schedule_leaves_the_cycles_before_and_the_one_that_did_not_end(tmp_path):
     program = (
         "import os, torch\nmodel = torch.nn.Linear(2, 2)\n"
@@ -200,28 +189,6 @@ def test_a_schedule_leaves_the_cycles_before_and_the_one_that_did_not_end(tmp_pa
     assert [cycle.name for cycle in cycles] == ["cycle-1", "cycle-2", "cycle-3"]
     assert count(opscope.load(cycles[2]), "last") == 1
     assert not any(unfinished_recordings(cycle) for cycle in cycles)
-
-
-def test_a_small_disk_is_no_end(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", folder])
-    if mounted.returncode != 0:
-        pytest.skip("needs the right to mount a file system")
-    try:
-        program = source("pass") + "for i in range(60): work('main')\nos._exit(6)\n"
-        (tmp_path / "script.py").write_text(program)
-        command = [sys.executable, "-m", "opscope", "run", "--no-keeper", "-o", folder / "t"]
-        done = subprocess.run([*command, "script.py"], cwd=tmp_path, timeout=240)
-        assert done.returncode == 6
-        trace = opscope.load(folder / "t")
-        events = trace.ledger["events"]
-        assert events[f"dropped: {NO_ROOM}"] > 0
-        assert events["requested"] == events["recorded"] + events[f"dropped: {NO_ROOM}"]
-        ended = trace.metadata["ended"]
-        assert ended["dropped_from_ns"] <= ended["dropped_until_ns"]
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def test_a_few_random_deaths_lose_nothing():

@@ -88,20 +88,6 @@ def test_inside_a_profile_with_a_schedule_both_files_count_the_same(tmp_path, cy
     assert len(set(ids)) == len(ids) > 20
 
 
-def test_the_profile_it_is_in_may_record_more_or_less(tmp_path):
-    for options in ({}, {"record_shapes": True, "profile_memory": True, "with_stack": True}):
-        observer = registered(tmp_path / "t.json")
-        with profile(execution_trace_observer=observer, **options) as running:
-            train()
-        running.export_chrome_trace(tmp_path / "chart.json")
-
-        nodes = nodes_of(tmp_path / "t.json")
-        assert record_function_ids(nodes) == timeline_ids(tmp_path / "chart.json")
-        assert "aten::relu" in names_of(nodes)
-        shows_outputs = len(running.trace.table("tensors")) > 0
-        assert shows_outputs == bool(options)  # what only the file asked for stays out
-
-
 def test_around_a_profile_ids_are_the_same_too(tmp_path):
     observer = registered(tmp_path / "t.json")
     observer.start()
@@ -139,15 +125,6 @@ def test_started_and_stopped_many_times_into_one_file(tmp_path):
     })  # fmt: skip
 
 
-def test_nothing_captured(tmp_path):
-    observer = registered(tmp_path / "t.json")
-    train()
-    observer.stop()
-    observer.unregister_callback()
-
-    assert [node["name"] for node in nodes_of(tmp_path / "t.json")] == [PROCESS]
-
-
 def test_stopped_and_started_inside_a_profile(tmp_path):
     observer = registered(tmp_path / "t.json")
     with profile(execution_trace_observer=observer):
@@ -161,21 +138,6 @@ def test_stopped_and_started_inside_a_profile(tmp_path):
             train()
 
     assert loops(nodes_of(tmp_path / "t.json")) == ["loop 1", "loop 3"]
-
-
-def test_several_at_once(tmp_path):
-    outer, inner = registered(tmp_path / "outer.json"), registered(tmp_path / "inner.json")
-    outer.start()
-    for i, observer in enumerate([None, inner]):
-        if observer is not None:
-            observer.start()
-        with record_function(f"loop {i}"):
-            train()
-    inner.unregister_callback()
-    outer.unregister_callback()
-
-    assert loops(nodes_of(tmp_path / "outer.json")) == ["loop 0", "loop 1"]
-    assert loops(nodes_of(tmp_path / "inner.json")) == ["loop 1"]
 
 
 def test_its_state_is_told_and_every_call_may_come_at_any_time(tmp_path):

@@ -8,9 +8,7 @@ import textwrap
 import time
 
 import pytest
-from tests.support.flight_recordings import dumps_in, reason_of
-
-from opscope import _native
+from tests.support.flight_recordings import dumps_in
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/schedstat"), reason="this kernel does not count waiting"
@@ -90,40 +88,20 @@ def test_processes_of_others_make_no_step_slow(tmp_path):
 
 
 STOPPED = """
-with recorder_with(triggers.SlowStep({arguments}), triggers.Hang("900ms")) as recorder:
+with recorder_with(triggers.Hang("900ms")) as recorder:
     steps(30, milliseconds=5)
     print("ready", flush=True)
     until = time.monotonic() + 5
     while time.monotonic() < until:
         steps(1, milliseconds=5)
-    print(recorder._flight.watch.stopped_ns(0, 1 << 62) > 1_000_000_000)
 """
 
 
-def stopped_for_a_while(arguments, folder):
-    with program(STOPPED.format(arguments=arguments), folder) as running:
+def test_a_program_that_was_stopped_did_not_hang(tmp_path):
+    with program(STOPPED, tmp_path) as running:
         assert running.stdout.readline() == "ready\n"
         os.kill(running.pid, signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(2.5)
         os.kill(running.pid, signal.SIGCONT)
-        said, _ = running.communicate(timeout=120)
-    assert running.returncode == 0
-    return said.split(), {reason_of(dump) for dump in dumps_in(folder)}
-
-
-def test_a_program_that_was_stopped_was_not_slow(tmp_path):
-    assert stopped_for_a_while("", tmp_path) == (["True"], set())
-
-
-def test_unless_all_time_is_to_count(tmp_path):
-    assert stopped_for_a_while("counts_busy_machine=True", tmp_path) == (["True"], {"slow step"})
-
-
-def test_a_watch_that_was_not_stopped_says_so():
-    watch = _native.Watch(10**9, 1 << 20, 10**9)
-    watch.start()
-    began_ns = time.monotonic_ns()
-    while watch.looked_ns < began_ns:
-        time.sleep(0.01)
-    watch.stop()
-    assert watch.stopped_ns(began_ns, time.monotonic_ns()) == 0
+        running.communicate(timeout=120)
+    assert running.returncode == 0 and not dumps_in(tmp_path)

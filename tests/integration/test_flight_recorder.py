@@ -41,7 +41,7 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     trace = opscope.load(place)
     assert {"aten::addmm", "AddmmBackward0"} <= names_of(trace)
     dump = trace.metadata["dump"]
-    assert (dump["reason"], dump["detail"]) == ("asked for", "to see")
+    assert (dump["reason"], dump["detail"]) == ("request", "to see")
     assert 0 < dump["held_s"] < dump["asked_s"] == 30
     assert "not on for longer" in dump["limited_by"]
     assert "test_a_dump_has_what_happened" in dump["python_stacks"]
@@ -82,16 +82,17 @@ def held_up(folder):
     return file
 
 
-def wait_for_a_blocked_one(folder):
-    """Until a process that makes a trace waits for its turn; the processes that make any."""
+def wait_for_blocked(folder, count):
+    """Until so many processes wait for their turn to make a trace; these."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
         lines = Path("/proc/locks").read_text().splitlines()
         blocked = {line.split()[5] for line in lines if "-> FLOCK" in line}
-        if any(file.read_text().strip() in blocked for file in folder.glob(".dump-*/process")):
+        writers = writers_of(folder)
+        if len(writers) == count and all(str(one) in blocked for one in writers):
             break
         time.sleep(0.01)
-    return writers_of(folder)
+    return writers
 
 
 def writers_of(folder):
@@ -104,32 +105,29 @@ def writers_of(folder):
     return found
 
 
-def test_many_dumps_at_once_are_made_by_one_process_in_turn(tmp_path, model, optimizer):
+def test_many_dumps_at_once_are_made_in_turn(tmp_path, model, optimizer):
     other = held_up(tmp_path)
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
         step(model, optimizer)
         for number in range(10):
             recorder.dump(str(number))
-        writers = wait_for_a_blocked_one(tmp_path)
-        assert 1 <= len(writers) <= 2  # it, and its child that makes one trace
-        assert len(list(tmp_path.glob(".dump-*/process"))) == 1
+        assert len(wait_for_blocked(tmp_path, 10)) == 10
         assert not list(tmp_path.glob("*.opscope"))
         os.close(other)
     assert len(dumps_in(tmp_path)) == 10
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, optimizer, capfd):
+def test_when_a_process_is_killed_the_others_make_theirs(tmp_path, model, optimizer, capfd):
     other = held_up(tmp_path)
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
         step(model, optimizer)
         for number in range(3):
             recorder.dump(str(number))
-        for process in wait_for_a_blocked_one(tmp_path):
-            os.kill(process, signal.SIGKILL)
+        os.kill(wait_for_blocked(tmp_path, 3)[0], signal.SIGKILL)
         os.close(other)
-    assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
-    (left,) = tmp_path.glob(".dump-*")  # which they were making
+    assert len(dumps_in(tmp_path)) == 2
+    (left,) = tmp_path.glob(".dump-*")
     assert "unfinished dumps: 1" in (said := capfd.readouterr().err)
     assert f"opscope doctor --recover {tmp_path}" in said
     main(["doctor", "--recover", str(tmp_path)])
@@ -304,17 +302,6 @@ def test_it_can_be_started_again_and_from_another_thread(tmp_path, model, optimi
         recorder.dump()
 
 
-def test_dumps_of_recorders_one_after_the_other_do_not_get_in_each_other_s_way(tmp_path):
-    (tmp_path / f".dump-{os.getpid()}-{10**6}").mkdir()  # as a dump that was not finished leaves
-    places = set()
-    for _ in range(3):
-        with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
-            torch.ones(2).add(1)
-            places.add(recorder.dump("once more"))
-    assert len(places) == 3
-    assert all("aten::add" in names_of(opscope.load(place)) for place in places)
-
-
 def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
     done = run(
         """
@@ -357,23 +344,6 @@ def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
     adds = [trace_.event_name(e) for trace_ in (asked, trace) for e in range(len(trace_.events))]
     assert adds.count("aten::addmm") == 1 + 2
     assert not len(trace.table("modules"))
-
-
-def test_a_thousand_threads_come_and_go(tmp_path):
-    with flight_recorder("400ms", directory=tmp_path, triggers=[]) as recorder:
-        for _ in range(100):
-            threads = [threading.Thread(target=lambda: torch.ones(2).add(1)) for _ in range(10)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        trace = opscope.load(recorder.dump(wait=True))
-        until = time.monotonic() + 60
-        while _native.statistics()["threads"] > 50 and time.monotonic() < until:
-            torch.ones(2).add(1)
-            time.sleep(0.01)
-        assert _native.statistics()["threads"] <= 50  # logs of threads that are gone are given back
-    assert "aten::add" in names_of(trace)
 
 
 def test_the_governor_records_less_and_the_dump_says_so(tmp_path):

@@ -214,6 +214,7 @@ def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_g
 
 
 def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):
+    gc.collect()  # what earlier tests left would make memory fall before it jumps
     state = {"bad": ""}
     chosen = [
         triggers.GcPause("1ms"),
@@ -264,21 +265,6 @@ def test_a_condition_that_would_end_its_thread_does_not(tmp_path, error):
         assert recorder.dump(wait=True).is_dir()
 
 
-def test_a_condition_may_dump_itself(tmp_path):
-    made = []
-
-    def dumps():
-        made.append(recorder.dump("by the condition"))
-
-    recorder = flight_recorder(directory=tmp_path, triggers=[triggers.When(dumps, "10ms")])
-    with recorder:
-        until = time.monotonic() + 20
-        while not made and time.monotonic() < until:
-            torch.ones(3).add(1)
-        assert made and not recorder.status().faults
-    assert "by the condition" in {one.metadata["dump"]["detail"] for one in dumps_in(tmp_path)}
-
-
 def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
     with flight_recorder(directory=tmp_path, triggers=[], max_disk="1B") as recorder:
         (tmp_path / "old.opscope").mkdir()
@@ -286,4 +272,4 @@ def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
         with pytest.raises(LifecycleError, match="the limit is 0 MiB"):
             recorder.dump()
         assert list(recorder.status().refused.values()) == [1]
-    assert "no dump for asked for" in capfd.readouterr().err
+    assert "no dump for request" in capfd.readouterr().err

@@ -107,33 +107,6 @@ def test_what_is_drained_by_several_keepers_is_one_trace(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_what_is_drained_is_room_for_more(tmp_path):
-    folder = tmp_path / "t"
-    with streaming(folder, max_disk=4 * MIB):
-        for _ in range(10):  # 10 times 20,000 records of 48 bytes are twice as much
-            spans(20_000)
-            path = the_file(folder)
-            drained_once(path)
-            assert path.stat().st_size <= 4 * MIB
-    trace = opscope.load(folder)
-    assert count(trace, "small") == 200_000
-    assert dropped(trace) == 0
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_recording_that_nobody_reads_takes_no_room_from_a_later_one(tmp_path):
-    with opscope.profile() as unread:
-        spans(1_000, "unread")
-    with streaming(tmp_path / "t", max_disk=4 * MIB):
-        for _ in range(10):
-            spans(20_000)
-            drained_once(the_file(tmp_path / "t"))
-    trace = opscope.load(tmp_path / "t")
-    assert count(trace, "small") == 200_000 and dropped(trace) == 0
-    assert count(unread.trace, "unread") == 1_000
-
-
-@pytest.mark.usefixtures("small_segments")
 def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_path):
     x = torch.ones(3)
     with opscope.profile() as unread, streaming(tmp_path / "t", max_disk=8 * MIB):
@@ -150,47 +123,6 @@ def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_pa
             check_nesting(beside.trace)
     trace = opscope.load(tmp_path / "t")
     assert count(trace, "small") == 200_000 and dropped(trace) == 0
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_child_records_whatever_becomes_of_its_parent_s_file(tmp_path):
-    may_begin, begin = os.pipe()
-    x = torch.ones(3)
-    with streaming(tmp_path / "t", max_disk=8 * MIB, record_shapes=True):
-        spans(20_000)
-        x.add(1)
-        if (child := os.fork()) == 0:
-            os.read(may_begin, 1)
-            with opscope.profile(record_shapes=True) as profile:
-                spans(100, "of the child")
-                x.add(1)
-            shapes = list(profile.trace.table("tensors").lists("sizes"))
-            os._exit(0 if count(profile.trace, "of the child") == 100 and [3] in shapes else 1)
-        for _ in range(5):
-            drained_once(the_file(tmp_path / "t"))
-            spans(20_000)
-        os.write(begin, b"!")
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    os.close(may_begin)
-    os.close(begin)
-    assert count(opscope.load(tmp_path / "t"), "small") == 120_000
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_dump_beside_a_long_recording_has_what_was_drained(tmp_path):
-    recorder = opscope.flight_recorder(
-        "1h", directory=tmp_path / "dumps", triggers=[], budget=None, record_shapes=True
-    )
-    x = torch.ones(3)
-    with streaming(tmp_path / "t"), recorder:
-        spans(20_000)
-        for _ in range(500):
-            x.add(1)
-        drained_once(the_file(tmp_path / "t"))
-        spans(5_000)
-        dump = opscope.load(recorder.dump(wait=True))
-    assert count(dump, "small") == 25_000
-    assert list(dump.table("tensors").lists("sizes")).count([3]) == 500
 
 
 @pytest.mark.usefixtures("small_segments")
@@ -456,19 +388,3 @@ def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
     assert len(kept) == 64
     apart = trace.ledger["allocation ids"]
     assert list(apart.values()) == [len(trace.table("allocations"))]
-
-
-def test_one_that_drains_is_killed_and_another_goes_on(tmp_path):
-    folder, counts = tmp_path / "t", tmp_path / "counts"
-    program = begun(folder, counts)
-    path = wait_for_segments(folder, 1)
-    for process, command in processes_about(folder):
-        if b"import drain" in command:
-            os.kill(process, signal.SIGKILL)
-    wait_for_segments(folder, len(segments_of(path)) + 2)
-    keepers = keepers_of(folder)
-    program.kill()
-    program.wait()
-    wait_for_end_of(keepers)
-    assert not unfinished_recordings(folder)
-    check_counts(opscope.load(folder), counts)

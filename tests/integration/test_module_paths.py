@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import threading
 import weakref
 
 import pytest
@@ -136,55 +135,6 @@ def test_paths_are_those_at_the_end(change):
     expected = {id(module): path for path, module in network.named_modules()}
     assert path_of.items() <= expected.items()
     assert len(path_of) == 4
-
-
-def known_paths():
-    listener = module_paths.ModulePaths()
-    listener.before_end()
-    return {address: path for address, _, path in listener.known()}
-
-
-def test_what_is_added_to_what_came_from_another_network_is_found():
-    teacher = nn.ModuleDict({"body": nn.ModuleDict()})
-    student = nn.ModuleDict({"head": nn.ReLU()})
-    module_paths.meet(teacher)
-    module_paths.meet(student)
-    student["backbone"] = teacher.pop("body")
-    known_paths()
-    student["backbone"]["adapter"] = nn.Tanh()
-    module_paths.meet(student["backbone"]["adapter"])
-    assert known_paths()[id(student["backbone"]["adapter"])] == "backbone.adapter"
-
-
-def test_what_is_added_to_what_a_network_left_behind_is_found():
-    lasting = nn.ModuleDict({"body": nn.ModuleDict()})
-    gone = nn.Sequential(lasting["body"])
-    module_paths.meet(gone)
-    module_paths.meet(lasting)
-    del gone
-    gc.collect()
-    lasting["body"]["new"] = nn.Tanh()
-    module_paths.meet(lasting["body"]["new"])
-    assert known_paths()[id(lasting["body"]["new"])] == "body.new"
-
-
-def test_a_recording_begins_while_another_thread_calls_modules(monkeypatch):
-    network, other = nn.Sequential(nn.ReLU()), nn.Tanh()
-
-    class Place(module_paths._Place):
-        def __getattribute__(self, name):
-            if name == "path":
-                thread = threading.Thread(target=module_paths.meet, args=(other,))
-                thread.start()
-                thread.join()
-            return super().__getattribute__(name)
-
-    monkeypatch.setattr(module_paths, "_places", {})
-    with monkeypatch.context() as patched:
-        patched.setattr(module_paths, "_Place", Place)
-        module_paths.meet(network)
-    module_paths.ModulePaths().begin()
-    assert id(other) in module_paths._places
 
 
 def test_a_network_that_stays_as_it_is_is_not_gone_through_again(monkeypatch):

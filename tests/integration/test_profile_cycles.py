@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import warnings
 
 import pytest
@@ -186,18 +185,6 @@ def test_the_callback_may_do_anything_to_its_profile(tmp_path):
     assert [json.loads(path.read_text())["cycle"] for path in exported] == ["0", "1"]
 
 
-def test_a_hundred_uses_of_one_object():
-    seen = []
-    prof = opscope.profile(
-        schedule=schedule(active=1), on_trace_ready=lambda p: seen.append(p.trace)
-    )
-    for _ in range(100):
-        with prof:
-            torch.ones(1)
-    assert len(seen) == 100
-    assert {names(trace).count("aten::ones") for trace in seen} == {1}
-
-
 # -- Accumulating ----------------------------------------------------------------------------------
 
 
@@ -293,15 +280,6 @@ def test_ids_of_traces(tmp_path):
     assert prof.get_trace_id() == "other"
 
 
-def test_ids_made_for_us_differ():
-    seen = set()
-    for _ in range(3):
-        with opscope.profile() as prof:
-            torch.ones(1)
-        seen.add(prof.get_trace_id())
-    assert len(seen) == 3
-
-
 # -- Files -----------------------------------------------------------------------------------------
 
 
@@ -320,39 +298,6 @@ def test_a_file_for_every_cycle(tmp_path, zipped):
         data = gzip.decompress(path.read_bytes()) if zipped else path.read_bytes()
         spans = [e["name"] for e in json.loads(data)["traceEvents"] if e.get("ph") == "X"]
         assert "aten::full" in spans
-
-
-def test_files_are_named_after_host_and_process_by_default(tmp_path):
-    with opscope.profile(on_trace_ready=opscope.tensorboard_trace_handler(str(tmp_path))):
-        torch.ones(1)
-    (path,) = tmp_path.iterdir()
-    assert f"_{os.getpid()}." in path.name
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    handler = opscope.tensorboard_trace_handler(str(tmp_path / "file" / "logs"))
-    prof = opscope.profile(on_trace_ready=handler)
-    prof.start()
-    torch.ones(1)
-    with pytest.raises(opscope.UsageError, match="file"):
-        prof.stop()
-    # Nothing recorded is lost.
-    prof.export_chrome_trace(tmp_path / "saved.json")
-    assert "aten::ones" in (tmp_path / "saved.json").read_text()
-
-
-@pytest.mark.parametrize("python_export", [False, True])
-def test_exporting_again_and_again(tmp_path, python_export):
-    with opscope.profile() as prof:
-        torch.ones(1)
-    texts = set()
-    for _ in range(3):
-        path = tmp_path / "again.json"
-        prof.export_chrome_trace(str(path), use_python_export=python_export)
-        texts.add(path.read_text())
-        path.unlink()
-    assert len(texts) == 1
 
 
 # -- Activities ------------------------------------------------------------------------------------

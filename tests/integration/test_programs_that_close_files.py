@@ -195,67 +195,6 @@ def test_a_process_that_listens_can_be_reached_again(tmp_path: Path) -> None:
     assert len(opscope.load(tmp_path / "t").events) > 10
 
 
-def test_dumps_that_are_under_way(tmp_path: Path) -> None:
-    run(
-        """
-        waits = [triggers.OnSignal("SIGUSR2")]
-        with opscope.flight_recorder("9s", directory=folder, triggers=waits, budget=None,
-                                     max_memory="64MiB"):
-            work(1.5)
-            kept, harmed = [], []
-            for number in range(8):
-                os.kill(os.getpid(), signal.SIGUSR2)
-                work(0.01 + 0.02 * number)
-                kept.append(Files())  # sockets that are forgotten close what has their number
-                work(0.2)
-                harmed += kept[-1].harmed()
-        print("harmed:", harmed[:9], flush=True)
-        os._exit(0)
-        """,
-        tmp_path / "dumps",
-    )
-    until = time.monotonic() + 60
-    while not (names := list((tmp_path / "dumps").glob("*.opscope"))) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert names
-
-
-def test_nothing_of_ours_is_a_standard_stream_of_the_program(tmp_path: Path) -> None:
-    """It would write to a recording what it meant for a terminal that it has closed."""
-    run(
-        """
-        def ours():
-            found = {}
-            for number in os.listdir("/proc/self/fd"):
-                with contextlib.suppress(OSError):
-                    found[int(number)] = os.readlink(f"/proc/self/fd/{number}")
-            return {number: found[number] for number in (0, 1, 2) if number in found}
-        import contextlib
-        opscope.listen()
-        kept = [os.dup(number) for number in (0, 1, 2)]
-        kept = [__import__("fcntl").fcntl(number, 0, 3000) for number in kept]
-        os.closerange(0, 2900)
-        waits = [triggers.OnSignal("SIGUSR2")]
-        with opscope.profile(stream_to=folder + "/t", with_stack=True, keeper=False):
-            with opscope.flight_recorder("9s", directory=folder + "/dumps", triggers=waits,
-                                         budget=None) as recorder:
-                opscope.listen()
-                for _ in range(3):
-                    work(0.3)
-                    os.closerange(0, 2900)
-                    for _ in range(30_000):
-                        torch.ones(1)
-                found = ours()
-                recorder.dump("in the middle")
-        found.update(ours())
-        for number, copy in enumerate(kept):
-            os.dup2(copy, number)
-        print("harmed:", list(found.items()))
-        """,
-        tmp_path,
-    )
-
-
 @pytest.mark.parametrize("closed", [0, 2])
 def test_a_keeper_of_a_program_without_standard_streams(tmp_path: Path, closed: int) -> None:
     program = f"""
@@ -299,25 +238,3 @@ def killed(program: str, folder: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not list(folder.rglob(".recording-*")), 60)
     assert not list(folder.rglob(".recording-*")), "nobody has made its trace"
-
-
-def test_one_file_that_is_put_in_place_of_ours_keeps_no_thread_busy(tmp_path: Path) -> None:
-    out = run(
-        """
-        opscope.listen()
-        time.sleep(0.3)
-        theirs = os.open("/dev/null", os.O_RDWR)
-        for number in sorted(map(int, os.listdir("/proc/self/fd"))):
-            if number >= 512 and os.path.exists(f"/proc/self/fd/{number}"):
-                os.dup2(theirs, number)
-        time.sleep(0.3)
-        before = time.process_time()
-        time.sleep(1)
-        print("busy:", time.process_time() - before > 0.5)
-        said = [sys.executable, "-m", "opscope", "attach", "--status", str(os.getpid())]
-        print("code:", subprocess.run(said, stdout=subprocess.DEVNULL).returncode)
-        print("harmed: []")
-        """,
-        tmp_path,
-    )
-    assert "busy: False" in out and "code: 0" in out

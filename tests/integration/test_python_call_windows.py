@@ -3,7 +3,6 @@
 import contextlib
 import sys
 import threading
-import time
 
 import pytest
 import torch
@@ -218,75 +217,6 @@ def test_calls_above_an_annotation_from_before_the_window_keep_what_they_call():
     assert found[inside].endswith(": outer")
 
 
-def test_what_ours_was_calling_when_another_thread_started_is_left_out():
-    other = opscope.profile(with_stack=True)
-
-    def handler(_):
-        thread = threading.Thread(target=other.start)
-        thread.start()
-        thread.join()
-
-    def program():
-        with opscope.profile(on_trace_ready=handler):
-            pass
-
-    def afterwards():
-        pass
-
-    program()
-    afterwards()
-    other.stop()
-    found = parents(other.trace)
-    by_function = {name.rpartition(": ")[2]: name for name in found}
-    assert "handler" not in by_function
-    assert found[by_function["afterwards"]] != by_function["program"]
-    row = names(other.trace).index(by_function["program"])
-    assert not other.trace.events["unfinished"][row]
-
-
-class _Calls(dict):
-    """Does something, once, when it is read."""
-
-    def __init__(self, function, **items):
-        super().__init__(items)
-        self.functions = [function]
-
-    def items(self):
-        while self.functions:
-            self.functions.pop()()
-        return super().items()
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there a call that begins cannot be told")
-def test_a_thread_in_the_middle_of_recording_a_call_has_its_running_calls_noted():
-    other = opscope.profile(with_stack=True)
-
-    def start_elsewhere():
-        thread = threading.Thread(target=other.start)
-        thread.start()
-        thread.join()
-
-    layer = torch.nn.Identity()
-    parameters = _Calls(start_elsewhere, p=torch.nn.Parameter(torch.ones(1)))
-    object.__setattr__(layer, "_parameters", parameters)
-
-    def inner():
-        layer(torch.ones(2))
-
-    def outer():
-        inner()
-
-    with opscope.profile(with_stack=True):  # reads the layer's parameters at its first call
-        outer()
-    other.stop()
-    found = [name.rpartition(": ")[2] for name in names(other.trace)]
-    assert [found.count(name) for name in ("outer", "inner", "Identity_0")] == [1, 1, 1]
-    by_function = {name.rpartition(": ")[2]: name for name in names(other.trace)}
-    calls = parents(other.trace)
-    assert calls[by_function["Identity_0"]] == by_function["inner"]
-    assert calls[by_function["inner"]] == by_function["outer"]
-
-
 class Blocking(torch.autograd.Function):
     """Its backward waits, in a C function, until somebody else lets go of a lock."""
 
@@ -307,45 +237,6 @@ def held_lock():
     lock = threading.Lock()
     lock.acquire()
     return lock
-
-
-def recorded_into_a_product(pause_s):
-    """What is recorded from inside a function to the middle of an operator that comes after it."""
-    inside, go_on = threading.Event(), held_lock()
-    large = torch.ones(1000, 1000, requires_grad=True)
-
-    def train():
-        Blocking.apply(large @ large, inside, go_on).sum().backward()
-
-    thread = threading.Thread(target=train)
-    thread.start()
-    inside.wait()
-    window = Recording(RecordingOptions(functions=True))
-    start(window)
-    go_on.release()
-    time.sleep(pause_s)
-    stop(window)
-    trace = window.trace
-    is_running = thread.is_alive()
-    thread.join()
-    return trace, is_running
-
-
-def test_an_operator_that_does_not_end_shows_that_a_function_from_before_had_ended():
-    """Nobody tells of that end: nothing of Python's ran between it and the end of the recording."""
-    product, found = "autograd::engine::evaluate_function: MmBackward0", []
-    for attempt in range(50):  # how long it takes to get there is the machine's doing
-        trace, is_running = recorded_into_a_product(0.002 * (attempt % 10 + 1))
-        unfinished = trace.events["unfinished"]
-        found = [row for row, name in enumerate(names(trace)) if name == product]
-        if found and unfinished[found[0]] and is_running:
-            break
-    else:
-        pytest.fail("no recording ended in the middle of the product")
-    [call] = [row for row, name in enumerate(names(trace)) if name.endswith("): apply")]
-    assert not unfinished[call]
-    assert trace.end_ns[call] <= trace.events["start_ns"][found[0]]
-    assert trace.events["parent"][found[0]] == trace.events["parent"][call]
 
 
 def test_a_c_function_that_ended_unheard_does_not_run_because_something_else_does():

@@ -1,7 +1,6 @@
 """Which calls of which thread a recording holds, however threads and recording overlap in time."""
 
 import os
-import sys
 import threading
 
 import numpy as np
@@ -12,7 +11,7 @@ import opscope
 from opscope.columns.schema import EventKind
 from opscope.timeline.tree.node import build_tree
 from support import tree_text
-from support.recorded import names, without_collections
+from support.recorded import without_collections
 
 STAYS, ENDS, BEGINS, PASSES = Life
 
@@ -189,44 +188,3 @@ def test_the_next_recording_finds_threads_where_the_last_one_left_them(options):
             assert call.start_ns == start_ns
             assert call.unfinished == (worker.life is STAYS)
             assert (call.end_ns == end_ns) == call.unfinished
-
-
-def test_threads_that_threads_begin_have_calls_of_their_own():
-    def first():
-        second_thread = threading.Thread(target=second, name="second")
-        second_thread.start()
-        second_thread.join()
-
-    def second():
-        with crew_of([PASSES]) as crew:
-            crews.append(crew)
-            crew.start(PASSES)
-            crew.run(works_here=True)
-
-    # GIVEN a worker that was there, which begins a thread, which has a crew of its own
-    crews, go = [], threading.Event()
-    outermost = threading.Thread(target=lambda: go.wait(60) and first())
-    outermost.start()
-    with without_collections(), opscope.profile(with_stack=True) as prof:
-        go.set()
-        outermost.join()
-
-    (worker,) = crews[0].workers
-    assert outline(roots_of(prof.trace, worker.native_id)) == f"run({WHOLE})"
-    assert WHOLE not in outline(roots_of(prof.trace, outermost.native_id))
-    assert WHOLE not in outline(roots_of(prof.trace, threading.get_native_id()))
-    whole = [outline([root]) for root in build_tree(prof.trace).roots]
-    assert sum(text.count(WHOLE) for text in whole) == 2
-    check_whole(prof.trace)
-
-
-def test_giving_a_thread_its_hook_once_more_ends_where_it_ends():
-    with opscope.profile(with_stack=True) as prof:
-        sys.setprofile(threading.getprofile())
-        os.getpid()
-    calls = names(prof.trace)
-    parents = prof.trace.events["parent"]
-    called = calls.index("<built-in function setprofile>")
-    assert called not in parents
-    assert not prof.trace.events["unfinished"][called]
-    assert "<built-in function getpid>" in calls

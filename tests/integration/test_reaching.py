@@ -78,26 +78,11 @@ def test_start_and_stop_are_two_commands(runtime):
         assert command("attach", "--start", program.pid).returncode == 0
         again = command("attach", "--start", program.pid)
         assert again.returncode == 1
-        assert "already records" in again.stderr
+        assert "already recording" in again.stderr
         assert command("attach", "--stop", program.pid, "-o", "taken").returncode == 0
         nothing = command("attach", "--stop", program.pid)
         assert "It does not record" in nothing.stderr
     assert "aten::addmm" in names_of(opscope.load("taken"))
-
-
-def test_what_finds_no_room_is_kept_until_somebody_has_it(listening):
-    with client.connect(listening) as asking, open("/dev/full", "wb") as full:
-        asking.ask("start", recorded={})
-        torch.ones(2).add(1)
-        for _ in range(2):
-            with pytest.raises(ReachError, match=r"No space left on device.*TMPDIR"):
-                asking.ask("stop", file=full.fileno())
-    with client.connect(listening) as another:
-        log, answer = another.log_of("stop")
-        with pytest.raises(ReachError, match="It does not record"):
-            another.log_of("stop")
-    assert "aten::add" in names_of(trace_of_log(log, answer["facts"]))
-    assert _native.statistics()["wanted"] == 0
 
 
 def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
@@ -193,7 +178,8 @@ def test_a_process_that_is_stopped_or_holds_the_gil_is_not_waited_for(runtime):
         hold(600)
     """
     with running(holds) as program, pytest.raises(ReachError, match="C code holds its GIL"):
-        client.connect(program.pid, answer_s=0.5)
+        while True:  # it may answer once more before it holds it
+            client.connect(program.pid, answer_s=0.5).close()
 
 
 def test_what_cannot_be_reached_says_what_to_do(runtime):
@@ -214,78 +200,11 @@ def test_what_cannot_be_reached_says_what_to_do(runtime):
             asking.ask("dance")
 
 
-WITHOUT_FILES = """
-    import os, resource, sys, torch, opscope
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-    def exhaust():
-        try:
-            while True:
-                held.append(os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            pass
-    held = []
-    from opscope.live.control.server import is_listening, listen
-    exhaust()
-    for _ in range(4):
-        try:
-            listen()
-        except opscope.errors.ReachError as error:
-            print(error, file=sys.stderr)
-        os.close(held.pop())
-    listen()
-    exhaust()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        while held:
-            os.close(held.pop())
-        print("closed", flush=True)
-"""
-
-
-def test_a_program_without_a_file_to_spare_says_so_and_can_be_reached_once_it_has_some(capfd):
-    with running(WITHOUT_FILES, "0", stdin=subprocess.PIPE) as program:
-        with socket.socket(socket.AF_UNIX) as refused:
-            refused.connect(str(socket_path(program.pid)))
-            program.stdin.write("\n")
-            program.stdin.flush()
-            assert program.stdout.readline() == "closed\n"
-        with client.connect(program.pid) as asking:
-            assert asking.status["process"] == program.pid
-    said = capfd.readouterr().err
-    assert "Too many open files. Close files that are no longer needed" in said
-
-
 def test_another_version_is_told_so(listening):
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(socket_path(listening)))
         connection.sendall(b'{"opscope": 99, "do": "status"}\n')
         assert "version 99" in json.loads(connection.recv(10_000))["error"]
-
-
-def test_nonsense_ends_the_connection_and_nothing_else(listening):
-    for nonsense in (b"\xff\xfe\n", b"[]\n", b"{\n"):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(socket_path(listening)))
-            connection.sendall(nonsense)
-            connection.settimeout(20)
-            assert connection.recv(10) == b""
-    client.connect(listening).close()
-
-
-def test_files_that_come_with_nonsense_are_closed(listening):
-    def open_files():
-        links = (os.path.join("/proc/self/fd", one) for one in os.listdir("/proc/self/fd"))
-        return sum(os.path.realpath(link) == os.devnull for link in links)
-
-    before = open_files()
-    with open(os.devnull) as file, socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(socket_path(listening)))
-        socket.send_fds(connection, [b"half a line"], [file.fileno()] * 3)
-        connection.shutdown(socket.SHUT_WR)
-        connection.settimeout(20)
-        assert connection.recv(10) == b""
-    client.connect(listening).close()  # answered after that one
-    assert open_files() == before
 
 
 def test_the_end_of_a_process_is_seen_although_its_forked_child_goes_on():

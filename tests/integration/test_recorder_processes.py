@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -89,16 +88,6 @@ def profiled(number):
     return [name for name in names(prof.trace) if name == "aten::full"]
 
 
-@pytest.mark.parametrize("work", [double, profiled])
-def test_pools_of_forked_processes(work):
-    with opscope.profile(**OPTIONS) as prof:
-        with multiprocessing.get_context("fork").Pool(2) as pool:
-            results = pool.map(work, range(1, 5))
-        torch.ones(1)
-    assert results == [double(n) if work is double else ["aten::full"] for n in range(1, 5)]
-    assert "aten::ones" in names(prof.trace) and "aten::full" not in names(prof.trace)
-
-
 def test_spawned_processes_know_nothing_of_it():
     # A script, because a spawned process imports the main module.
     assert output_of(
@@ -131,27 +120,3 @@ def test_workers_of_a_data_loader(options):
     assert names(trace).count(name) == 5
     assert trace.ledger["events"]["ends without a start"] == 0
     assert not multiprocessing.active_children()
-
-
-def test_a_worker_that_profiles_itself():
-    class Profiled(torch.utils.data.Dataset):
-        def __len__(self):
-            return 4
-
-        def __getitem__(self, index):
-            with opscope.profile() as prof:
-                torch.full((2,), index)
-            return torch.tensor(names(prof.trace).count("aten::full"))
-
-    loader = torch.utils.data.DataLoader(Profiled(), num_workers=2, multiprocessing_context="fork")
-    with opscope.profile() as prof:
-        assert [int(batch) for batch in loader] == [1, 1, 1, 1]
-    assert "aten::full" not in names(prof.trace)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_child_that_is_killed(number):
-    with opscope.profile(**OPTIONS) as prof:
-        assert forked(lambda: os.kill(os.getpid(), number)) == -number
-        torch.ones(1)
-    assert "aten::ones" in names(prof.trace)

@@ -2,55 +2,11 @@
 
 import signal
 
-import pytest
 import torch
 
 import opscope
 from support.processes import output_of
 from support.recorded import names
-
-
-def test_a_handler_that_runs_torch_in_the_middle_of_a_span():
-    def handler(number, frame):
-        with opscope.record_function("handled"):
-            torch.zeros(1)
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with opscope.profile(record_shapes=True) as prof, opscope.record_function("interrupted"):
-            signal.raise_signal(signal.SIGUSR1)
-            torch.ones(1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    events, found = prof.trace.events, names(prof.trace)
-    row = found.index("handled")
-    assert found[events["parent"][row]] == "interrupted"
-    assert found[events["parent"][found.index("aten::ones")]] == "interrupted"
-    assert prof.trace.ledger["events"]["unfinished"] == 0
-
-
-def test_a_handler_that_raises_out_of_a_span():
-    class Enough(Exception):
-        pass
-
-    def handler(number, frame):
-        raise Enough
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with opscope.profile(with_stack=True) as prof:
-            with pytest.raises(Enough), opscope.record_function("left"):
-                signal.raise_signal(signal.SIGUSR1)
-            torch.ones(1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    events, found = prof.trace.events, names(prof.trace)
-    assert not events["unfinished"][found.index("left")]
-    above, row = [], found.index("aten::ones")
-    while row >= 0:
-        above.append(found[row])
-        row = events["parent"][row]
-    assert "left" not in above
 
 
 def test_a_handler_that_stops_the_recording():

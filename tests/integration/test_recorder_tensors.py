@@ -133,14 +133,6 @@ def test_unusual_tensors_agree_with_torch(program):
     compare(program, profile_memory=True)
 
 
-def test_what_runs_in_an_annotation_under_a_dispatch_mode_is_inside_it():
-    trace = record(under_a_dispatch_mode)
-    recorded = names(trace)
-    annotation, ones = recorded.index("annotated"), recorded.index("aten::ones")
-    assert trace.events["parent"][ones] == annotation
-    assert not trace.events["is_async"].any()
-
-
 def test_compiled_regions_agree_with_torch():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     compiled = torch.compile(model, backend="aot_eager")
@@ -156,20 +148,6 @@ def test_compiled_regions_agree_with_torch():
     regions = [name for name in names(trace) if name.startswith("Torch-Compiled Region: ")]
     assert len(regions) == 4
     assert "TorchDynamo Cache Lookup" in names(trace)
-
-
-def test_compiling_while_recording():
-    def program():
-        torch._dynamo.reset()
-        return torch.compile(lambda x: (x * 3).sin(), backend="aot_eager")(torch.ones(7))
-
-    expected = program()
-    with opscope.profile(record_shapes=True, profile_memory=True) as prof:
-        assert torch.equal(program(), expected)
-    trace = prof.trace
-    assert any("compile_inner" in name for name in names(trace))
-    assert "fault" not in trace.metadata
-    assert trace.ledger["events"]["unfinished"] == 0
 
 
 def test_thousands_of_tensors_in_one_call():

@@ -1,12 +1,9 @@
 """Every thread of the process: many, short-lived, pooled, torch's own, and at work meanwhile."""
 
-import contextvars
 import os
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import torch
 
 import opscope
@@ -70,21 +67,6 @@ def test_every_thread_has_a_tree_of_its_own():
     assert trace.ledger["events"]["unfinished"] == 0
 
 
-def test_threads_that_are_gone_leave_their_spans():
-    def program():
-        for number in range(100):
-            thread = threading.Thread(
-                target=torch.full, args=((1,), number), name=f"brief {number}"
-            )
-            thread.start()
-            thread.join()
-
-    trace = record(program)
-    assert names(trace).count("aten::full") == 100
-    assert len(set(thread_of(trace, "aten::full"))) == 100
-    assert len(trace.table("threads")) >= 100
-
-
 def test_memory_of_threads_that_are_gone_is_used_again():
     def program():
         for _ in range(200):
@@ -121,18 +103,6 @@ def test_a_thread_that_dies_inside_a_span():
     entered.__exit__(None, None, None)
 
 
-def test_a_pool_that_was_there_before_and_goes_on_after():
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(torch.ones, range(1, 7)))
-        prof = opscope.profile(record_shapes=True)
-        with prof:
-            results = list(pool.map(lambda n: torch.zeros(n).sum().item(), range(1, 31)))
-        list(pool.map(torch.ones, range(1, 7)))
-    assert results == [0.0] * 30
-    found = Counter(names(prof.trace))
-    assert (found["aten::zeros"], found["aten::item"], found["aten::ones"]) == (30, 30, 0)
-
-
 def test_torchs_own_threads():
     def program():
         futures = [torch.jit.fork(torch.sin, torch.ones(3)) for _ in range(8)]
@@ -160,25 +130,6 @@ def test_only_the_thread_that_started_if_asked():
     assert "aten::zeros" not in names(recording.trace)
 
 
-def test_profiles_of_their_own_in_many_threads():
-    recorded = {}
-
-    def work(number):
-        for _ in range(5):
-            prof = opscope.profile(record_shapes=number % 2 == 0)
-            with prof, opscope.record_function(f"mine {number}"):
-                torch.ones(number + 1)
-            trace = prof.trace
-            recorded.setdefault(number, []).append(
-                (f"mine {number}" in names(trace), len(trace.table("tensors")) > 0)
-            )
-            assert trace.ledger["events"]["recorded"] == len(trace.events)
-
-    in_threads(8, work)
-    for number, seen in recorded.items():
-        assert seen == [(True, number % 2 == 0)] * 5
-
-
 def test_one_profile_started_and_stopped_by_many_threads():
     prof = opscope.profile()
 
@@ -193,23 +144,6 @@ def test_one_profile_started_and_stopped_by_many_threads():
     with prof:
         torch.zeros(1)
     assert "aten::zeros" in names(prof.trace)
-
-
-def test_started_here_stopped_there():
-    prof = opscope.profile(profile_memory=True)
-    starting = threading.Thread(target=prof.start)
-    starting.start()
-    starting.join()
-    torch.ones(1)
-    stopping = threading.Thread(target=prof.stop)
-    stopping.start()
-    stopping.join()
-    assert "aten::ones" in names(prof.trace)
-    assert not torch.autograd._profiler_enabled()
-    # The place of memory reports is free again: torch's own profiler can take it.
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
-        torch.ones(1)
-    assert "aten::ones" in {event.name for event in theirs.events()}
 
 
 def test_threads_at_work_while_a_recording_is_decoded_and_saved(tmp_path):
@@ -248,21 +182,6 @@ def test_threads_at_work_while_a_recording_is_decoded_and_saved(tmp_path):
     assert sorted(done) == [1, 2, 3]
 
 
-def test_a_new_thread_starts_outside_of_its_parents_span():
-    def program():
-        with opscope.record_function("parent"):
-            thread = threading.Thread(target=torch.ones, args=(1,))
-            thread.start()
-            thread.join()
-            context = contextvars.copy_context()
-            thread = threading.Thread(target=context.run, args=(torch.zeros, 1))
-            thread.start()
-            thread.join()
-
-    trace = record(program)
-    assert parents(trace)["aten::ones"] == "" == parents(trace)["aten::zeros"]
-
-
 def test_threads_inside_spans_when_the_process_ends():
     # Not inside torch: torch alone aborts when a daemon thread is in an operator at exit.
     output = output_of(
@@ -285,28 +204,6 @@ prof.start()
 """
     )
     assert output.split() == ["3"]
-
-
-def test_times_of_threads_share_one_clock():
-    order = []
-    turns = [threading.Event() for _ in range(6)]
-
-    def work(number):
-        turns[number].wait()
-        with opscope.record_function(f"turn {number}"):
-            order.append(number)
-        if number + 1 < len(turns):
-            turns[number + 1].set()
-
-    def program():
-        turns[0].set()
-        in_threads(6, work)
-
-    trace = record(program)
-    starts = [int(trace.events["start_ns"][names(trace).index(f"turn {n}")]) for n in range(6)]
-    assert order == list(range(6))
-    assert starts == sorted(starts)
-    assert np.all(np.diff(starts) >= 0)
 
 
 @torch.jit.script

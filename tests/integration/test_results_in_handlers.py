@@ -6,10 +6,9 @@ import threading
 
 import pytest
 import torch
-from tests.support.interruptions import interrupt_at, places
+from tests.support.interruptions import interrupt_at
 
 import opscope
-from support.processes import output_of
 from support.recorded import names
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -55,31 +54,6 @@ def test_a_handler_asks_in_the_middle_of_asking(asked, handler, tmp_path):
         place += 6007
     if "save" in (asked, handler):
         assert names(opscope.load(tmp_path / "trace")).count("aten::ones") == 3
-
-
-def test_the_trace_that_a_handler_was_given_is_everybodys():
-    given = []
-    place, has_more = 1, True
-    while has_more:
-        prof = recorded()
-        has_more = interrupt_at(
-            place,
-            lambda prof=prof: given.append(prof.trace.table("events")),
-            lambda prof=prof: given.append(prof.trace.table("events")),
-        )
-        assert all(table is prof.trace.table("events") for table in given), place
-        given.clear()
-        place += 701
-
-
-def test_a_handler_starts_and_stops_others_in_the_middle_of_starting_and_stopping():
-    def cycle():
-        with opscope.profile() as prof:
-            torch.ones(1)
-        assert "aten::ones" in names(prof.trace)
-
-    for _ in places(cycle, cycle, step=499):
-        pass
 
 
 def test_a_finalizer_and_the_collector_ask():
@@ -146,25 +120,3 @@ def test_a_child_forked_while_another_thread_looks_at_the_trace():
             os._exit(0 if len(prof.trace.events) >= 20_000 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     thread.join()
-
-
-def test_a_fatal_signal_in_the_middle_of_decoding(tmp_path):
-    output = output_of(
-        f"""
-import os, signal, threading, torch, opscope
-prof = opscope.profile()
-with prof:
-    for _ in range(100_000):
-        torch.ones(1)
-def save_and_leave(*_):
-    prof.trace.save({str(tmp_path / "trace")!r})
-    print("saved", flush=True)
-    os._exit(0)
-signal.signal(signal.SIGTERM, save_and_leave)
-threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
-prof.trace
-threading.Event().wait()
-"""
-    )
-    assert output.split() == ["saved"]
-    assert names(opscope.load(tmp_path / "trace")).count("aten::ones") == 100_000

@@ -238,81 +238,6 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
     assert "none dropped" not in shown.stderr
 
 
-def test_a_program_without_a_file_to_spare_is_recorded_and_has_a_keeper_as_soon_as_it_can(tmp_path):
-    done = run(
-        """
-        import resource
-        from opscope import triggers
-        folder = sys.argv[1]
-        with opscope.flight_recorder(directory=folder, triggers=[]):
-            pass  # so that all is imported
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-        held = []
-        try:
-            while True:
-                held.append(os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            pass
-        for spare in (0, 1, 2, 3, 4):
-            recorder = opscope.flight_recorder("1s", directory=folder, budget=None)
-            recorder.start()
-            try:
-                recorder.dump()
-            except opscope.errors.LifecycleError as error:
-                print(error)
-            if spare == 4:
-                break
-            recorder.stop()
-            os.close(held.pop())
-        for file in held:
-            os.close(file)
-        until = time.monotonic() + 60
-        while not opscope._native.stream_state()[0] and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(1)
-        torch.ones(2).add(1)
-        os.kill(os.getpid(), signal.SIGKILL)
-        """,
-        tmp_path,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert done.stdout.count("could not be written (Too many open files)") == 5, done.stdout
-    assert done.stderr.count("there is no watchdog process") == 1
-    assert "unfinished dumps" not in done.stderr
-    assert "aten::add" in names_in(dump_of(tmp_path))
-    assert not list(tmp_path.glob(".dump-*"))
-
-
-def names_in(trace):
-    return {trace.event_name(row) for row in range(len(trace.events))}
-
-
-def test_of_two_recorders_of_a_process_the_first_has_the_file(tmp_path):
-    run(
-        """
-        def recorder(name):
-            return opscope.flight_recorder("4s", directory=sys.argv[1] + "/" + name, triggers=[],
-                                           budget=None)
-        def work():
-            for _ in range(1_000):
-                torch.ones(2).add(1)
-            time.sleep(0.6)  # more than a part of a ring
-        first, second = recorder("first"), recorder("second")
-        first.start()
-        work()
-        second.start()
-        work()
-        work()
-        os.kill(os.getpid(), signal.SIGKILL)
-        """,
-        tmp_path,
-    )
-    trace = dump_of(tmp_path / "first")
-    names = [trace.event_name(row) for row in range(len(trace.events))]
-    assert names.count("aten::add") == 3_000
-    assert not list((tmp_path / "second").iterdir())
-
-
 def test_a_program_that_dies_beside_a_recording_that_streams_says_what_is_not_there(tmp_path):
     run(
         """
@@ -330,26 +255,6 @@ def test_a_program_that_dies_beside_a_recording_that_streams_says_what_is_not_th
     assert "aten::add" in names and "aten::mul" not in names
     assert trace.ledger["flight recorder"]["its file ended before the process did"] == 1
     assert "the last part is missing" in trace.metadata["dump"]["limited_by"]
-
-
-def test_recorders_that_stop_leave_no_keeper(tmp_path):
-    done = run(
-        """
-        import subprocess
-        for _ in range(5):
-            with opscope.flight_recorder(directory=sys.argv[1], triggers=[]):
-                torch.ones(2).add(1)
-        until = time.monotonic() + 30
-        search = ["pgrep", "-f", f"keeper_process.py {os.getpid()} "]
-        while subprocess.run(search, capture_output=True).returncode == 0:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        with open("/proc/self/status") as status:
-            print(*[line.split()[1] for line in status if line.startswith("RssShmem")])
-        """,
-        tmp_path,
-    )
-    assert int(done.stdout) < 2048, done.stderr  # KiB
 
 
 def test_a_child_that_dies_has_a_dump_of_its_own(tmp_path):

@@ -1,6 +1,5 @@
 """Recordings that are in a file while they run: what is in it, and what becomes of it."""
 
-import json
 import os
 import resource
 import signal
@@ -14,7 +13,6 @@ import pytest
 import torch
 
 import opscope
-from opscope import _native
 from opscope.columns.table import ListColumn
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
@@ -96,28 +94,6 @@ def test_a_recording_can_be_read_while_it_goes_on(tmp_path):
     row = trace.names.find("going on")
     (event,) = np.flatnonzero(trace.events["name"] == row)
     assert trace.events["unfinished"][event]
-
-
-def test_a_trace_that_is_written_while_somebody_reads_is_read(tmp_path, monkeypatch):
-    in_a_program(
-        """
-profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
-profile.start()
-with opscope.record_function("last"):
-    os._exit(5)
-""",
-        tmp_path,
-    )
-    (path,) = unfinished_recordings(tmp_path)
-    read = unfinished_recording.part_of_recording
-
-    def read_too_late(one):
-        monkeypatch.undo()
-        recover_file(path)  # its keeper is done just now
-        return read(one)
-
-    monkeypatch.setattr(unfinished_recording, "part_of_recording", read_too_late)
-    assert count(opscope.load(tmp_path), "last") == 1
 
 
 # What a keeper sees: nothing of it was mapped any more, or a process that could write no file.
@@ -268,23 +244,6 @@ def test_a_trace_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, ca
     assert count(opscope.load(first), "before") == 1
 
 
-def test_what_was_kept_of_a_trace_that_could_not_be_written_is_recovered(tmp_path):
-    code = in_a_program(
-        """
-import resource
-profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
-with profile:
-    torch.ones(3)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-assert "aten::ones" in profile.trace.names
-""",
-        tmp_path,
-    )
-    assert code == 0
-    (path,) = unfinished_recordings(tmp_path)
-    assert count(recover_file(path)[0], "aten::ones") == 1
-
-
 def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_said(tmp_path, monkeypatch):
     full = SimpleNamespace(total=1 << 30, used=1 << 30, free=0)
     monkeypatch.setattr("opscope.recording.streams.stream.shutil.disk_usage", lambda _: full)
@@ -410,12 +369,3 @@ def test_what_is_no_recording_is_refused(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(TraceFormatError, match="it is empty"):
         opscope.load(tmp_path)
-
-
-def test_what_is_known_of_a_file_says_whose_it_is(tmp_path):
-    with streaming(tmp_path, record_shapes=True):
-        (path,) = unfinished_recordings(tmp_path)
-        log = _native.read_stream(os.fspath(path))
-        about, described = json.loads(log.about), log.describe()
-    assert about["asked"]["shapes"] and about["process"]["torch_version"] == torch.__version__
-    assert described["process_id"] == os.getpid()

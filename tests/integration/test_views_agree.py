@@ -81,12 +81,8 @@ def test_shares_are_of_the_same_time_everywhere(trace, report, summary):
     percent = f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
     said = headline(trace)[1]  # a wait that is most of it stands in place of who waits
     assert f"{first['name']} {percent}" in said or said.startswith("most time: asleep")
-    findings = trace.findings(name="^aten::addmm$")
-    finding = findings["name-pattern"]
+    findings = trace.findings()
     assert findings.wall_ns + findings.taken_off_ns == wall_ns
-    assert finding.time_share == finding.time_ns / findings.wall_ns
-    addmm = next(row for row in content["rows"] if row["name"] == "aten::addmm")
-    assert 0 < finding.time_ns <= addmm["cpu_total_ns"]
     for found in report.data["findings"]["found"]:
         assert found["timeShare"] == pytest.approx(found["time"] / findings.wall_ns)
 

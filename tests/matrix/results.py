@@ -5,23 +5,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from matrix.rows import ROWS
+from matrix.rows import parse_row
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "versions.md"
-_BEGIN = """# Versions of torch and Python
-
-What `make matrix` found, row by row: each has the tests that torch has a part in, or, without
-torch, those of the core and of the recorder of Python calls. Builds for CUDA were used without
-their libraries, which `tests/matrix/cuda_stubs.py` stands in for; no machine had a GPU. Skipped are
-tests of what a version does not have, and of what the machine does not have. Interpreters that it
-lacks are Debian's newest, in a folder of their own (`tests/matrix/interpreters.py`).
-
-Python 3.13t to 3.15t is recorded without the GIL: calls, modules, optimizers, annotations and
-collections of threads that run at the same time. Runs of asyncio's tasks are not seen there, which
-the ledger says, but with `PYTHON_GIL=1`. Later builds have the GIL on once opscope is imported.
-
-"""
+_TABLE = "| torch | Python | tests | passed | skipped | failed |\n"
 
 
 def read_outcomes(folder):
@@ -97,52 +85,43 @@ def _messages(outcomes, outcome):
 
 
 def write_page(results=RESULTS, page=PAGE):
-    """The page from all results that there are, in the order of the rows."""
-    order = {name: number for number, name in enumerate(ROWS)}
+    """The table of the page and what follows it, from all results; text before the table stays."""
     found = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
-    found.sort(key=lambda result: order.get(result["row"], len(order)))
-    page.write_text(_BEGIN + _overview(found) + "".join(map(_section, found)))
+    found.sort(key=_versions)
+    text = page.read_text().partition(_TABLE)[0] + _TABLE + "|---|---|---|--:|--:|--:|\n"
+    page.write_text(text + "".join(map(_line, found)) + "".join(map(_failures, found)))
 
 
-def _overview(found):
-    head = "| row | passed | skipped | failed |\n|---|---|---|---|\n"
-    return head + "".join(map(_line, found))
+def _versions(result):
+    """By torch, then by Python; those without torch last."""
+    row = parse_row(result["row"])
+    key = [[int(n) for n in re.findall(r"\d+", v)] for v in (row.torch, row.python)]
+    return not row.torch, *key, row.python
 
 
 def _line(result):
+    row = parse_row(result["row"])
+    build = "t" if row.python.endswith("t") else ""
     if "unavailable" in result:
-        return f"| `{result['row']}` | not run: {result['unavailable']} | | |\n"
+        name = f"{row.torch or '-'} | {row.python}"
+        return f"| {name} | not run: {result['unavailable']} | | | |\n"
+    name = f"{(result['torch'] or '-').split('+')[0]} | {result['python']}{build}"
+    part = "part" if result.get("closest") else "all"
     skipped, failed = sum(result["skipped"].values()), len(result["failed"])
-    return f"| `{result['row']}`{_part(result)} | {result['passed']} | {skipped} | {failed} |\n"
+    return f"| {name} | {part} | {result['passed']} | {skipped} | {failed} |\n"
 
 
-def _part(result):
-    if not result.get("closest"):
-        return ""
-    nearest = "torch" if result["torch"] else "the interpreter"
-    return f", only what is closest to {nearest}"
-
-
-def _section(result):
-    if "unavailable" in result:
+def _failures(result):
+    if not result.get("failed"):
         return ""
     torch = f"torch {result['torch']}" if result["torch"] else "No torch"
-    lines = [f"\n## {torch}, Python {result['python']}\n"]
-    if result["skipped"]:
-        lines += ["| skipped | why |", "|---|---|"]
-        lines += [f"| {count} | {_cell(why)} |" for why, count in result["skipped"].items()]
-    for of_these, said in (
-        ("failed", "failed"),
-        ("alone", "failed beside other tests, passed alone"),
-        ("mended", "failed in the whole row, passed once mended"),
-    ):
-        if result.get(of_these):
-            lines += ["", f"| {said} | with |", "|---|---|"]
-            lines += [
-                f"| `{_escaped(test)}` | {_cell(why)} |" for test, why in result[of_these].items()
-            ]
-    if len(lines) == 1:
-        lines.append("Everything ran and passed.")
+    lines = [
+        f"\n## Failures: {torch}, Python {result['python']}\n",
+        "| test | error |",
+        "|---|---|",
+    ]
+    failed = result["failed"].items()
+    lines += [f"| `{_escaped(test)}` | {_cell(why)} |" for test, why in failed]
     return "\n".join([*lines, ""])
 
 

@@ -18,8 +18,8 @@ from opscope.api.trace import Trace
 from opscope.cli.application import main
 from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
+from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import METRICS, write_stacks
-from opscope.export.formats import FORMATS
 from opscope.readers.agent_report import explain_brief, findings_brief, query_brief, verdict_brief
 from opscope.readers.answers import answers_of
 from opscope.report.page import report_html
@@ -32,7 +32,7 @@ _JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
 _COMMANDS = (
     ["summary"],
     ["summary", "--format", "json"],
-    ["why", "--all", "--format", "json", "--name", "aten"],
+    ["why", "--all", "--format", "json"],
     ["why", "--all"],
     ["why"],
     ["why", "--format", "json"],

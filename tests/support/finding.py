@@ -22,7 +22,7 @@ def hold_order(findings: Findings) -> None:
 def finding(**columns: Any) -> Findings:
     """One finding, of what is given and of nothing special."""
     given = {
-        "id": "name-pattern", "title": "", "explanation": "", "advice": "", "occurrences": 2,
+        "id": "one", "title": "", "explanation": "", "advice": "", "occurrences": 2,
         "events": np.array([3, 10]), "time_ns": 60_000, "time_share": 0.2, "saved_ns": 40_000,
         "saved_share": 0.12, "saved_by": "", "measured": False, "places": (), "place_note": "",
         "link": "", **columns,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import opscope
-from opscope.live.flight.dump_writer import is_left
+from opscope.base.artefacts import at, is_free
 
 
 def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -35,8 +35,13 @@ def reason_of(trace: opscope.Trace) -> str:
 def wait_until_all_are_made(directory: Path) -> None:
     """The program does not wait for long; what nobody is at any more stays."""
     until = time.monotonic() + 280
-    while time.monotonic() < until and not all(map(is_left, directory.glob(".dump-*"))):
+    while time.monotonic() < until and not all(map(_is_left, directory.glob(".dump-*"))):
         time.sleep(0.05)
+
+
+def _is_left(spool: Path) -> bool:
+    one = at(spool)
+    return one is not None and is_free(one)
 
 
 def dumps_in(directory: Path) -> list[opscope.Trace]:

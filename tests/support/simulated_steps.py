@@ -12,7 +12,7 @@ class SimulatedAlarm:
 
     def __init__(self, listener: Callable[[int], None]) -> None:
         self.listener = listener
-        self.at = self.above_ns = self.own_above_ns = NEVER
+        self.at = self.own_above_ns = NEVER
 
 
 class SimulatedSteps:
@@ -46,6 +46,5 @@ class SimulatedSteps:
             self._known_ns.append(took_ns)
             self._own_ns.append(own_ns)
         for alarm in self._alarms:
-            is_long = took_ns > alarm.above_ns or own_ns > alarm.own_above_ns
-            if self.count >= alarm.at or is_long:
+            if self.count >= alarm.at or own_ns > alarm.own_above_ns:
                 alarm.listener(took_ns)

@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas  # noqa: F401  which pyarrow imports where it can, and takes address space for
 import pyarrow.dataset  # noqa: F401
 
@@ -31,7 +30,6 @@ from opscope.live.flight.orphaned_rings import dump_ring
 from opscope.live.flight.write_dump import write_dump
 from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
-from opscope.recording.streams.segment_arrays import read_arrays, write_arrays
 from opscope.recording.unfinished_recording import about_of, recover
 from opscope.storage.processes import read_journal
 from support.left_corruptions import damage, damage_bytes
@@ -101,16 +99,10 @@ def kinds() -> tuple[str, ...]:
 def _damage_state(draw: random.Random, folder: Path) -> str:
     """In a file that is whole."""
     last = sorted(segments.segments_folder(_recording(folder)).iterdir())[-1]
-    dtypes = {"state": "uint8", "name_offsets": "int64", "name_text": "uint8"}
-    with open(last / "state.npz", "rb") as file:
-        arrays = read_arrays(file, dtypes)
-    name = draw.choice(("state", "state", "state", "state", "name_offsets"))
-    content = bytearray(arrays[name].tobytes())
+    content = bytearray((last / "state").read_bytes())
     done = damage_bytes(draw, content)
-    size = np.dtype(dtypes[name]).itemsize
-    arrays[name] = np.frombuffer(content[: len(content) // size * size], dtypes[name])
-    write_arrays(last / "state.npz", arrays)
-    return f"{name}: {done}"
+    (last / "state").write_bytes(content)
+    return done
 
 
 def run_case(seed: int, samples: Path, work: Path, kind: str, number: int) -> str:

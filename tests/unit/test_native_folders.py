@@ -34,7 +34,7 @@ MAY_INCLUDE = {
     "graph": {"schema", "interpreter", "numpy"},
     "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},
-    "readers": {"schema", "interpreter", "numpy"},
+    "parsers": {"schema", "interpreter", "numpy"},
     "streams": {"log", "decode", "gpu", "interpreter", "numpy"},
 }
 MAY_INCLUDE[""] = set(MAY_INCLUDE)

@@ -27,10 +27,10 @@ class CompiledLine:
 
     Attributes:
         file: as Python names it.
-        line: from 1.
-        function: the function the line is in.
-        module: path of the module whose line it is; empty if it is the outermost, or not known.
-        operators: what the line called there, as in ``aten.relu``.
+        line: line number, from 1.
+        function: function that contains the line.
+        module: path of the line's module; empty for the outermost module, or if unknown.
+        operators: operators that the line called there, such as ``aten.relu``.
     """
 
     file: str
@@ -45,16 +45,16 @@ class CompiledCall:
     """One call in generated code, of a kernel or an operator.
 
     Attributes:
-        graph: what inductor calls the graph: ``0_forward``.
-        callee: the kernel or the operator, as it is written in the generated file.
+        graph: inductor's name of the graph: ``0_forward``.
+        callee: the kernel or operator, as written in the generated file.
         file: the generated file.
-        line: in that.
-        calls: how often it ran.
-        time_ns: in all of them.
-        prepared_ns: of generated code itself before them, which makes their tensors and checks
-            them, and after the last of a graph.
-        lines: of the program, in the order of its graph; empty where nothing says them.
-        known_from: what says them.
+        line: line of the call in that file.
+        calls: number of calls.
+        time_ns: total time of the calls.
+        prepared_ns: time of generated code before the calls, which makes and checks their tensors,
+            and after the last call of a graph.
+        lines: lines of the program, in the order of the graph; empty if unknown.
+        known_from: the source of the lines.
     """
 
     graph: str
@@ -70,12 +70,13 @@ class CompiledCall:
 
 @dataclass(frozen=True)
 class LineTime:
-    """What one line of the program takes in generated code.
+    """Time of one line of the program in generated code.
 
     Attributes:
-        line: the line, with everything that was called from it.
-        time_ns: of calls that are for several lines as much as it has of their operations.
-        kernels: the calls that do work of it.
+        line: the line, with all operators that it called.
+        time_ns: time of its calls; a call for several lines is divided by their numbers of
+            operations.
+        kernels: the calls that do work of the line.
     """
 
     line: CompiledLine
@@ -85,18 +86,18 @@ class LineTime:
 
 @dataclass(frozen=True)
 class CompilationEvent:
-    """What torch.compile did, and why.
+    """A compilation, recompilation, graph break or failure of torch.compile.
 
     Attributes:
-        kind: a compilation, another one of the same function, a graph break, or a failure.
-        function: that was compiled.
-        file: of it; of a graph break where that is.
-        line: its first, or where the graph breaks; -1 if it is not known.
-        reason: why it was compiled again, why the graph breaks, or what failed.
+        kind: which of these it is.
+        function: the compiled function.
+        file: file of the function, or of the graph break.
+        line: first line of the function, or line of the graph break; -1 if unknown.
+        reason: reason of the recompilation, graph break or failure.
         start_ns: Unix time.
-        duration_ns: that it took.
-        while_recording: whether it was during the recording.
-        from_cache: its code came from inductor's cache.
+        duration_ns: duration of the compilation.
+        while_recording: whether it happened during the recording.
+        from_cache: whether its code came from inductor's cache.
     """
 
     kind: CompilationKind
@@ -115,14 +116,14 @@ class CompiledCode:
     """All time in graphs that torch.compile generated code for.
 
     Attributes:
-        calls: what generated code calls, those with most time first.
-        graphs: how often graphs ran.
-        graphs_ns: time in them, which is that of ``calls`` and ``own_ns``.
-        own_ns: of generated code itself, ``prepared_ns`` of all calls, and what graphs take that
-            call nothing.
-        wall_ns: the time looked at.
-        was_recorded: whether the recording could have seen any.
-        compilations: what torch.compile did in the process, in order, also before the recording.
+        calls: calls of kernels and operators by generated code, those with most time first.
+        graphs: number of runs of graphs.
+        graphs_ns: time in graphs: the sum of ``calls`` and ``own_ns``.
+        own_ns: time of generated code itself: ``prepared_ns`` of all calls, and graphs without
+            calls.
+        wall_ns: duration of the period.
+        was_recorded: whether compiled code was recorded.
+        compilations: compilations of the process, in order, also before the recording.
     """
 
     calls: tuple[CompiledCall, ...]
@@ -135,12 +136,12 @@ class CompiledCode:
 
     @property
     def graph_breaks(self) -> tuple[CompilationEvent, ...]:
-        """Where graphs break."""
+        """The graph breaks."""
         return self._of(CompilationKind.GRAPH_BREAK)
 
     @property
     def recompilations(self) -> tuple[CompilationEvent, ...]:
-        """What was compiled again."""
+        """The recompilations."""
         return self._of(CompilationKind.RECOMPILATION)
 
     def _of(self, kind: CompilationKind) -> tuple[CompilationEvent, ...]:
@@ -148,18 +149,18 @@ class CompiledCode:
 
     @property
     def unknown(self) -> tuple[CompiledCall, ...]:
-        """Calls of which nothing says a line."""
+        """Calls without a known line."""
         return tuple(call for call in self.calls if not call.lines)
 
     @property
     def coverage(self) -> float:
-        """Of the time in kernels and operators the share that has a line; 1 without any."""
+        """Share of the time in kernels and operators that has a line; 1 without any."""
         total = sum(call.time_ns for call in self.calls)
         return 1 - sum(call.time_ns for call in self.unknown) / total if total else 1.0
 
     @property
     def coverage_of_graphs(self) -> float:
-        """Of all time in graphs: generated code has the lines of what it prepares."""
+        """The same of all time in graphs; generated code has the lines of the calls it prepares."""
         known = sum(call.time_ns + call.prepared_ns for call in self.calls if call.lines)
         return known / self.graphs_ns if self.graphs_ns else 1.0
 

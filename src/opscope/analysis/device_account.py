@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from opscope.columns.device_rules import DeviceRules, check_device_rules
@@ -14,62 +12,14 @@ from opscope.timeline.listing import WORK_KINDS
 from opscope.timeline.signatures import rows_of
 
 
-@dataclass(frozen=True)
-class GraphOperator:
-    """What one operator at one place of the program costs in replays."""
-
-    operator: str  # its name; of an annotation or Python call where no operator ran
-    module: str  # modules around it, outermost first, joined by ``/``; empty outside modules
-    shapes: str  # of its inputs, as text; empty if they were not recorded
-    stack: str  # Python calls around it, innermost first, one a line; empty if not recorded
-    kernels: int  # activities in all replays
-    device_ns: int  # their time
-
-
-@dataclass(frozen=True)
-class GraphAttribution:
-    """Work inside CUDA graphs."""
-
-    kernels: int  # how many activities
-    device_ns: int  # their time
-    attributed_ns: int  # of it, of work whose operator is known
-    operators: tuple[GraphOperator, ...]  # most expensive first
-
-    @property
-    def share(self) -> float:
-        """Part of the time in graphs that is attributed, 0 to 1; 1 if there is none."""
-        return self.attributed_ns / self.device_ns if self.device_ns else 1.0
-
-    def describe(self) -> str:
-        """One line for people."""
-        if not self.kernels:
-            return "no work in CUDA graphs"
-        text = f"{self.kernels:,} activities in CUDA graphs, {self.share:.1%} of their time"
-        if self.share < 1.0:
-            return f"{text} attributed to operators; the rest was captured without a recording"
-        return f"{text} attributed to operators"
-
-
-def attribute_graphs(trace: TraceData) -> GraphAttribution:
-    """Attribute all work with a graph node to what was captured."""
+def graph_share(trace: TraceData) -> tuple[int, float]:
+    """How many activities ran in CUDA graphs, and the share of their time with a known operator."""
     gpu, nodes = trace.table("gpu"), trace.table("gpu_graph_nodes")
     rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["graph_node"] != 0))
-    duration = gpu["duration_ns"][rows]
-    node = rows_of(nodes["node"], gpu["graph_node"][rows])
-    place = np.stack([nodes[name] for name in ("operator", "module", "shapes", "stack")], axis=1)
-    known = node >= 0
-    known[known] = (place[node[known]] >= 0).any(axis=1)
-    operators = []
-    distinct, group = np.unique(place[node[known]], axis=0, return_inverse=True)
-    kernels = np.bincount(group.reshape(-1), minlength=len(distinct))
-    times = np.bincount(group.reshape(-1), weights=duration[known], minlength=len(distinct))
-    for row in np.argsort(-times, kind="stable"):
-        texts = [trace.names[int(text)] for text in distinct[row]]
-        operator, module, shapes, stack = texts
-        count, device_ns = int(kernels[row]), int(times[row])
-        operators.append(GraphOperator(operator, module, shapes, stack, count, device_ns))
-    total, attributed = int(duration.sum()), int(duration[known].sum())
-    return GraphAttribution(len(rows), total, attributed, tuple(operators))
+    duration, node = gpu["duration_ns"][rows], rows_of(nodes["node"], gpu["graph_node"][rows])
+    is_known = np.any([nodes[name] >= 0 for name in ("operator", "module", "stack")], axis=0)
+    known_ns = duration[np.append(is_known, False)[node]].sum()
+    return len(rows), float(known_ns / max(duration.sum(), 1)) if len(rows) else 1.0
 
 
 def _rules_text(rules: DeviceRules) -> str:
@@ -93,9 +43,13 @@ def describe_devices(trace: TraceData) -> list[str]:
     if not len(trace.table("gpu")):
         return []
     lines = [_rules_text(check_device_rules(trace))]
-    graphs = attribute_graphs(trace)
-    if graphs.kernels:
-        lines.append(graphs.describe())
+    count, share = graph_share(trace)
+    if count:
+        rest = "; the rest was captured without a recording" if share < 1.0 else ""
+        lines.append(
+            f"{count:,} activities in CUDA graphs, {share:.1%} of their time attributed to "
+            f"operators{rest}"
+        )
     if unheard_ns := trace.ledger.get("gpu", {}).get(UNHEARD, 0):
         lines.append(
             f"devices were last heard {unheard_ns / 1e6:,.0f} ms before the end: what they did "

@@ -62,11 +62,11 @@ class EngineSteps:
     """One row per step, in order of start; arrays have shape (steps,).
 
     Attributes:
-        event: its span, row in events.
+        event: row of its span in ``events``.
         start_ns: Unix time.
-        duration_ns: how long it took on the thread that it is on.
+        duration_ns: duration on its thread.
         phase: :class:`EnginePhase`.
-        requests: in its batch.
+        requests: number of requests in the batch.
         prefill_tokens: prompt tokens computed.
         decode_tokens: tokens generated.
         slow: what the slowest steps did, in words.

@@ -59,15 +59,15 @@ class Split:
 
 @dataclass(frozen=True)
 class Requests:
-    """Of the whole recording; requests that began before it or ended after it count as far as seen.
+    """Requests of the whole recording; of requests that cross its begin or end, the part inside.
 
     Attributes:
-        count: how many there were.
-        p50_ns: the median time of one.
-        p99_ns: 99 % took no longer.
-        typical: of the tenth around the median.
-        slowest: of the slowest hundredth, one at least.
-        slowest_name: what the slowest was called.
+        count: number of requests.
+        p50_ns: median duration.
+        p99_ns: 99th percentile of the duration.
+        typical: time of the 10 % around the median, by cause.
+        slowest: time of the slowest 1 % (at least one), by cause.
+        slowest_name: name of the slowest request.
     """
 
     count: int
@@ -78,7 +78,7 @@ class Requests:
     slowest_name: str
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The same as text."""
         return [
             f"requests: {self.count:,}, median {time_text(self.p50_ns)}, 99 % within "
             f"{time_text(self.p99_ns)}",

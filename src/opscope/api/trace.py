@@ -89,9 +89,7 @@ class Trace(TraceData):
 
         return Trace.of(period_of(self, which).trace)
 
-    def findings(
-        self, benchmark: bool = False, name: str | None = None, period: str = "steady"
-    ) -> Findings:
+    def findings(self, benchmark: bool = False, period: str = "steady") -> Findings:
         """Findings: known performance problems, each with place, fix and estimated saving.
 
         Savings are estimated from the recording, with the derivation in ``saved_by``. They do not
@@ -99,16 +97,15 @@ class Trace(TraceData):
 
         Args:
             benchmark: for measurable fixes, run both variants with torch on this machine and scale
-            the saving. Takes seconds. name: a regular expression; events with matching names become
-            one more finding.
+            the saving. Takes seconds.
 
         Raises:
-            UsageError: ``name`` is no regular expression, or there is no such period.
+            UsageError: there is no such period.
             MissingDependencyError: ``benchmark`` without torch.
         """
         from opscope.findings.find import find_findings
 
-        return find_findings(self, benchmark, name, which=period)
+        return find_findings(self, benchmark, which=period)
 
     def verdict(self, period: str = "steady") -> Verdict:
         """The verdict: is this program slow, and why. ``status`` is ``healthy``, the main problem,
@@ -254,7 +251,7 @@ class Trace(TraceData):
             UsageError: there is no such format, the trace lacks its data, or
                 ``path`` cannot be written.
         """
-        from opscope.export.formats import export_trace
+        from opscope.export.all_formats import export_trace
 
         export_trace(self, format, path)
 

@@ -19,7 +19,7 @@ import opscope
 from opscope.base.memory_limit import memory_for
 from opscope.base.notice import notice
 from opscope.cli.parser import Parser
-from opscope.errors import OpscopeError, UsageError, not_installed
+from opscope.errors import OpscopeError, not_installed
 
 COMMANDS = {
     "run": "Run a program and record what torch does in it, then print where the time went.",
@@ -29,7 +29,7 @@ COMMANDS = {
     "why": "Show why a step takes as long as it does: each cause, and what to change.",
     "memory": "Show what filled the memory at its peak: categories, modules, operators, functions.",
     "ranks": "Compare the ranks of a job: which rank the others wait for, why, and where.",
-    "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
+    "diff": "Compare two versions of a program: time, calls, memory, and where work moved.",
     "report": "Write an HTML page that shows a trace: timeline, operators, modules, memory, steps.",
     "view": "Show a trace of any length in the browser.",
     "export": "Convert a trace to another format, or run its operators again.",
@@ -42,27 +42,6 @@ COMMANDS = {
 }
 """In the order of ``opscope --help``, each with the first line of its module's docstring. A module
 declares its options with ``options(parser)`` and does what they say with ``main(asked)``."""
-
-FORMER = {
-    "findings": "why --all",
-    "stragglers": "ranks",
-    "collectives": "ranks --collectives",
-    "job": "ranks --ask",
-    "rollup": "ranks --rollup",
-    "gpu": "summary --gpu",
-    "roofline": "summary --roofline",
-    "compiled": "summary --compiled",
-    "replay": "export --replay",
-    "recover": "doctor --recover",
-    "build": "doctor --build",
-    "completion": "doctor --completion",
-    "ps": "attach",
-    "start": "attach --start",
-    "stop": "attach --stop",
-    "dump": "attach --dump",
-    "status": "attach --status",
-}
-"""What commands of before are now."""
 
 _BROUGHT = ("rich", "pyarrow", "duckdb", "shtab")
 """What commands need beside NumPy. Recording from a program does not, so they may be missing."""
@@ -146,11 +125,6 @@ def _do(words: Sequence[str]) -> Any:
     name, *rest = words or ("--help",)
     if name != "run":
         _listen_not()
-    if name in FORMER:
-        raise UsageError(
-            f"Invalid choice: {name!r}. This command is now `opscope {FORMER[name]}`. See "
-            "`opscope --help`."
-        )
     if name not in COMMANDS:
         return _parser()[0].parse_args(words or ["--help"])
     with memory_for("this command"):

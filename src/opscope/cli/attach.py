@@ -4,11 +4,12 @@ opscope reaches a process that called opscope.listen(), or that has OPSCOPE_CONT
 environment and imports opscope or runs under `opscope run`. From Python 3.14 on, opscope can make
 other processes listen. Sockets of ended processes are removed.
 
-With PID, the process is recorded for some seconds and then left as it was. The trace is made
-outside that process. --start records until --stop; the recording stays in the memory of the process
-and is lost if the process ends first, so use `opscope run --flight-recorder` for long times. --dump
-makes its flight recorder write a dump, and prints the dump's path. A process whose GIL is held
-cannot answer, but its flight recorder still receives a signal: kill -USR2 PID.
+With PID, opscope records the process for some seconds. Afterwards the process has its original
+state. This command makes the trace, not the process. --start records until --stop; the recording
+stays in the memory of the process and is lost if the process ends first, so use `opscope run
+--flight-recorder` for long times. --dump makes its flight recorder write a dump, and prints the
+dump's path. A process whose GIL is held cannot answer, but its flight recorder still receives a
+signal: kill -USR2 PID.
 """
 
 from __future__ import annotations

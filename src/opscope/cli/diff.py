@@ -1,4 +1,4 @@
-"""Compare two versions of a program: what is slower, what is more, what only moved.
+"""Compare two versions of a program: time, calls, memory, and where work moved.
 
 Calls, bytes and shapes are compared exactly. Times are compared over typical steps after start-up,
 and a difference counts only if it exceeds the differences between recordings of one version. To
@@ -55,7 +55,7 @@ def options(parser: Parser) -> None:
         "--run",
         metavar="N",
         type=whole_number(1),
-        help="Record two scripts in turns, N times each (into opscope-rounds), and accept or "
+        help="Record two scripts alternately, N times each (into opscope-rounds), and accept or "
         "reject the new one: by --gate, else by whether it is faster.",
     )
     parser.add_argument(

@@ -24,11 +24,11 @@ from opscope.cli.views.operator_table import csv_of_operators
 from opscope.cli.views.results import RowsFormat, as_csv
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
+from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
 from opscope.export.confidential_copy import confidential_copy
 from opscope.export.format import Format, find_format, format_of_file
-from opscope.export.formats import FORMATS
 from opscope.export.output_file import write_file
 from opscope.jobs.saving import save_trace
 from opscope.timeline.period import period_of
@@ -168,7 +168,7 @@ def _format_of(output: Path) -> Format:
     format = format_of_file(output, ALL_FORMATS)
     if format is None:
         raise UsageError(
-            f"The name {output.name!r} does not say which format is meant. Add --format with one "
+            f"The format of {output.name!r} is unknown. Add --format with one "
             f"of: {', '.join(format.name for format in ALL_FORMATS)}."
         )
     return format

@@ -1,6 +1,6 @@
 """Answer agents' questions about traces, over the Model Context Protocol.
 
-An agent starts this itself: name `opscope mcp` in its list of servers. Traces stay open, so that a
+Add `opscope mcp` to the servers of your agent, which starts it. Traces stay open, so that a
 question takes milliseconds. Names and texts of a trace are quoted as data; queries can only read.
 
 With --allow-run the agent can also record programs: it can run anything that you can.

@@ -1,12 +1,14 @@
 """Show what filled the memory at its peak: categories, modules, operators, functions.
 
 Largest first. Record with --memory. --shapes adds categories and the memory from before the
-recording; --modules and --stack add what allocated it. JSON and CSV contain all groups, in bytes.
+recording; --modules and --stack add the module and the line that allocated it. JSON and CSV contain
+all groups, in bytes.
 
 For a folder with several processes it shows the peak of each.
 
-TRACE may also be a memory snapshot of torch (torch.cuda.memory._dump_snapshot): then what was in
-use at the peak and at the end by line, memory over time, and what the allocator held.
+TRACE may also be a memory snapshot of torch (torch.cuda.memory._dump_snapshot): then the command
+shows the memory in use at the peak and at the end by line, over time, and the memory of the
+allocator.
 """
 
 from __future__ import annotations

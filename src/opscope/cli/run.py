@@ -2,13 +2,13 @@
 
 The program needs no change: it gets the same arguments, writes the same standard output and ends
 with the same exit code. opscope prints to standard error. Recording begins when the program imports
-torch: operators all the time, and some steps in full detail, so that opscope can say why the
-program is slow (--record). Code of the program that uses torch.profiler records with opscope too;
-OPSCOPE_DROP_IN=0 keeps torch's own profiler for it.
+torch: operators during the whole run, and some steps in detail, so that opscope can say why the
+program is slow (--record). torch.profiler in the program also records with opscope;
+OPSCOPE_DROP_IN=0 disables this.
 
-The trace is written however the program ends. If the process is killed, crashes, or calls
-os._exit() or os.exec*(), a watchdog process writes the trace from a file that the recording is kept
-in. `opscope doctor --recover` does the same by hand.
+The trace is written after every kind of end. If the process is killed, crashes, or calls os._exit()
+or os.exec*(), a watchdog process writes the trace from the file of the recording. If the watchdog
+was killed too, run `opscope doctor --recover`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opscope.analysis.top_operators import (
-    DEFAULT_ROWS,
-    DEFAULT_SORT,
-    check_row_limit,
-    check_sort_key,
-)
 from opscope.base.python_process import own_python
 from opscope.cli import destination
-from opscope.cli.parser import Parser, add_row_limit, example, whole_number
+from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.session.options import (
     DETAIL,
     RunOptions,
@@ -100,14 +94,15 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--why",
         action="store_true",
-        help="Print what to change in full, at the end.",
+        help="At the end, print every problem with its line, its fix and the saving.",
     )
     group.add_argument(
         "--record",
         metavar="WHAT[,WHAT]",
         type=what_to_record,
-        help="Record the same data all the time: operators, and the data of the options below. "
-        "[default: operators all the time, and some steps in full detail]",
+        help="Record this data during the whole run, and nothing in detail: operators, and the "
+        "data of the options below. [default: operators during the whole run, and some steps "
+        "in detail]",
     )
     add_switches(group)
     group.add_argument("--flops", action="store_true", help="Estimate floating-point operations.")
@@ -125,8 +120,9 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="Record nothing until POST /start_profile over HTTP, with serving engines' paths. "
-        "Needs the token that is printed, or OPSCOPE_HTTP_TOKEN. Goes with --flight-recorder.",
+        help="Record only from POST /start_profile to POST /stop_profile, as serving engines do. "
+        "Requests need the printed token, or that of OPSCOPE_HTTP_TOKEN. Can be combined with "
+        "--flight-recorder.",
     )
     group.add_argument(
         "--children",
@@ -197,13 +193,9 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write an HTML report.",
     )
     group.add_argument(
-        "--sort-by", metavar="KEY", help=f"Sort the table by this column. [default: {DEFAULT_SORT}]"
-    )
-    add_row_limit(group, None, "Rows of the table")
-    group.add_argument(
         "--table",
         action=BooleanOptionalAction,
-        help="Print the table of operators. [default: only with --sort-by or --row-limit]",
+        help="Print the table of operators. [default: off]",
     )
 
 
@@ -302,17 +294,12 @@ def _run_options(asked: Namespace) -> RunOptions:
     is_in_detail = all(
         getattr(asked, name) is None for name in ("record", "schedule", "flight_recorder")
     )
-    is_shaped = asked.sort_by is not None or asked.row_limit is not None
-    if "memory" in (asked.sort_by or "") and "memory" not in recorded:
-        raise UsageError(f"--sort-by {asked.sort_by} needs memory to be recorded. Add --memory.")
     return RunOptions(
         settings=_settings(asked, recorded),
         schedule=asked.schedule,
         detail=_settings(asked, DETAIL.union(recorded)) if is_in_detail else None,
         why=asked.why,
-        sort_by=check_sort_key(asked.sort_by or DEFAULT_SORT),
-        row_limit=check_row_limit(DEFAULT_ROWS if asked.row_limit is None else asked.row_limit),
-        table=is_shaped if asked.table is None else asked.table,
+        table=asked.table is True,
         stream=asked.stream is not False,
         keeper=asked.keeper is not False,
         max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,
@@ -338,18 +325,14 @@ def _refuse_what_excludes(asked: Namespace) -> None:
     drop = "Use only one of them."
     if asked.why and asked.schedule is not None:
         raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
-    if asked.table is False and (asked.sort_by is not None or asked.row_limit is not None):
-        raise UsageError(f"--sort-by and --row-limit have no effect with --no-table. {drop}")
-    if asked.sort_by == "flops" and not asked.flops:
-        raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     if asked.is_module and asked.is_code:
         raise UsageError(f"-m and -c exclude each other. {drop}")
     if asked.http is not None:
         for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
             if getattr(asked, name):
                 raise UsageError(
-                    "Over HTTP a request says what to record, and the run itself records nothing: "
-                    f"--http does not go with {_option_of(name)}. {drop}"
+                    "With --http, each request chooses what to record: "
+                    f"--http excludes {_option_of(name)}. {drop}"
                 )
     if asked.flight_recorder is not None:
         for name in _OF_WHOLE_RUNS:

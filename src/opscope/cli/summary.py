@@ -88,7 +88,7 @@ def options(parser: Parser) -> None:
         "--tokens",
         metavar="N",
         type=whole_number(),
-        help="With --format md: what an agent reads (`opscope mcp`), in so many tokens at most.",
+        help="With --format md: a summary for agents, as in `opscope mcp`, of at most N tokens.",
     )
     add_format(parser)
     parser.epilog = example("opscope summary", "opscope summary job --rank 2 --gpu")

@@ -1,7 +1,7 @@
 """Show what a running process does: operators, modules, memory, step time, overhead.
 
-The process records all the time; the table is computed here. `q` or Ctrl-C quits and leaves the
-process as it was.
+The process records until this command ends, and this command computes the table. `q` or Ctrl-C ends
+the command and the recording.
 """
 
 from __future__ import annotations

@@ -87,9 +87,6 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="Like --all, and measure savings with torch on this machine where possible.",
     )
-    group.add_argument(
-        "--name", metavar="REGEX", help="Like --all, and list all events whose names match."
-    )
     add_format(parser)
     parser.epilog = example("opscope why", "opscope why train.opscope --all --format md")
 
@@ -99,7 +96,7 @@ def main(asked: Namespace) -> None:
     if not asked.benchmark:  # what is timed has the memory that other programs have
         keep_freed_memory()
     chosen = choose_trace(asked)
-    if asked.all or asked.explain or asked.benchmark or asked.name is not None:
+    if asked.all or asked.explain or asked.benchmark:
         result = _findings(chosen, asked)
     else:
         result = _account(chosen, asked.period)
@@ -119,7 +116,7 @@ def _account(chosen: Chosen, period: Which) -> Result:
 
 def _findings(chosen: Chosen, asked: Namespace) -> Result:
     def find(one: TraceData) -> tuple[Findings, LineTexts]:
-        found = find_findings(one, asked.benchmark, asked.name, which=asked.period)
+        found = find_findings(one, asked.benchmark, which=asked.period)
         return found, line_texts(one)
 
     def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
@@ -197,9 +194,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
 
 def _differences(compared: ComparedAccounts) -> Iterator[str]:
     for one in compared.differences[:_MOST_DIFFERENCES]:
-        yield difference_text(
-            one.cause.title, one.share, one.process, one.middle, compared.compared
-        )
+        yield difference_text(one.what, one.share, one.process, one.middle, compared.compared)
     if not compared.differences and compared.compared:
         yield "No process differs much from the others."
     yield "Choose one process to see its causes and findings."

@@ -115,8 +115,8 @@ def _look_up(name: str) -> Iterator[Overload]:
         overloads = registered_overloads(name)
     except ImportError as error:
         raise MissingDependencyError(
-            "Memory categories are worked out with the operator schemas that torch knows, and "
-            "torch is not installed here. Install it with: pip install torch"
+            "Memory categories need torch's operator schemas, but torch is not installed here. "
+            "Install it with: pip install torch"
         ) from error
     for overload in overloads:
         schema = registered_schema(name, overload)

@@ -100,9 +100,7 @@ def _refuse_empty(chosen: npt.NDArray[np.int64], metric: str) -> None:
 def check_metric(metric: str) -> None:
     """Raise UsageError unless ``metric`` is one of :data:`METRICS`."""
     if metric not in METRICS:
-        raise UsageError(
-            f"Stacks cannot be weighed by {metric!r}. Use one of: {', '.join(METRICS)}."
-        )
+        raise UsageError(f"{metric!r} is not a metric of stacks. Use one of: {', '.join(METRICS)}.")
 
 
 def write_collapsed(stacks: Iterable[tuple[Sequence[str], int]], path: str | Path) -> None:

@@ -35,7 +35,6 @@ _EVENTS = (
     "thread", "parent", "name", "launch_thread", "kind", "scope", "start_ns", "duration_ns",
     "record_function_id",
 )  # fmt: skip
-_NO_NODE = 255  # a kind that the writer leaves out
 
 
 class NodeWriter:
@@ -50,17 +49,10 @@ class NodeWriter:
         self._with_times = with_times
         self.base_ns = 0
 
-    def blocks(self, trace: TraceData, left_out: Any = None) -> Iterator[Block]:
-        """The nodes of ``trace`` in blocks of a few megabytes, each node with a comma before it.
-
-        ``left_out`` is a mask of events that are no nodes; what ran in them belongs to what is
-        around them.
-        """
+    def blocks(self, trace: TraceData) -> Iterator[Block]:
+        """The nodes of ``trace`` in blocks of a few megabytes, each node with a comma before it."""
         self.base_ns = self.base_ns or base_ns_of(trace)
         columns, settings = node_columns(trace)
-        if left_out is not None:
-            kind = np.where(left_out, _NO_NODE, trace.events["kind"])
-            columns["events.kind"] = kind.astype(np.uint8)
         extras, fragments = _collective_columns(trace)
         self._writer.begin(
             {**columns, **extras},

@@ -85,7 +85,7 @@ def _check_name(name: str) -> None:
             return
     except UnicodeEncodeError:
         pass
-    raise UsageError(f"{name!r} is no name that a file can have. Choose another.")
+    raise UsageError(f"{name!r} is not a valid file name. Choose another.")
 
 
 @contextmanager

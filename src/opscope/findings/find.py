@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
 from opscope.columns.trace_data import TraceData
-from opscope.errors import UsageError
 from opscope.findings.finding import Finding, Findings, Unchecked
 from opscope.findings.pattern import Evidence, Pattern, missing
 from opscope.findings.patterns import all_patterns
@@ -29,7 +27,6 @@ from opscope.timeline.period import Period, Which, detailed_period_of
 def find_findings(
     trace: TraceData,
     benchmark: bool = False,
-    name: str | None = None,
     listing: TorchListing | None = None,
     which: Which | str = Which.STEADY,
 ) -> Findings:
@@ -42,18 +39,17 @@ def find_findings(
         trace: any.
         benchmark: where a pattern can be measured, run it with and without the fix, in torch on
             this machine, and scale by that. Takes seconds.
-        name: a regular expression; all events whose names it matches are one more finding.
         listing: of the part of ``trace`` that is looked at, where it has been made already.
         which: that part: the steady state, the start-up or all.
 
     Raises:
-        UsageError: ``name`` is no regular expression, or there is no such part.
+        UsageError: there is no such part.
         MissingDependencyError: ``benchmark`` without torch.
     """
     period = detailed_period_of(trace, which)
     require_times(period.trace)
     subject = Subject(period.trace, None if period.in_detail else listing)
-    patterns = [*all_patterns(), *([_name_pattern(name)] if name is not None else [])]
+    patterns = all_patterns()
     found, absent, unchecked = [], [], []
     for pattern in patterns:
         needs = missing(subject, pattern.needs + pattern.helped_by)
@@ -150,35 +146,3 @@ def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: 
         saved_bytes=evidence.saved_bytes,
         saved_bytes_share=evidence.saved_bytes_share,
     )
-
-
-def _name_pattern(expression: str) -> Pattern:
-    """Events whose names match ``expression`` anywhere."""
-    try:
-        matches = re.compile(expression).search
-    except re.error as error:
-        raise UsageError(
-            f"{expression!r} is not a regular expression: {error}. Escape characters that mean "
-            "something in one, such as . ( ) [ ] * +, with a backslash."
-        ) from error
-
-    def find(subject: Subject) -> Evidence | None:
-        named = subject.labelled(lambda text: matches(text) is not None)
-        rows = np.flatnonzero(named)
-        if not len(rows):
-            return None
-        names = len(np.unique(subject.listing.label[rows]))
-        total = subject.time_ns(subject.outermost_of(named))
-        return Evidence(
-            events=rows,
-            time_ns=total,
-            explanation=(
-                f"{len(rows):,} events of {names:,} names match {expression!r}; together they take "
-                f"{subject.share(total)} of the time."
-            ),
-            saved_ns=None,
-            saved_by="depends on the change that you make",
-        )
-
-    title = f"Events named like {expression}"
-    return Pattern(id="name-pattern", title=title, advice="", find=find)

@@ -44,28 +44,28 @@ _MOST_NAMES, _LITTLE = 3, 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a recording says of its program. Shares are of the time looked at: 0.25 is a quarter.
+    """The answer to: is this program slow, and why? Shares are of the period: 0.25 is a quarter.
 
     Attributes:
-        status: in a few words.
-        title: what was found, in one line; empty where nothing is to be fixed.
-        share: of the time, what that takes; 0 where it is not known.
-        place: the line of the program with most of it; None: not known, or nowhere.
-        line: what that line says; empty if it is not known.
+        status: the state of the program.
+        title: the problem in one line; empty if no problem was found.
+        share: share of the problem; 0 if unknown.
+        place: the line of the program with most of this time; None if unknown or without a line.
+        line: source text of that line; empty if unknown.
         fix: what to change, in one sentence.
-        gain_ns: what that saves of the time looked at; None: not known.
+        gain_ns: saving of the fix; None if unknown.
         gain_share: the same as a share.
-        most: what took most of the time: names with their shares.
-        step_ns: how long a step takes, the median; 0 where steps cannot be told.
-        wall_ns: the time looked at.
-        about: that in words, as in "steady state, 210 ms, 29 steps".
-        unsure: reasons to doubt the answer, one clause each; empty for a sure one.
-        not_looked_for: ids of patterns that need something which was not recorded.
-        others: how many more findings there are.
-        next: the command that says more.
-        evidence: ids of the findings, and names of the causes, that the answer rests on.
-        causes: of the main thread's time, the share of every cause.
-        own_share: of the time, what recording took; None: not measured.
+        most: the operators or causes with most time, with their shares.
+        step_ns: median duration of a step; 0 without steps.
+        wall_ns: duration of the period.
+        about: the period in words, as in "steady state, 210 ms, 29 steps".
+        unsure: reasons to doubt the answer, one clause each.
+        not_looked_for: ids of checks whose data was not recorded.
+        others: number of further findings.
+        next: the command with more details.
+        evidence: ids of the findings, and names of the causes, that support the answer.
+        causes: share of each cause in the main thread's time.
+        own_share: share of profiling overhead; None if not measured.
     """
 
     status: Status
@@ -89,7 +89,7 @@ class Verdict:
     own_share: float | None = None
 
     def lines(self, place_text: Callable[[Place], str] = str) -> list[str]:
-        """The answer for people, at most four lines; ``place_text`` says how a place reads."""
+        """The answer as text, at most four lines; ``place_text`` formats places."""
         return [
             line for line in (self._first(), self._most(), self._change(place_text), self._fix())
             if line
@@ -118,7 +118,7 @@ class Verdict:
         }
 
     def metrics(self) -> dict[str, float]:
-        """Flat numbers for trackers of experiments: those that are known, of causes all."""
+        """Numbers for experiment trackers: known values, and the share of every cause."""
         shares = {} if self.causes is None else {one.name.lower(): 0.0 for one in Cause}
         known: dict[str, float | None] = {
             "step_ms": self.step_ns / 1e6 or None,
@@ -159,7 +159,7 @@ class Verdict:
 
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
-        missing = f"{count} patterns not looked for: opscope run" if count else ""
+        missing = f"{count} checks need more recorded data: opscope run" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"

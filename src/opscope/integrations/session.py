@@ -26,11 +26,11 @@ _SAMPLED_STEPS = 2
 
 
 class TrainingSession:
-    """Records until some warm steps were recorded in full; another process says why they take long.
+    """Records some steps after warm-up in detail; another process computes the verdict.
 
     The framework's callback calls ``begin``, ``step_ended`` after each step of the optimizer, and
-    ``end``. Nothing here raises into the training. Beside it a flight recorder keeps the last
-    while, and writes it after a slow step, an uncaught exception or a hang.
+    ``end``. No method raises an exception into the training. A flight recorder keeps the last
+    seconds, and writes a dump after a slow step, an uncaught exception or a hang.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TrainingSession:
         Args:
             output_dir: gets ``trace.opscope``, ``verdict.json``, ``report.html``, and ``dumps`` of
                 the flight recorder.
-            flight: how far back the flight recorder keeps what happened; None: none is on.
+            flight: time that the flight recorder keeps; None: no flight recorder.
             patience_s: how long the end of the training waits for the verdict, in seconds.
             every: record two more steps every so often (``"4h"``, or seconds), each time to a
                 folder ``step-N`` with verdict and page; None: only those at the start.
@@ -70,11 +70,11 @@ class TrainingSession:
 
     @property
     def is_first_rank(self) -> bool:
-        """Whether this process is the one that says and logs the verdict."""
+        """Whether this process prints and logs the verdict."""
         return launched_rank() in (None, 0)
 
     def begin(self) -> None:
-        """The training starts, or starts anew."""
+        """The training starts, or starts again."""
         self._drop()
         self.outcome, self._process = None, os.getpid()
         try:

@@ -22,13 +22,13 @@ def log_outcome(tracker: Any, outcome: HostedOutcome, step: int | None = None) -
 
     Args:
         tracker: a ``SummaryWriter`` of TensorBoard, a run of W&B, the module ``mlflow`` or a
-            ``(MlflowClient, run id)``; a logger of Lightning or tracker of Accelerate is taken for
-            what it holds.
-        outcome: of :meth:`TrainingSession.end`.
-        step: of the training.
+            ``(MlflowClient, run id)``; or a logger of Lightning or tracker of Accelerate that holds
+            one of these.
+        outcome: result of :meth:`TrainingSession.end`.
+        step: step of the training.
 
     Returns:
-        Whether it is one of these; any other is left as it is.
+        Whether the tracker is one of these; others are ignored.
     """
     log = _way_of(tracker)
     if log is None:

@@ -71,31 +71,14 @@ def compare_shares_of(
 _SHOWN, _SHOWN_PROCESSES = 5, 20
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A process that has more of a cause than others.
-
-    Attributes:
-        process: which.
-        cause: of what.
-        share: of its time.
-        middle: the median share of all.
-    """
-
-    process: Partition
-    cause: Cause
-    share: float
-    middle: float
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedAccounts:
     """The main threads of several processes.
 
     Attributes:
-        processes: in their order.
-        shares: of the time, by process and cause, shape (processes, causes).
-        step_ns: what a step took on average, per process; -1 without steps.
+        processes: the processes, in order.
+        shares: share of each cause in the time of each process, shape (processes, causes).
+        step_ns: mean duration of a step of each process; -1 without steps.
     """
 
     processes: tuple[Partition, ...]
@@ -104,35 +87,30 @@ class ComparedAccounts:
 
     @property
     def causes(self) -> list[Cause]:
-        """Those that there are, by how much they are on average, most first."""
+        """The causes that occur, that with the largest mean share first."""
         mean = self.shares.mean(axis=0)
         return [Cause(cause) for cause in np.argsort(-mean, kind="stable").tolist() if mean[cause]]
 
     @property
     def compared(self) -> int:
-        """How many are alike, so that what one has more of means something; 0 for too few."""
+        """Number of comparable processes; 0 if there are too few."""
         count = int(self._alike.sum())
         return count if count >= FEWEST else 0
 
     @property
-    def differences(self) -> list[Difference]:
-        """What processes have more of than the median, largest first.
+    def differences(self) -> list[DifferingShare]:
+        """Causes in which a process exceeds the median, largest difference first.
 
-        Ranks are compared with ranks, where there are any: who started them does something else;
-        and what makes steps with what makes steps, where anything does.
-        Of two neither is in the middle, so there is nothing to say.
+        Ranks are compared with ranks only, and processes with steps with those that have steps.
+        Two processes have no median, so the list is empty.
         """
-        causes = {cause.title: cause for cause in self.causes}
         shares = {
-            title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
-            for title, cause in causes.items()
+            cause.title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
+            for cause in self.causes
         }
         alike = {self.processes[row] for row in np.flatnonzero(self._alike)}
-        return [
-            Difference(one.process, causes[one.what], one.share, one.middle)
-            for one in compare_shares_of(shares, alike).differing
-            if one.share > one.middle
-        ]
+        differing = compare_shares_of(shares, alike).differing
+        return [one for one in differing if one.share > one.middle]
 
     def __repr__(self) -> str:
         causes = self.causes[:_SHOWN]

@@ -9,7 +9,6 @@ minutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,8 +30,6 @@ becomes warm."""
 _LEFT_OUT = 0.01
 """Of the conditions, those that contradict the others most: collectives that were matched wrongly,
 clocks that were set."""
-_WINDOWS = 16
-"""Parts of a line's time in which a clock that was set is looked at."""
 _MOST = 4_096
 """Conditions of each kind that a line needs; leaving out others makes the bound larger."""
 
@@ -114,7 +111,8 @@ EVEN = ClockCourse((ClockLine(0, 0.0, 0.0, np.zeros((0, 2))),))
 
 
 def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
-    """The lines that satisfy the conditions best; None where only one side bounds the clock."""
+    """The lines that satisfy the conditions; None where only one side bounds the clock, or none
+    does."""
     if not len(least[0]) or not len(most[0]):
         return None
     first_ns = min(least[0].min(), most[0].min())
@@ -126,7 +124,9 @@ def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
         for start_ns in (int(first_ns) + length_ns * np.arange(count)).tolist()
     ]
     known = [pair for pair in stretches if all(len(times) for times, _ in pair)]
-    return ClockCourse(tuple(_fit_line(*pair) for pair in known or [(least, most)]))
+    lines = [_fit_line(*pair) for pair in known or [(least, most)]]
+    found = tuple(line for line in lines if line is not None)
+    return ClockCourse(found) if found else None
 
 
 def _within(of: Conditions, start_ns: int, length_ns: int) -> Conditions:
@@ -135,7 +135,8 @@ def _within(of: Conditions, start_ns: int, length_ns: int) -> Conditions:
     return of[0][few], of[1][few]
 
 
-def _fit_line(least: Conditions, most: Conditions) -> ClockLine:
+def _fit_line(least: Conditions, most: Conditions) -> ClockLine | None:
+    """None where no line satisfies the conditions, as of a clock that was set meanwhile."""
     moments = np.concatenate([least[0], most[0]])
     origin, span = int((int(moments.min()) + int(moments.max())) // 2), float(np.ptp(moments))
     base = int(np.median(least[1]))
@@ -153,14 +154,10 @@ def _fit_line(least: Conditions, most: Conditions) -> ClockLine:
         kept = kept if len(kept) else np.array([np.argmax(high - low)])
         ends = np.clip([drifts[kept[0]] - step, drifts[kept[-1]] + step], -_MOST_DRIFT, _MOST_DRIFT)
         drifts = np.linspace(ends[0], ends[1], _DRIFTS)
-    if len(kept):
-        few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
-        edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
-    else:  # no line satisfies them: the offset lies between all that it was meanwhile
-        length = max(span / _WINDOWS, 1.0)
-        offsets = [*_by_window(np.max, low_of, length), *_by_window(np.min, high_of, length)]
-        reach = _MOST_DRIFT * length
-        edges = np.array([[min(offsets) - reach, 0.0], [max(offsets) + reach, 0.0]])
+    if not len(kept):
+        return None
+    few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
+    edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
     offset, drift = (edges.max(axis=0) + edges.min(axis=0)) / 2
     return ClockLine(origin, float(offset) + base, float(drift), edges - (offset, 0.0))
 
@@ -173,12 +170,3 @@ def _smallest(sign: int, of: tuple[Amounts, Amounts], drifts: Amounts) -> Amount
     left = sign * (ahead - drifts[:, None] * since)
     found: Amounts = np.partition(left, place, axis=1)[:, place]
     return found
-
-
-def _by_window(
-    nearest: Callable[[Amounts], float], of: tuple[Amounts, Amounts], length: float
-) -> list[float]:
-    """What conditions say of the offset in each part of their time, which has this length."""
-    since, ahead = of
-    window = (since // length).astype(np.int64)
-    return [nearest(ahead[window == one]) for one in np.unique(window)]

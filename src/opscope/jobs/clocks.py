@@ -20,13 +20,13 @@ class Clocks:
     """The clocks of a job's processes. The clock of the first one's machine is the job's.
 
     Attributes:
-        machines: the host's name of each, or the process where that is not known.
-        is_named: whether it is known. Processes that do not say where they ran may be of one
-            machine: their clocks are taken to agree where that can be.
-        machine: of each process, row in ``machines``. Shape (processes,).
-        shift_ns: what to add to the times of each process to have them on its machine's clock.
-        courses: how far each machine is ahead of the first one; None where that is not known.
-        through: of each machine, the ones between it and the first one; their bounds add up.
+        machines: host name of each machine, or the process if the name is unknown.
+        is_named: whether the names are known. If not, processes may share a machine: their clocks
+            are treated as equal if the times permit.
+        machine: row of each process in ``machines``. Shape (processes,).
+        shift_ns: difference to add to the times of each process for its machine's clock.
+        courses: difference of each machine's clock to the first one; None if unknown.
+        through: machines between each machine and the first one; their bounds add up.
     """
 
     machines: tuple[str, ...]
@@ -38,7 +38,7 @@ class Clocks:
 
     @property
     def unknown(self) -> list[str]:
-        """Machines whose clock cannot be brought together with the first one's."""
+        """Machines whose clock cannot be aligned with the first one's."""
         return [
             name for name, line in zip(self.machines, self.courses, strict=True) if line is None
         ]
@@ -51,7 +51,7 @@ class Clocks:
         return moved if course is None else moved - course.ahead_ns(moved)
 
     def bound_ns(self, process: int, time_ns: Values) -> Amounts:
-        """How far off these may be, given times on the job's clock; infinite where unknown."""
+        """Maximum error of these times on the job's clock; infinite if unknown."""
         bound = np.zeros(np.shape(time_ns))
         row = int(self.machine[process])
         for one in (row, *self.through[row]):
@@ -75,8 +75,8 @@ class Clocks:
         if self.unknown:
             text += (
                 f" The clocks of {', '.join(self.unknown)} could not be aligned with that of "
-                f"{self.machines[0]}, because they share no suitable collective. Times of these "
-                "machines are not compared."
+                f"{self.machines[0]}: they share no suitable collective, or a clock was set "
+                "during the job. Times of these machines are not compared."
             )
         return text.strip()
 

@@ -23,18 +23,18 @@ class CollectiveKind:
     """Collectives of one name, group and size of message. Times are nanoseconds.
 
     Attributes:
-        name: as in ``allreduce``.
-        group: of processes.
-        size_bytes: of the message.
-        count: how many several ranks recorded.
-        transfer_ns: from the last one's coming to the end, in the middle; NaN where not recorded.
-        wait_ns: of a rank for the last one, on average.
-        skew_ns: between the first and the last call, in the middle; NaN where clocks are not known.
-        exposed_ns: of a rank, how long it had nothing else to do, on average.
-        algorithm_bandwidth: bytes of the message in a second, in the middle; NaN where not known.
-        bus_bandwidth: bytes that each link carries in a second, likewise.
-        last: the process that mostly came last; None where that is not known.
-        last_share: in how many of them it did.
+        name: such as ``allreduce``.
+        group: the process group.
+        size_bytes: size of the message.
+        count: number of collectives that several ranks recorded.
+        transfer_ns: median time from the last rank's arrival to the end; NaN if not recorded.
+        wait_ns: mean wait of a rank for the last one.
+        skew_ns: median time from the first to the last call; NaN if the clocks are unknown.
+        exposed_ns: mean time of a rank that no other work hides.
+        algorithm_bandwidth: median bytes of the message per second; NaN if unknown.
+        bus_bandwidth: median bytes per second on each link; NaN if unknown.
+        last: the process that most often arrived last; None if unknown.
+        last_share: share of the collectives in which it did.
     """
 
     name: str
@@ -76,15 +76,15 @@ class CollectiveKind:
 
 @dataclass(frozen=True)
 class RankWaits:
-    """What one rank waited in collectives, in all. Times are nanoseconds.
+    """Total waits of one rank in collectives. Times are nanoseconds.
 
     Attributes:
-        process: which.
-        count: of the collectives that it took part in, and others recorded.
-        wait_ns: for others that had not come.
-        exposed_ns: with nothing else to do, while data was on its way or waited for.
-        awaited: how many collectives it came to last.
-        awaited_ns: how long others waited in these, all of them together.
+        process: the rank's process.
+        count: number of its collectives that others recorded, too.
+        wait_ns: waits for ranks that had not arrived.
+        exposed_ns: waits and transfers that no other work hides.
+        awaited: number of collectives in which it arrived last.
+        awaited_ns: sum of the other ranks' waits in these.
     """
 
     process: Partition

@@ -40,34 +40,35 @@ _OF_BUS = {
 
 @dataclass(frozen=True, eq=False)
 class JobCollectives:
-    """The collectives of a job that several ranks recorded, in order of their beginning.
+    """The collectives of a job that several ranks recorded, in order of their begin.
 
-    Arrays of collectives have shape (collectives,), those of who took part (shares,). Times are
-    Unix nanoseconds on the job's clock, that of the first process's machine.
+    Arrays of collectives have shape (collectives,). A *share* is one rank's part of a collective;
+    arrays of shares have shape (shares,). Times are Unix nanoseconds on the job's clock, which is
+    that of the first process's machine.
 
     Attributes:
-        processes: that were looked at.
-        known_ranks: global rank of each in its job; ``NONE`` where it is none.
-        groups: that there are.
-        group: of each collective, row in ``groups``.
-        name: what it is, as in ``allreduce``.
-        number: which of its group.
-        size_bytes: of the message: the larger of what a rank gives and gets.
-        transfer_ns: from when the last rank took part until the last one had it all; ``NONE`` where
+        processes: the compared processes.
+        known_ranks: global rank of each process; ``NONE`` if it is not a rank.
+        groups: the process groups.
+        group: row of each collective in ``groups``.
+        name: such as ``allreduce``.
+        number: sequence number in its group.
+        size_bytes: size of the message: the larger of a rank's input and output.
+        transfer_ns: from the arrival of the last rank until all ranks have the result; ``NONE`` if
             transfers were not recorded.
-        skew_ns: between the first and the last rank that called it.
-        bound_ns: how far off times of different machines may be in it; infinite where unknown.
+        skew_ns: from the call of the first rank to that of the last.
+        bound_ns: maximum error of times between machines; infinite if unknown.
         last: row in ``processes`` of the rank that the others waited for.
-        collective: of each share, which collective.
-        process: row in ``processes``.
-        begin_ns: when the rank called it.
-        start_ns: when its transfer began; ``NONE`` where that was not recorded.
-        end_ns: when that ended.
-        wait_ns: of that, how long others were not there yet.
-        exposed_ns: how long the rank had nothing else to do in the transfer.
-        event: row of the call in the ``events`` of the rank's trace.
+        collective: row of each share's collective.
+        process: row of each share in ``processes``.
+        begin_ns: time of the rank's call.
+        start_ns: begin of the rank's transfer; ``NONE`` if it was not recorded.
+        end_ns: end of the rank's transfer.
+        wait_ns: the part of it in which other ranks had not arrived.
+        exposed_ns: the part of the transfer that no other work hides.
+        event: row of the call in ``events`` of the rank's trace.
         clocks: how well times of different machines can be compared.
-        unmatched: what was left out, by why, with how many.
+        unmatched: number of calls that were left out, by reason.
     """
 
     processes: tuple[Partition, ...]
@@ -97,7 +98,7 @@ class JobCollectives:
 
     @property
     def ranks(self) -> Values:
-        """How many ranks the group of each has, or took part where that is not known."""
+        """Number of ranks in the group of each collective; of participants if unknown."""
         sizes = np.array([len(group.ranks) for group in self.groups], dtype=np.int64)
         taking_part = np.bincount(self.collective, minlength=len(self))
         of_group = sizes[self.group] if len(sizes) else np.zeros(0, dtype=np.int64)
@@ -105,29 +106,29 @@ class JobCollectives:
 
     @property
     def absent_ranks(self) -> list[int]:
-        """Of the groups that there are, ranks that are not among the processes looked at: time in
-        which others waited for these counts as transfer."""
+        """Ranks of the groups that are not among ``processes``: waits for these ranks count as
+        transfer."""
         there = set(self.known_ranks)
         return sorted({rank for group in self.groups for rank in group.ranks} - there)
 
     @property
     def algorithm_bandwidth(self) -> Amounts:
-        """Bytes of the message in a second of the transfer; NaN where that is not known."""
+        """Bytes of the message per second of the transfer; NaN if unknown."""
         known = (self.transfer_ns > 0) & (self.size_bytes > 0)
         rate = self.size_bytes / np.where(known, self.transfer_ns, 1) * 1e9
         return np.where(known, rate, np.nan)
 
     @property
     def bus_bandwidth(self) -> Amounts:
-        """What each link carries in a second, by which collectives of any kind and size of group
-        can be compared; NaN where it is not known. Defined as by nccl-tests."""
+        """Bytes per second on each link, which can be compared between collectives of any kind
+        and group size; NaN if unknown. Defined as in nccl-tests."""
         factor = np.array([_OF_BUS.get(name, 0.0) for name in self.name])
         ranks = np.maximum(self.ranks, 1)
         return self.algorithm_bandwidth * np.where(factor > 0, factor * (ranks - 1) / ranks, 1.0)
 
     def arrows(self) -> Values:
-        """From each share that waited to the one that it waited for, as rows of shares; never
-        back in time, by when ranks called. Shape (2, arrows)."""
+        """Arrows from each share that waited to the share that it waited for, as rows of shares;
+        never back in time, by the times of the calls. Shape (2, arrows)."""
         own = np.flatnonzero(self.process == self.last[self.collective])
         share = np.full(len(self), NONE, dtype=np.int64)
         share[self.collective[own]] = own
@@ -140,7 +141,7 @@ class JobCollectives:
         )
 
     def sentences(self) -> list[str]:
-        """What is to be known about the figures: clocks, who is not there, what was not matched."""
+        """Remarks about the figures: clocks, missing ranks, unmatched collectives."""
         lines = []
         if not len(self):
             lines.append(

@@ -22,19 +22,19 @@ class SharedFinding:
     """One pattern at one place, in one process or more.
 
     Attributes:
-        by_process: what it is in each, in the order of the processes.
+        by_process: the finding of each process, in the order of the processes.
     """
 
     by_process: Mapping[Partition, Finding]
 
     @property
     def processes(self) -> list[Partition]:
-        """In which it was found."""
+        """The processes that have it."""
         return list(self.by_process)
 
     @property
     def most(self) -> tuple[Partition, Finding]:
-        """Where it weighs most, and what it is there."""
+        """The process with the largest saving, and its finding."""
         return max(self.by_process.items(), key=lambda one: one[1].weight)
 
     @property

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, fsum, lgamma
 
 import numpy as np
 
-from opscope.analysis.diff.statistics import normal_p, two_sided_t
+from opscope.analysis.diff.statistics import two_sided_t
 from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.timeline.arrays import Amounts
@@ -31,9 +30,6 @@ where there are enough ranks to do so."""
 _MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
 _MOST_ALIKE = 0.9
 """The correlation of a step with the one before that is allowed for at most."""
-_LONGEST = 0.05
-"""Of all steps of all ranks, the share that is called the longest."""
-
 _CLOCK_NS = 1.0
 """How exactly times are known at best, also of steps that do nothing but wait for others."""
 
@@ -64,7 +60,7 @@ def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
         np.median([one.mean() + two.mean() for one, two in zip(work, delayed, strict=True)])
     )
     least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
-    tests = len(rows) * 8  # two measures, four questions about each
+    tests = len(rows) * 4  # two measures, the median and the mean of each
     found: set[int] = set()
     needed = []
     for values in (work, delayed):
@@ -75,7 +71,6 @@ def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
             excess, enough = _compared(centers, errors * inflation, values, typical, tests)
             by_middle.append(np.maximum(enough, least))
             found.update(np.flatnonzero(excess > by_middle[-1]).tolist())
-        found.update(_longer_in_more_steps(values, typical, least, tests, inflation))
         needed.append(np.minimum(*by_middle))
     places = sorted(found)
     # Beside one that is found the others seem to differ from each other.
@@ -138,67 +133,3 @@ def _compared(
         error = float(np.hypot(own, max(apart, _ALIKE * typical, _CLOCK_NS)))
         needed[place] = error * two_sided_t(2 * FALSE_ALARMS / tests, len(values[place]) - 1)
     return excess, needed
-
-
-def _longer_in_more_steps(
-    values: list[Amounts], typical: float, least: float, tests: int, inflation: float
-) -> list[int]:
-    """Those whose steps are longer than those of others more often than chance has it, and whose
-    mean is longer by enough.
-
-    What begins in the middle of a recording is seen best by the rank-sum test (Mann and Whitney
-    1947), what strikes now and then by who has the longest steps of all.
-    """
-    means = np.array([one.mean() for one in values])
-    found = []
-    for place, own in enumerate(values):
-        others = np.delete(means, place)
-        reference = float(np.median(others))
-        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
-        usual = max(apart, _ALIKE * typical)
-        if means[place] - reference < least + usual:
-            continue
-        beside = np.concatenate([one for at, one in enumerate(values) if at != place])
-        z = _rank_sum_z(own, beside) / inflation
-        often = normal_p(z) / 2 if z > 0 else 1.0
-        if min(often, _longest_p(own - usual, beside, inflation)) * tests < FALSE_ALARMS:
-            found.append(place)
-    return found
-
-
-def _rank_sum_z(own: Amounts, others: Amounts) -> float:
-    """How many standard deviations more often ``own`` is above ``others`` than by chance."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, own, side="left")
-    equal = np.searchsorted(ordered, own, side="right") - below
-    wins = float((below + equal / 2).sum())
-    pairs = len(own) * len(others)
-    sigma = (pairs * (len(own) + len(others) + 1) / 12) ** 0.5
-    return float((wins - pairs / 2) / sigma)
-
-
-def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
-    """Probability that as many of the longest steps are ``own``, or more, by chance."""
-    both = np.concatenate([own, others])
-    most = max(int(_LONGEST * len(both)), 1)
-    hits = int((np.argpartition(-both, most - 1)[:most] < len(own)).sum())
-    # Steps that resemble each other count for fewer.
-    total, mine, drawn, there = (
-        int(count / inflation**2) for count in (len(both), len(own), most, hits)
-    )
-    if not total:
-        return 1.0
-    # By logarithms: of a thousand ranks the numbers of ways have a hundred thousand digits.
-    whole = _log_ways(total, drawn)
-    most = min(mine, drawn)
-    first = max(there, drawn - (total - mine))
-    logs = (
-        _log_ways(mine, k) + _log_ways(total - mine, drawn - k) - whole
-        for k in range(first, most + 1)
-    )
-    return min(fsum(map(exp, logs)), 1.0)
-
-
-def _log_ways(of: int, chosen: int) -> float:
-    """Logarithm of the binomial coefficient."""
-    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

@@ -24,16 +24,16 @@ _LEAST_SHARE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class RankPath:
-    """Which rank what had to be waited for was in, piece by piece, from the end back.
+    """The critical path of a job, in pieces, from the end back.
 
     Times are Unix nanoseconds on the job's clock. Arrays have shape (pieces,).
 
     Attributes:
-        processes: of the job.
-        process: row in ``processes``.
-        start_ns: of the piece.
-        end_ns: of the piece, which is the start of the one before it in the arrays.
-        is_transfer: whether data was on its way, after the last rank had come.
+        processes: the processes of the job.
+        process: row of each piece in ``processes``.
+        start_ns: begin of the piece.
+        end_ns: end of the piece, equal to the start of the previous entry.
+        is_transfer: whether the piece is a transfer, after the last rank's arrival.
     """
 
     processes: tuple[Partition, ...]
@@ -47,17 +47,17 @@ class RankPath:
 
     @property
     def length_ns(self) -> int:
-        """How long it is in all: from its first piece to its end."""
+        """Total length of the path."""
         return int((self.end_ns - self.start_ns).sum())
 
     @property
     def transfer_ns(self) -> int:
-        """What of it are transfers."""
+        """Time of transfers on the path."""
         return int((self.end_ns - self.start_ns)[self.is_transfer].sum())
 
     @property
     def own_ns(self) -> Values:
-        """What of it each process did itself. Shape (processes,)."""
+        """Time of each process's own work on the path. Shape (processes,)."""
         own = ~self.is_transfer
         time = (self.end_ns - self.start_ns)[own]
         sums = np.bincount(self.process[own], weights=time, minlength=len(self.processes))

@@ -32,14 +32,14 @@ class RankSteps:
     """Steps of processes; times are nanoseconds of the thread that the program runs on.
 
     Attributes:
-        processes: in their order.
-        number: of the steps, as each process counts its own. Shape (steps,).
-        wall_ns: how long a step took, -1 where there is none. Shape (processes, steps).
-        own_ns: the same without collectives and waiting for them.
-        table_ns: what each step went to. Shape (processes, steps, causes).
-        cause_ns: what the time of a process went to, in its steps, or in all where it has none.
-            Shape (processes, causes).
-        steps_are: what a step is, where the programs do not mark them; else empty.
+        processes: the processes, in order.
+        number: number of each step, as each process counts them. Shape (steps,).
+        wall_ns: duration of a step; -1 if missing. Shape (processes, steps).
+        own_ns: the same without collectives and waits for them.
+        table_ns: time of each step by cause. Shape (processes, steps, causes).
+        cause_ns: time of each process by cause, in its steps, or in the whole recording without
+            steps. Shape (processes, causes).
+        steps_are: what a step is, if the programs do not mark steps; else empty.
     """
 
     processes: tuple[Partition, ...]
@@ -65,7 +65,7 @@ class RankSteps:
 
     @property
     def mean_own_ns(self) -> Amounts:
-        """What a step of each process takes without others, on average; NaN without steps.
+        """Mean own time of a step of each process; NaN without steps.
         Shape (processes,)."""
         found = np.full(len(self.processes), np.nan)
         for row, own_ns in enumerate(self.own_ns):
@@ -74,8 +74,8 @@ class RankSteps:
         return found
 
     def worth_showing(self, most: int) -> list[Partition]:
-        """At most ``most`` processes for a picture of a few: those that take longest for
-        a step without others, the median one and the quickest. Those without steps come last."""
+        """At most ``most`` processes: those with the largest own time of a step, the median one
+        and the fastest. Processes without steps come last."""
         count = len(self.processes)
         if count <= most:
             return list(self.processes)

@@ -40,18 +40,17 @@ class SlowRank:
     """A rank that the others wait for. Times are nanoseconds of a step, on average.
 
     Attributes:
-        process: which.
-        own_ns: what it takes without waiting for others.
-        others_ns: the same, the median of the others.
-        cause: that it has most more of than the others.
-        cause_ns: how much more of that.
-        recurrence: share of its steps in which it takes longer than the others mostly do.
-        waited_ns: how much longer the others wait in collectives than it does.
-        gain_ns: how much shorter the step would be if it were like the others.
-        step_ns: what a step of the job takes.
-        excess: where in the program the difference is; None where that was not looked at.
-        delayed_ns: how much longer it waits for a CPU for what it computes more, as the others
-            wait for what they compute.
+        process: the rank's process.
+        own_ns: its own time: the step without waits for other ranks.
+        others_ns: median own time of the other ranks.
+        cause: the cause with the largest difference to the others.
+        cause_ns: this difference.
+        recurrence: share of its steps in which it is slower than the others usually are.
+        waited_ns: how much longer the others wait in collectives than this rank.
+        gain_ns: how much shorter a step would be if this rank were as fast as the others.
+        step_ns: duration of a step of the job.
+        excess: where in the program the difference is; None if unknown.
+        delayed_ns: additional wait for a CPU that its additional computation causes.
     """
 
     process: Partition
@@ -68,7 +67,7 @@ class SlowRank:
 
     @property
     def is_always(self) -> bool:
-        """Whether it is slow in most steps, and not now and then."""
+        """Whether it is slow in most steps."""
         return self.recurrence >= _ALWAYS
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,11 +110,11 @@ class SlowRanks:
     """The ranks that others wait for.
 
     Attributes:
-        found: them, by how much the job would gain, most first.
-        steps: what was compared.
-        compared: how many ranks have enough steps to be compared.
-        notes: what could not be told and why, one sentence each.
-        standing: who differs, and how much that would take; None where none was compared.
+        found: the slow ranks, the one with the largest gain first.
+        steps: the compared steps.
+        compared: number of ranks with enough steps to be compared.
+        notes: what could not be determined and why, one sentence each.
+        standing: differences between ranks, and the smallest detectable one; None without ranks.
     """
 
     found: tuple[SlowRank, ...]
@@ -140,7 +139,7 @@ class SlowRanks:
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
 
     def sentences(self) -> list[str]:
-        """Which ranks are slow, or that none is, and then what could not be told."""
+        """The slow ranks, or that no rank is slow; then ``notes``."""
         slow = map(str, self.found) if self.found else self._that_none_is()
         return [*slow, *self.notes]
 

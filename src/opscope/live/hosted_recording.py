@@ -38,7 +38,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class HostedOutcome:
-    """What another process made of a recording."""
+    """The results of a recording that another process computed."""
 
     trace: Path
     report: Path | None  # None: it could not be made
@@ -46,7 +46,7 @@ class HostedOutcome:
 
     @property
     def lines(self) -> list[str]:
-        """The verdict for people."""
+        """The verdict as text."""
         return [str(line) for line in self.said.get("lines", ())]
 
     @property
@@ -73,7 +73,6 @@ class HostedRecording:
             self.files.trace,
             saves=False,
             rank=self._rank,
-            is_left_to_others=True,
             when_refused=lambda reason: None,  # it is in memory then, and saved by this process
         )
         self._asked: OwnSocket | None = None
@@ -122,7 +121,7 @@ class HostedRecording:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
         if self._asked.is_ours() and not self._is_done(longest_s):
             raise LifecycleError(
-                f"Another process is still writing {self.files.trace}. Ask again later."
+                f"Another process is still writing {self.files.trace}. Try again later."
             )
         try:
             with open(self.verdict, "rb") as file:

@@ -43,9 +43,7 @@ class EndRequest:
 
     destination: Destination  # of the trace, and of what else is written
     folder: Path  # that the program is in, where relative names of its sources are
-    sort_by: str = "self_cpu_time_total"  # column of the table
-    row_limit: int = 15  # rows of it
-    table: bool = False  # print it
+    table: bool = False  # print the operators
     why: bool = False  # say what to change, in full
     rank: int | None = None  # of the process; None for that of its job
     process: int | None = None  # likewise, of one without a rank among several

@@ -92,7 +92,7 @@ class Tools:
 
     def compare(self, old: list[str], new: list[str], tokens: int = DEFAULT_TOKENS) -> str:
         """Compare recordings of two versions: what is slower beyond noise, what is more. Give
-        three or more recordings a side, recorded in turns. Returns an id for sql and decide."""
+        three or more alternate recordings of each version. Returns an id for sql and decide."""
         name = self._session.compare(old, new)
         return f"{name} is this comparison.\n" + comparison_brief(
             self._session.answers(name), tokens

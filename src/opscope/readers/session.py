@@ -77,7 +77,9 @@ class Session:
         """What an id or a path names."""
         if trace not in self._open:
             if trace in self._ids.values():
-                raise UsageError(f"{trace} was closed for others. Open its path again.")
+                raise UsageError(
+                    f"{trace} was closed, because too many traces are open. Open its path again."
+                )
             trace = self.open(trace)
         self._keep(trace, self._open.pop(trace))
         return self._open[trace]

@@ -67,10 +67,12 @@ def record_rounds(
         UsageError: a program is no file, or a run wrote no trace.
     """
     if count < LEAST:
-        raise UsageError(f"--run is {count}. Give {LEAST} rounds or more: fewer tell nothing.")
+        raise UsageError(f"--run is {count}. Use {LEAST} rounds or more; fewer show nothing.")
     for program in (old, new):
         if not Path(program).is_file():
-            raise UsageError(f"{program} is no file. --run takes two scripts, the old one first.")
+            raise UsageError(
+                f"{program} is not a file. --run takes two scripts, the old one first."
+            )
     runs: dict[str, list[RecordedRun]] = {"old": [], "new": []}
     programs = {"old": old, "new": new}
     for number in range(1, count + 1):

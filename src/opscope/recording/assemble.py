@@ -1,6 +1,5 @@
 """Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++; the
-text of the program's lines, read while the files are still what ran; and the part that one of
-several users of a recording asked for.
+text of the program's lines, read while the files are still what ran.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from opscope.columns.device_rules import check_device_rules
 from opscope.columns.ledger import doubt_rows
 from opscope.columns.names import Names, step_number
 from opscope.columns.overloads import described
-from opscope.columns.schema import TABLES, EventKind, Role
+from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording import ledger
@@ -31,15 +30,6 @@ from opscope.recording.detail import detail_metadata
 from opscope.recording.facts.process_facts import process_facts
 from opscope.recording.ledger import gpu_metadata
 from opscope.recording.sources import SOURCES, RecordingOptions
-
-
-def with_ids_from(decoded: Decoded, first: int) -> Decoded:
-    """With ids for other tools that count from ``first``, unless they have ids already."""
-    events = decoded.events
-    if first == 1 or events.has("record_function_id"):
-        return decoded
-    ids = np.arange(first, first + len(events), dtype=np.int64)
-    return decoded.with_tables(events=events.replaced({"record_function_id": ids}))
 
 
 def assemble_trace(
@@ -241,35 +231,3 @@ def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
 def _pairs(file: Any, line: Any) -> list[tuple[int, int]]:
     both = np.unique(file.astype(np.int64) << 32 | line.astype(np.int64) & 0xFFFFFFFF)
     return list(zip((both >> 32).tolist(), (both & 0xFFFFFFFF).tolist(), strict=True))
-
-
-_COLLECTIVE = "record_param_comms"
-
-
-def narrowed(trace: TraceData, recorded: RecordingOptions, asked: RecordingOptions) -> TraceData:
-    """``trace`` with the arguments and overload names only that were asked for.
-
-    The events stay, and so do their ids: only options that add no events may differ. What torch
-    says of collectives stays too, as without sharing.
-    """
-    if recorded == asked:
-        return trace
-    tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
-    events = trace.events
-    if recorded.overloads and not asked.overloads:
-        tables["events"] = _without(events, "overload")
-    if recorded.shapes and not asked.shapes:
-        tables["tensors"] = {}
-        tables["scalars"] = _of_collectives(trace.table("scalars"), events, trace.names)
-    return TraceData(tables, trace.names, {**trace.metadata, "options": asdict(asked)})
-
-
-def _without(table: Table, left_out: str) -> dict[str, Any]:
-    return {c.name: table[c.name] for c in table.schema.columns if c.name != left_out}
-
-
-def _of_collectives(scalars: Table, events: Table, names: Names) -> dict[str, Any]:
-    name = names.find(_COLLECTIVE)
-    rows = np.flatnonzero(scalars["role"] == Role.KEYWORD) if name >= 0 else np.zeros(0, np.int64)
-    rows = rows[events["name"][scalars["event"][rows]] == name]
-    return {column.name: scalars[column.name][rows] for column in scalars.schema.columns}

@@ -6,8 +6,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError
-from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
+from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.detail import DetailStretches
@@ -84,8 +83,6 @@ class Recording:
     def __init__(
         self,
         options: RecordingOptions,
-        more: RecordingOptions | None = None,
-        first_id: int = 1,
         stream: Stream | None = None,
         max_memory_bytes: int | None = None,
         detail: RecordingOptions | None = None,
@@ -93,29 +90,21 @@ class Recording:
         """Record what ``options`` ask for.
 
         Args:
-            options: what ``trace`` shows.
-            more: data that another caller needs from the same time; ``everything`` includes it.
-            first_id: ``record_function_id`` of the first event.
+            options: what is recorded throughout.
             stream: the file that it is in while it runs; None for memory alone.
             max_memory_bytes: that records may take while it goes on, besides what they have; None
                 for half of what is free. Of several recordings the largest counts, for all.
             detail: what is recorded besides at first, and later where ``record_detail`` says so.
         """
-        throughout = options if more is None else options.union(more)
-        self.options = options = options if detail is None else options.union(detail)
         self.stream = stream
-        self._recorded = throughout if detail is None else throughout.union(detail)
-        self._first_id = first_id
-        self._when_stopped: list[Callable[[], object]] = []
-        self._window = _Window(
-            self._recorded, options, throughout, first_id, stream, max_memory_bytes
-        )
+        self._recorded = options if detail is None else options.union(detail)
+        self._window = _Window(self._recorded, options, stream, max_memory_bytes)
         # Nothing of Python's: an exception in a destructor would be shown, and go no further.
         self._give_back = functools.partial(_native.discard_window, self._window.id)
         self._is_given_back = False
         self._held = _native.Held(self._window.open, self._window.close, self._give_back)
         self._decoding = _native.Section()
-        self._made: dict[str, TraceData] = {}
+        self._made: TraceData | None = None
         self._saved_in: Path | None = None
 
     def prepare(self) -> None:
@@ -148,14 +137,6 @@ class Recording:
             note_job()
             _report_fault()
             _report_fork(self._window.process)
-        for callback in list(self._when_stopped) if self.has_ended else ():
-            callback()  # by the next stop() once more, if it is interrupted
-            with suppress(ValueError):
-                self._when_stopped.remove(callback)
-
-    def when_stopped(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` once this has stopped."""
-        self._when_stopped.append(callback)
 
     def pause(self, paused: bool) -> None:
         """Leave out what happens until resumed; nothing to do when not running."""
@@ -191,34 +172,27 @@ class Recording:
 
     @property
     def recorded(self) -> RecordingOptions:
-        """What is collected, for whomever."""
+        """What is collected, in detail too."""
         return self._recorded
 
     @property
     def trace(self) -> TraceData:
-        """What was asked for; decoded once, off the GIL.
+        """What was recorded; decoded once, off the GIL.
 
         Raises:
             InsufficientMemoryError: it does not fit in memory.
             LifecycleError: not stopped yet, or never started.
         """
-        if "asked for" not in self._made:
-            trace = narrowed(self.everything, self._recorded, self.options)
-            self._made.setdefault("asked for", trace)
-        return self._made["asked for"]
-
-    @property
-    def everything(self) -> TraceData:
-        """What was recorded, for whomever; the events are those of ``trace``."""
-        if "everything" not in self._made:
+        if self._made is None:
             self._decoding.run(self._decode)
         if not self._is_given_back:
             self._give_back()
             self._is_given_back = True
-        return self._made["everything"]
+        assert self._made is not None
+        return self._made
 
     def _decode(self) -> None:
-        if "everything" in self._made:  # by another thread, while this one waited
+        if self._made is not None:  # by another thread, while this one waited
             return
         if not self.has_ended:
             raise LifecycleError("There is no trace yet: start and stop the recording first.")
@@ -226,17 +200,18 @@ class Recording:
             wait_for_devices()
         try:
             with memory_for("decoding what was recorded"):
-                everything = self._read_drained() or self._assembled(
+                made = self._read_drained() or self._assembled(
                     _native.decode(self._window.id, path_prefixes())
                 )
         except ValueError:
-            if "everything" in self._made:  # by a signal handler, in the middle of this
+            if self._made is not None:  # by a signal handler, in the middle of this
                 return
             if self._window.process != os.getpid():
                 raise LifecycleError(_NOT_INHERITED) from None
             raise
         # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
-        self._made.setdefault("everything", everything)
+        if self._made is None:
+            self._made = made
 
     @property
     def is_drained(self) -> bool:
@@ -273,7 +248,7 @@ class Recording:
         decoded = with_devices(read_decoded(window))
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
-        decoded = with_ids_from(self._with_known_here(decoded), self._first_id)
+        decoded = self._with_known_here(decoded)
         return assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
 
 
@@ -287,16 +262,14 @@ class _Window:
     def __init__(
         self,
         options: RecordingOptions,
-        asked: RecordingOptions,
         throughout: RecordingOptions,
-        first_id: int,
         stream: Stream | None,
         max_memory_bytes: int | None,
     ) -> None:
         self.id = _native.reserve_window()
         self.process = os.getpid()
         self._max_memory_bytes = max_memory_bytes
-        self._asked, self._first_id, self._stream = asked, first_id, stream
+        self._stream = stream
         self.listeners = listeners_of(options)
         self._options, self._throughout = options, throughout
         self._detail = next(one for one in self.listeners if isinstance(one, DetailStretches))
@@ -304,10 +277,7 @@ class _Window:
     def open(self) -> None:
         """Open it."""
         if (stream := self._stream) is not None:
-            about = about_recording(
-                stream, self._options, self._asked, self._throughout, self._first_id
-            )
-            stream.begin(self.id, about)
+            stream.begin(self.id, about_recording(stream, self._options, self._throughout))
         if self._throughout != self._options:
             self._detail.describe(asdict(self._throughout), bool(stream and stream.path))
         for listener in self.listeners:
@@ -340,7 +310,7 @@ class _Window:
         """Close it, whatever was opened of it."""
         for listener in reversed(self.listeners):
             listener.before_end()
-        if self._stream is not None and self._stream.is_left_to_others:
+        if self._stream is not None and not self._stream.of.saves:
             note_known(self.listeners)
         _native.close_window(self.id)
         for listener in reversed(self.listeners):

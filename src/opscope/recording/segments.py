@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
@@ -25,14 +24,22 @@ from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.input_file import unreadable
 from opscope.base.locks import lock_alone, unlock
 from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
+from opscope.columns.column import DURATION, Column, TableSchema
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.recording.decoded import Decoded, read_decoded
-from opscope.recording.streams.segment_arrays import Arrays, read_arrays, write_arrays
-from opscope.storage.parquet import QUICK, read_table, write_table
+from opscope.storage.interop import table_from_arrow, table_to_arrow
+from opscope.storage.parquet import (
+    QUICK,
+    names_in,
+    pq,
+    read_table,
+    read_whole,
+    write_table,
+)
 
 RECORDS = 300_000
 """Records of a segment: the watchdog process has one segment in memory at a time."""
@@ -86,18 +93,13 @@ class RecordingSegment:
 
     def names(self) -> Names:
         """Those that it has first."""
-        state = self._arrays(_STATE, {"name_offsets": "int64", "name_text": "uint8"})
-        offsets, text = state["name_offsets"], state["name_text"].tobytes()
         with _reading(self.folder):
-            if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text):
-                raise ValueError("its names do not fit their text")
-            if (offsets[1:] < offsets[:-1]).any():
-                raise ValueError("a name ends before it begins")
-        return Names(offsets, text)
+            return names_in(read_whole(self.folder / "names.parquet"))
 
     def state(self) -> bytes:
         """What decoding goes on with."""
-        return self._arrays(_STATE, {"state": "uint8"})["state"].tobytes()
+        with _reading(self.folder), open(open_inside(*_place(self.folder, _STATE)), "rb") as file:
+            return file.read()
 
     def account(self) -> dict[str, Any]:
         """What was known of the recording then."""
@@ -106,31 +108,30 @@ class RecordingSegment:
 
     def late(self) -> Late:
         """Rows of events in segments before, as they were known to be when this was written."""
-        late = self._arrays(_LATE, _LATE_COLUMNS)
-        event, parent = late["event"], late["parent"]
         with _reading(self.folder):
-            if len({len(column) for column in late.values()}) != 1:
-                raise ValueError("its late rows are not whole")
+            table = table_from_arrow(_LATE, read_whole(self.folder / "late.parquet"))
+            late = {column.name: table[column.name] for column in _LATE.columns}
+            event, parent = late["event"], late["parent"]
             if len(event) and not 0 <= event.min() <= event.max() < self.first_event:
                 raise ValueError("a late row is of no event before it")
             if ((parent < -1) | (parent >= event)).any() or (late["duration_ns"] < 0).any():
                 raise ValueError("a late row has a parent or a duration that cannot be")
         return late
 
-    def _arrays(self, name: str, dtypes: Mapping[str, str]) -> Arrays:
-        with _reading(self.folder), open(open_inside(*_place(self.folder, name)), "rb") as file:
-            return read_arrays(file, dtypes)
 
-
-_ABOUT, _STATE, _LATE = "about.json", "state.npz", "late.npz"
-_LATE_COLUMNS = {
-    "event": "int32",
-    "parent": "int32",
-    "duration_ns": "int64",
-    "unfinished": "bool",
-    "raised": "bool",
-    "is_async": "bool",
-}
+_ABOUT, _STATE = "about.json", "state"
+_LATE = TableSchema(
+    "late",
+    "an event of a segment before, as it was known to be later",
+    (
+        Column("event", "int32", "row in the whole recording", essential=True),
+        Column("parent", "int32", "likewise", essential=True),
+        Column("duration_ns", "int64", "as in events", **DURATION),
+        Column("unfinished", "bool", "as in events", essential=True),
+        Column("raised", "bool", "as in events", essential=True),
+        Column("is_async", "bool", "as in events", essential=True),
+    ),
+)
 _MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
 _SAID: Shape = {
@@ -201,8 +202,8 @@ def _of(recording: Path, folder: Path) -> RecordingSegment:
     about = _about(folder)
     if about["recording"] != recording.name:
         raise TraceFormatError(
-            f"{folder} is no segment of {recording.name}. Move the file without its segments to a "
-            "new folder, and recover it there."
+            f"{folder} is not a segment of {recording.name}. Move the file without its segments "
+            "to a new folder, and recover it there."
         )
     return RecordingSegment(folder, about["rows"], about["first_event"], about["is_last"])
 
@@ -270,13 +271,8 @@ class Drain:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         rows = _write_tables(read_decoded(piece), unfinished)
-        state = {
-            "state": np.frombuffer(self._decoder.state(), np.uint8),
-            "name_offsets": piece["name_offsets"],
-            "name_text": np.frombuffer(piece["name_text"], np.uint8),
-        }
-        write_arrays(unfinished / _STATE, state)
-        write_arrays(unfinished / _LATE, piece["late"])
+        (unfinished / _STATE).write_bytes(self._decoder.state())
+        pq.write_table(table_to_arrow(Table(_LATE, piece["late"])), unfinished / "late.parquet")
         about = {
             "recording": self._recording.name,
             "rows": rows,
@@ -292,6 +288,6 @@ class Drain:
 def _write_tables(decoded: Decoded, folder: Path) -> dict[str, int]:
     trace = TraceData(decoded.tables, decoded.names)
     rows = {name: len(table) for name, table in decoded.tables.items() if len(table)}
-    for name in rows:
+    for name in [*rows, "names"]:
         write_table(trace, name, folder, QUICK)
     return rows

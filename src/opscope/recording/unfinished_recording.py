@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
-from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, reading, said
+from opscope.base.untrusted_files import COUNT, Shape, has_shape, reading, said
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.recording.assemble import assemble_trace, narrowed, with_ids_from
+from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
 from opscope.recording.facts.module_paths import noted_paths, with_paths
@@ -59,13 +59,11 @@ LONG_PLAIN_BYTES = 128 << 20
 
 RUNNING = "it is still being recorded"
 _SAID: Shape = {
-    "asked": dict,
     "recorded": dict,
     "prefixes": [str],
     "process": dict,
     "rank": (COUNT, None),
     "metadata": dict,
-    "first_id": TIME_NS,
 }
 """Of every recording, see ``about_recording``."""
 
@@ -278,9 +276,8 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 
 def is_drainable(about: Mapping[str, Any]) -> bool:
     """Whether what is in it can be decoded in pieces."""
-    recorded = about["recorded"]
-    throughout = about.get("throughout", recorded)
-    return recorded == about["asked"] and not any(throughout.get(o) for o in NEVER_DRAINED)
+    throughout = about.get("throughout", about["recorded"])
+    return not any(throughout.get(o) for o in NEVER_DRAINED)
 
 
 def save_long(
@@ -341,8 +338,8 @@ def _merge(
     if told is None and (known or facts is not NO_FACTS):
         told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
     groups = noted_groups(log.notes)
-    process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
-    merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
+    process = with_noted_job(about["process"], log.notes)
+    merge = Merge(segments, recorded, process, rows, paths, groups, told)
     metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
@@ -405,22 +402,18 @@ def _trace(
 ) -> TraceData:
     described = log.describe()
     recorded = RecordingOptions.of_known(about["recorded"])
-    asked = RecordingOptions.of_known(about["asked"])
     decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
     decoded = replace(decoded, no_room=NO_ROOM)
     decoded = with_paths(decoded, noted_paths(log.notes))
     decoded = with_groups(decoded, noted_groups(log.notes))
     decoded = with_known(decoded, recorded, noted_known(log.notes))
-    decoded = with_ids_from(decoded, about["first_id"])
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
-    return narrowed(
-        trace.with_metadata({**about["metadata"], **facts.metadata, **ended}), recorded, asked
-    )
+    return trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:

@@ -47,7 +47,7 @@ class PageServer:
         except OSError as error:
             raise UsageError(
                 f"Port {port} of {HOST} cannot be used: {error.strerror}. Choose another with "
-                "--port, or leave --port out."
+                "--port, or omit --port."
             ) from None
         self._server.page, self._server.token = page, self._token
 
@@ -238,7 +238,7 @@ class FileServer:
         except OSError as error:
             raise UsageError(
                 f"Perfetto reads from port {PERFETTO_PORT} of {HOST} only, and that cannot be "
-                f"used: {error.strerror}. End what listens there."
+                f"used: {error.strerror}. End the program that listens there."
             ) from None
 
     port = PERFETTO_PORT

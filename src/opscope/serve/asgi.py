@@ -85,7 +85,7 @@ def asgi(
 
 
 async def in_own_thread(function: Callable[[], _Value]) -> _Value:
-    """Call it on a thread of opscope's own: the event loop goes on, and no pool grows by it."""
+    """Call it on a thread of opscope, which blocks neither the event loop nor a pool."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Value] = loop.create_future()
 

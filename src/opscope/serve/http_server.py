@@ -120,18 +120,18 @@ def listen(
     token: str | None = None,
     hosts: Collection[str] = (),
 ) -> HttpServer:
-    """Answer the paths of :func:`opscope.serve.asgi` at an address of this machine.
+    """Serve the paths of :func:`opscope.serve.asgi` at an address of this machine.
 
     Args:
-        address: host and port; port 0 for any. Other hosts than the loopback ones have to be given
-            here to be listened at.
+        address: host and port; port 0 chooses a free one. Name a host other than a loopback one to
+            accept requests of other machines.
         output_root: as for the app.
         token: as for the app.
-        hosts: names, beside that of ``address``, by which other machines may ask.
+        hosts: further host names by which other machines may send requests.
 
     Raises:
-        UsageError: the address is none.
-        ReachError: nothing can listen there.
+        UsageError: the address is invalid.
+        ReachError: the address cannot be used.
     """
     host, port = address_of(address)
     others = {*hosts, *(() if host in ("127.0.0.1", "::1", "localhost") else (host,))}

@@ -16,11 +16,11 @@ App = Callable[[Scope, Receive, Send], Any]
 
 
 class MarkRequests:
-    """Around an app: ``app.add_middleware(opscope.serve.MarkRequests)`` in Starlette or FastAPI.
+    """Middleware that records requests: ``app.add_middleware(opscope.serve.MarkRequests)``.
 
-    A request is a span ``request: METHOD /path`` from its arrival in the app to the end of its
-    answer, across its awaits, with its id (``x-request-id``, else a number) and the length of its
-    body as arguments. Outside of recordings it costs about a microsecond.
+    For Starlette and FastAPI. A request is a span ``request: METHOD /path`` from its arrival in the
+    app to the end of its answer, across its awaits, with its id (``x-request-id``, else a number)
+    and the length of its body as arguments. Without a recording it costs about a microsecond.
     """
 
     def __init__(

@@ -97,8 +97,8 @@ def read_snapshot(path: Path) -> MemorySnapshot:
             pickle = _native.PlainPickle(data)
         except ValueError as error:
             raise TraceFormatError(
-                f"{shown_path(path)} is no memory snapshot that can be read: {error}. One is what "
-                "torch.cuda.memory._dump_snapshot() writes; write it again."
+                f"{shown_path(path)} is not a readable memory snapshot: {error}. Write it again "
+                "with torch.cuda.memory._dump_snapshot()."
             ) from error
         traces = pickle.items(pickle.get(pickle.root, "device_traces"))
         segments = pickle.items(pickle.get(pickle.root, "segments"))

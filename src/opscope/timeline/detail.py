@@ -119,8 +119,10 @@ def detail_text(metadata: Mapping[str, Any]) -> str:
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     steps = sum(one["steps"] or 0 for one in stretches)
     took_ns = sum(one["end_ns"] - one["start_ns"] for one in stretches if one["steps"] or not steps)
-    of_steps = f"{steps:,} steps, " if steps else ""
-    return f"of which {of_steps}{time_text(took_ns)} in detail" if took_ns else ""
+    if not took_ns:
+        return ""
+    took = time_text(took_ns)
+    return f"{steps:,} steps ({took}) in detail" if steps else f"{took} in detail"
 
 
 def what_it_is_about(trace: TraceData) -> str:

@@ -24,7 +24,6 @@ from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.streams.stream import Stream
 from opscope.torch_api.annotate import record_function
-from opscope.torch_api.observer import ExecutionTraceObserver
 from opscope.torch_api.schedule import ProfilerAction, Schedule
 from opscope.torch_api.steps import announce_step
 
@@ -185,9 +184,8 @@ class Cycles:
 
     def _start_recording(self) -> None:
         observer = self.execution_trace_observer
-        shared = self._recording_shared_with(observer)
-        stream = self._next_stream() if shared is None else None
-        recording = shared or Recording(
+        stream = self._next_stream()
+        recording = Recording(
             self._options,
             stream=stream,
             max_memory_bytes=self._max_memory_bytes,
@@ -200,13 +198,11 @@ class Cycles:
             stream.metadata = self._user_metadata(cycle)
         earlier = self._finished
         self._cycles = (*earlier, cycle)
-        if observer is not None and shared is None:
+        if observer is not None:
             observer.start()
         recording.start()
         if not self.acc_events:
             self._cycles = (cycle,)
-        if observer is not None and shared is not None:
-            observer.start()
 
     def _next_stream(self) -> Stream | None:
         """Where the next recording goes while it runs; None for memory alone."""
@@ -215,12 +211,6 @@ class Cycles:
     def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
         """What the trace of a cycle says beside what was recorded."""
         return {"trace_id": cycle.trace_id, "user": cycle.metadata}
-
-    def _recording_shared_with(self, observer: Any) -> Recording | None:
-        """One recording for both this and the observer, so that both show the same events."""
-        if not isinstance(observer, ExecutionTraceObserver):
-            return None
-        return observer.shared_recording(self._options)
 
     def _close_step_span(self) -> None:
         if self._step_span is not None:

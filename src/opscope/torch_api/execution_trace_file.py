@@ -7,44 +7,19 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import IO
 
-import numpy as np
-import numpy.typing as npt
-
 from opscope import _native
-from opscope.columns.trace_data import TraceData
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 
-NEEDED = RecordingOptions(shapes=True, outputs=True, overloads=True, gc_pauses=False)
-"""What an execution trace is made of."""
-
-_ALONE = NEEDED.union(RecordingOptions(gc_pauses=False, process_ids=True))
-
-
-@dataclass
-class Segment:
-    """One recording that the file shows, or parts of it."""
-
-    recording: Recording  # one made for this file, or that of a profile
-    shared: bool  # whether it is that of a profile
-    # Unix times from when to when; None for the recording's own bounds
-    parts: list[tuple[int | None, int | None]] = field(default_factory=list)
-
-    def left_out(self, trace: TraceData) -> npt.NDArray[np.bool_] | None:
-        """The events that began in none of the parts; None if there are none."""
-        if self.parts == [(None, None)]:
-            return None
-        start = trace.events["start_ns"]
-        inside = np.zeros(len(start), dtype=np.bool_)
-        for begin, end in self.parts:
-            inside |= (start >= (begin or 0)) & (True if end is None else start < end)
-        return ~inside
+_NEEDED = RecordingOptions(
+    shapes=True, outputs=True, overloads=True, gc_pauses=False, process_ids=True
+)
+"""What an execution trace is made of; with the ids that a profile shows which runs meanwhile."""
 
 
 class ObservedFile:
@@ -60,10 +35,9 @@ class ObservedFile:
             "start_ts": time.monotonic_ns() // 10**6,
         }
         self._nodes = NodeWriter()
-        self._segments: list[Segment] = []
+        self._recordings: list[Recording] = []
         self._spool: IO[bytes] | None = None
-        self._spooled = 0  # bytes of segments that were spooled completely
-        self._next_id = 1
+        self._spooled = 0  # bytes of recordings that were spooled completely
         self._section = _native.Section()
         self._is_writing = False
         self._closed = False
@@ -71,49 +45,25 @@ class ObservedFile:
     @property
     def is_showing(self) -> bool:
         """Between start and stop."""
-        last = self._segments[-1] if self._segments else None
-        if last is None or not last.recording.running or not last.parts:
-            return False
-        return last.parts[-1][1] is None
-
-    def share(self, asked: RecordingOptions) -> Recording:
-        """A recording for a profile that asks for ``asked``, which this file will show too."""
-        self._write_finished()
-        recording = Recording(asked, NEEDED, self._next_id)
-        self._segments.append(Segment(recording, shared=True))
-        return recording
+        return bool(self._recordings) and self._recordings[-1].running
 
     def start(self) -> None:
-        """Show what happens from now on: of the shared recording, if one runs, else a new one."""
-        last = self._segments[-1] if self._segments else None
-        if last is not None and last.shared and last.recording.running:
-            last.parts.append((time.time_ns() if last.parts else None, None))
-            return
+        """Show what happens from now on."""
         self._write_finished()
-        segment = Segment(Recording(_ALONE), shared=False, parts=[(None, None)])
-        self._segments.append(segment)  # before it starts, so that stop() finds it
-        segment.recording.start()
+        recording = Recording(_NEEDED)
+        self._recordings.append(recording)  # before it starts, so that stop() finds it
+        recording.start()
 
     def stop(self) -> None:
         """Show nothing more."""
-        last = self._segments[-1] if self._segments else None
-        if last is None:
-            return
-        if not last.shared:
-            last.recording.stop()
-        elif self.is_showing:
-            last.parts[-1] = (last.parts[-1][0], time.time_ns())
+        if self._recordings:
+            self._recordings[-1].stop()
 
     def close(self) -> None:
-        """Write the file, once the recording it shares has ended; says so if that fails."""
+        """Write the file; says so if that fails."""
         if self._closed or self._is_writing or self._head["pid"] != os.getpid():
             return
-        last = self._segments[-1] if self._segments else None
-        if last is not None and last.shared and last.recording.running:
-            last.recording.when_stopped(self.close)
-            return
-        if last is not None:
-            last.recording.stop()
+        self.stop()
         try:
             self._section.run(self._write, self._write_not)
         except Exception as error:  # the program goes on without its file
@@ -128,7 +78,7 @@ class ObservedFile:
         blocks = self._all_blocks()
         write_file(self.path, whole_file(self._head, blocks, finish_ms, base_ns=self._base_ns()))
         self._closed = True
-        self._segments.clear()
+        self._recordings.clear()
         if self._spool is not None:
             self._spool.close()
         self._is_writing = False
@@ -142,36 +92,28 @@ class ObservedFile:
             self._spool.seek(0)
             while block := self._spool.read(BLOCK_BYTES):
                 yield block
-        for segment in self._segments:
-            if segment.parts and segment.recording.has_ended:
-                yield from self._blocks_of(segment)
+        for recording in self._recordings:
+            if recording.has_ended:
+                yield from self._nodes.blocks(recording.trace)
 
     def _write_finished(self) -> None:
         """Move what has been recorded out of memory."""
-        finished = [s for s in self._segments if s.recording.has_ended and s.parts]
+        finished = [one for one in self._recordings if one.has_ended]
         if not finished:
             return
         if self._spool is None:
             folder = os.path.dirname(os.path.realpath(self.path))
             self._spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (kept until close)
-        for segment in finished:
+        for recording in finished:
             self._spool.seek(self._spooled)  # overwrites what an interrupted call left
-            for block in self._blocks_of(segment):
+            for block in self._nodes.blocks(recording.trace):
                 self._spool.write(block if isinstance(block, bytes) else block.data)
-            others = [other for other in self._segments if other is not segment]
+            others = [other for other in self._recordings if other is not recording]
             # In one call, so that an interruption leaves both as they were or changes both.
-            vars(self).update(_segments=others, _spooled=self._spool.tell())
-
-    def _blocks_of(self, segment: Segment) -> Iterator[Block]:
-        trace = segment.recording.everything
-        yield from self._nodes.blocks(trace, segment.left_out(trace))
-        ids = trace.events["record_function_id"]
-        last = int(ids.max()) if len(ids) else -1
-        self._next_id = (last if last >= 0 else self._next_id - 1 + len(ids)) + 1
+            vars(self).update(_recordings=others, _spooled=self._spool.tell())
 
     def _base_ns(self) -> int | None:
         """What times count from; None if nothing was recorded."""
         if self._nodes.base_ns:
             return self._nodes.base_ns
-        shown = (s for s in self._segments if s.parts and s.recording.has_ended)
-        return next((base_ns_of(segment.recording.everything) for segment in shown), None)
+        return next((base_ns_of(one.trace) for one in self._recordings if one.has_ended), None)

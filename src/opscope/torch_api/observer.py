@@ -12,24 +12,21 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.recording.recorder import Recording
-from opscope.recording.sources import RecordingOptions
-
 if TYPE_CHECKING:
     from opscope.torch_api.execution_trace_file import ObservedFile
 
 
 class ExecutionTraceObserver:
-    """Writes what operators took and returned, and how they called each other, to a JSON file.
+    """Writes arguments and results of operators, and which called which, to a JSON file.
 
-    Takes the place of torch.profiler.ExecutionTraceObserver: register a file, then ``start`` and
+    Replaces torch.profiler.ExecutionTraceObserver: register a file, then call ``start`` and
     ``stop`` any number of times, or pass the object to ``profile(execution_trace_observer=...)``,
-    which does that for the steps it records; ``unregister_callback`` (or ``cleanup``, or the end of
+    which calls them for its recorded steps. ``unregister_callback`` (or ``cleanup``, or the end of
     the object or of the process) writes the file.
 
-    Beyond it: any number of observers may run at once, recording costs a fraction, no tensor is
-    kept alive, the file says when each operator ran and for how long, and ``rf_id`` is the
-    ``Record function id`` of the same operator in the Chrome trace of a profile that ran meanwhile.
+    In addition: several observers may run at once, recording costs a fraction, no tensor is
+    kept alive, nodes have start and duration, and ``rf_id`` is the ``Record function id`` of the
+    same operator in the Chrome trace of a profile that runs at the same time.
     """
 
     def __init__(self) -> None:
@@ -111,7 +108,7 @@ class ExecutionTraceObserver:
         return self.is_running()
 
     def start(self) -> None:
-        """Record from now on. Without effect while running or not registered.
+        """Start recording. No effect while running or not registered.
 
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
@@ -121,7 +118,7 @@ class ExecutionTraceObserver:
             _say_which_process_groups()
 
     def stop(self) -> None:
-        """Record no more, until started again. Without effect while not running."""
+        """Stop recording. No effect while not running."""
         if self._file is not None:
             self._file.stop()
 
@@ -132,17 +129,6 @@ class ExecutionTraceObserver:
     def get_output_file_path(self) -> str | None:
         """The file as it was named; None before it was."""
         return self.output_file_path or None
-
-    def shared_recording(self, asked: RecordingOptions) -> Recording | None:
-        """A recording for a profile with these options that serves this observer too.
-
-        The profile starts and stops it, and calls ``start`` and ``stop`` here meanwhile. None if
-        there is no file, or if the profile leaves out what an execution trace has.
-        """
-        is_enough = asked.operators and asked.annotations and asked.all_threads
-        if self._file is None or self.is_running() or not is_enough:
-            return None
-        return self._file.share(asked)
 
     def set_extra_resource_collection(self, val: bool) -> None:
         """Whether to copy generated kernels to a folder beside the file."""

@@ -214,7 +214,7 @@ class ProfileRecording(Cycles):
             cycle.recording.save_drained(stream.folder, self._user_metadata(cycle))
         else:
             trace = self._view_of(cycle).with_metadata(self._user_metadata(cycle))
-            trace.save(stream.folder, rank=stream.rank, process=stream.process)
+            trace.save(stream.folder, rank=stream.of.rank, process=stream.of.process)
         stream.discard()
 
     @property

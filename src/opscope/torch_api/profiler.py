@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # What methods of Trace import is loaded before anything is recorded: when one is called, the
 # program may have changed its sys.path, and a child that is forked in the middle of an import waits
 # for ever.
-for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.formats"):
+for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.all_formats"):
     importlib.import_module(f"opscope.{_stage}")
 
 

@@ -36,7 +36,7 @@ class _CyclicSchedule:
 
     def __call__(self, step: int) -> ProfilerAction:
         if step < 0:
-            raise UsageError(f"Steps are counted from 0, got {step}.")
+            raise UsageError(f"Step numbers begin at 0, but got {step}.")
         if step < self.skip_first:
             return ProfilerAction.NONE
         step -= self.skip_first

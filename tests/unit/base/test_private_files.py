@@ -79,8 +79,3 @@ def test_a_socket_of_the_program_is_left_open(is_closed):
     assert theirs[1].recv(1) == b"x"
     program.close()
     theirs[1].close()
-
-
-def test_what_is_not_open_is_no_file():
-    with pytest.raises(OSError):
-        OwnFile(-1)

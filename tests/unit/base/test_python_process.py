@@ -18,13 +18,12 @@ HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); rai
 
 STARTERS = {
     "cli/run.py": "own_python",
-    "live/flight/dump_writer.py": "what it was given",
     "launch/keeper_process.py": "what it was given",
     "launch/process_end.py": "what it was given",
     "recording/bridge/bridge_compiler.py": "the compiler",
     "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",
-    "readers/recorded_run.py": "opscope_command",
+    "parsers/recorded_run.py": "opscope_command",
 }
 """Every file that starts a process, and what with. What a keeper is given is of ``own_python``."""
 
@@ -125,16 +124,6 @@ def test_packages_that_are_installed_elsewhere_are_found(tmp_path, monkeypatch, 
     monkeypatch.setattr(sys, "path", [sys.path[0], str(folder), *sys.path[1:]])
     done = run(own_python(str(file)))
     assert done.stdout.strip() == str(folder / "found_there.py"), done.stderr
-
-
-def test_pythons_own_modules_come_before_those_of_packages(tmp_path, monkeypatch):
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "statistics.py").write_text("1/0")
-    file = tmp_path / "says.py"
-    file.write_text("import statistics")
-    monkeypatch.setattr(sys, "path", [sys.path[0], str(folder), *sys.path[1:]])
-    assert run(own_python(str(file))).returncode == 0
 
 
 def test_a_frozen_program_is_not_started_again(monkeypatch):

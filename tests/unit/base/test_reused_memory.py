@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import threading
 
 import numpy as np
@@ -103,37 +101,3 @@ def test_an_error_ends_it_too(error: type[BaseException]) -> None:
     array = make()
     assert used_bytes() == used
     del array
-
-
-def test_in_a_task_only_that_task_is_concerned() -> None:
-    used = used_bytes()
-
-    async def task() -> int:
-        array, _ = make_and_drop()
-        await asyncio.sleep(0)
-        later = make()
-        size = used_bytes() - used
-        del array, later
-        return size
-
-    async def both() -> list[int]:
-        return await asyncio.gather(task(), task())
-
-    assert all(size < 4 * COUNT * 8 for size in asyncio.run(both()))
-    assert used_bytes() == used
-
-
-def test_in_a_forked_child() -> None:
-    @reusing_memory
-    def fork() -> int:
-        make()
-        child = os.fork()
-        if child == 0:
-            try:
-                make_and_drop()
-                os._exit(0 if kept_bytes() >= COUNT * 8 else 1)
-            finally:
-                os._exit(2)
-        return os.waitpid(child, 0)[1]
-
-    assert fork() == 0

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 
 import pytest
 
@@ -96,17 +95,3 @@ def test_a_forked_child_leaves_it_to_its_parent(place):
     other = Owner()
     scratch_folder(other)  # nor does it look left since
     assert folder.exists()
-
-
-def test_several_threads_have_each_their_own(place):
-    owners = [Owner() for _ in range(8)]
-    found = []
-    threads = [
-        threading.Thread(target=lambda owner=owner: found.append(scratch_folder(owner)))
-        for owner in owners
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(found)) == 8 and all(folder.exists() for folder in found)

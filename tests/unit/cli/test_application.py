@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import opscope
-from opscope.cli.application import COMMANDS, FORMER
+from opscope.cli.application import COMMANDS
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
 """What every command says of this trace."""
@@ -44,14 +44,6 @@ def test_unknown_command(command_line):
     outcome = command_line("profile")
     assert outcome.code == 2
     assert "invalid choice: 'profile'" in outcome.complaint
-
-
-def test_a_former_command_is_named_as_it_is_now(command_line):
-    assert not {*FORMER} & {*COMMANDS}
-    assert {new.split()[0] for new in FORMER.values()} <= {*COMMANDS}
-    outcome = command_line("stragglers", "job")
-    assert outcome.code == 2
-    assert "Invalid choice: 'stragglers'. This command is now `opscope ranks`." in outcome.complaint
 
 
 def test_output_that_cannot_be_written_is_said(trace_folder):

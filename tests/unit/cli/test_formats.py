@@ -8,11 +8,10 @@ import pytest
 
 COMMANDS = {
     "summary": [],
-    "why --all": ["--name", "mm"],
     "memory": [],
     "sql": ["select name, duration_us from named_events"],
 }
-FIRST_COLUMN = {"summary": "name", "why --all": "id", "memory": "by", "sql": "name"}
+FIRST_COLUMN = {"summary": "name", "memory": "by", "sql": "name"}
 
 
 @pytest.fixture
@@ -50,11 +49,6 @@ def test_an_unknown_format(command_line, trace_folder, command):
     outcome = command_line(command, trace_folder, *COMMANDS[command], "--format", "xml")
     assert outcome.code == 2
     assert "--format: 'xml' is not one of table, md, json, csv." in outcome.complaint
-
-
-def test_findings_have_what_csv_needs(printed):
-    found = next(csv.DictReader(io.StringIO(printed("why --all", "csv"))))
-    assert (found["id"], found["severity"]) == ("name-pattern", "low")
 
 
 def test_groups_of_memory_in_rows(printed):

@@ -8,7 +8,6 @@ import pytest
 
 import opscope
 from opscope.columns.codes import EventKind
-from opscope.storage.partition import Partition, parts_text
 from support.build_trace import allocation, build_trace, span, tensor
 from support.read_report import read_report
 
@@ -49,18 +48,6 @@ def test_why_shows_all_and_who_has_more_of_what(command_line, job):
     shown = [line.split("  ")[0] for line in lines if line.startswith(("rank", "process"))]
     assert shown[:5] == ["rank 0", "rank 1", "rank 2", "rank 3", "process 4242"]
     assert "operators: 59% in rank 2, 9.0% in the median of 4." in lines
-
-
-@pytest.mark.parametrize("width", [50, 80, 200])
-def test_rows_of_why_stay_whole_at_any_width(command_line, job, monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", str(width))
-    lines = command_line("why", job).out.splitlines()
-    rows = [line for line in lines if line.startswith(("rank ", "process ")) and "%" in line]
-    assert len(rows) == 5 and all(line.rstrip().endswith("%") for line in rows)
-    for row in rows:
-        shares = [float(cell.rstrip("%")) for cell in row.split() if cell.endswith("%")]
-        assert sum(shares) == pytest.approx(100, abs=1) or width == 50
-    assert ("not shown, the terminal is too narrow" in "\n".join(lines)) == (width == 50)
 
 
 def test_why_of_equal_ranks_says_so(command_line, tmp_path):
@@ -142,17 +129,6 @@ def test_sql_has_the_rows_of_all(command_line, job):
     assert rows[-1]["process"] == "4242" and events == [24, 24, 24, 24, 1]
 
 
-def test_ranks_of_a_folder_in_few_words():
-    ranks = [Partition("rank", number) for number in (0, 1, 2, 5)]
-    assert parts_text(ranks, 8) == "ranks 0-2, 5"
-    assert parts_text(ranks, 4) == "all 4 processes"
-    assert parts_text(ranks[:1], 8) == "rank 0"
-    assert parts_text([*ranks, Partition("process", 7)], 8) == "ranks 0-2, 5 and process 7"
-    others = [Partition("process", 7), Partition("process", 9)]
-    assert parts_text([ranks[3], *others], 8) == "rank 5 and process 7, process 9"
-    assert parts_text(others[:1], 8) == "process 7"
-
-
 @pytest.mark.parametrize("how", ["empty", "cut", "gone", "newer"])
 def test_a_process_that_cannot_be_read_is_not_said_to_have_done_nothing(command_line, job, how):
     part = job / "rank=00001"
@@ -172,26 +148,6 @@ def test_a_process_that_cannot_be_read_is_not_said_to_have_done_nothing(command_
     assert str(part) in outcome.err
     other = next(line for line in outcome.out.splitlines() if "(rank 2)" in line)
     assert "cannot be read" not in other
-
-
-def test_the_table_of_processes_fits_and_keeps_its_numbers(command_line, tmp_path, monkeypatch):
-    about = {
-        "start_ns": 0,
-        "end_ns": 77_000_000,
-        "process_id": 13298,
-        "command_line": ["/usr/bin/python", "-u", "/home/me/a/long/way/down/to/train.py", "x" * 60],
-    }
-    for rank in range(2):
-        trace = build_trace([span("aten::mm", 0, 10)], metadata=about)
-        trace.save(tmp_path / "job", rank=rank)
-    for columns in (80, 100, 110, 160):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        out = command_line("summary", tmp_path / "job").out
-        assert all(len(line.rstrip()) <= columns for line in out.splitlines())
-        lines = out.splitlines()
-        heading, first, *_ = lines[next(i for i, one in enumerate(lines) if "Peak" in one) :]
-        assert "Peak memory" in heading and "Command line" in heading
-        assert "13298 (rank 0)" in first and "77.0 ms" in first and "/usr/bin/python" in first
 
 
 def test_a_process_is_named_by_its_folder_where_nothing_else_says_which_it_is(
@@ -221,12 +177,6 @@ def test_ranks_that_another_job_left_there_are_said_to_be_of_another(command_lin
         outcome = command_line(command, tmp_path / "job")
         said = " ".join((outcome.out + outcome.err).split())
         assert "rank 2 is from another job than the rest of this folder" in said, command
-
-
-@pytest.mark.parametrize(("command", "file"), [("report", "page.html"), ("export", "all.json")])
-def test_of_ranks_and_others_a_rank_is_the_example(command_line, job, tmp_path, command, file):
-    outcome = command_line(command, job, "-o", tmp_path / file)
-    assert outcome.code == 0 and "choose with --rank 0" in outcome.err
 
 
 COMPARING = ("ranks", "ranks --collectives", "ranks --ask ranks")
@@ -288,13 +238,6 @@ def test_a_damaged_rank_is_left_out_of_what_is_asked_of_all_together(
 def test_where_too_few_can_be_read_the_first_that_cannot_is_named(command_line, job, command):
     damage(*sorted(job.iterdir()))
     assert "rank=00000/events.parquet is damaged" in command_line(command, job).complaint
-
-
-@pytest.mark.parametrize("command", ["ranks", "ranks --collectives"])
-def test_one_that_can_be_read_is_compared_with_nothing(command_line, job, command):
-    damage(*(job / f"rank=0000{rank}" for rank in (1, 2, 3)))
-    complaint = command_line(command, job).complaint
-    assert "rank=00001/events.parquet is damaged" in complaint
 
 
 def test_the_page_says_which_rank_is_left_out(command_line, job, tmp_path):

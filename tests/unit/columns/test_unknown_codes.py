@@ -8,7 +8,7 @@ import pytest
 
 from opscope.columns.ledger import NEWER
 from opscope.columns.schema import TABLES, UNKNOWN_KIND, RecordScope
-from opscope.export.formats import FORMATS
+from opscope.export.all_formats import FORMATS
 from opscope.report.page import report_html
 from opscope.timeline.tree.detail import NodeKind
 from support.hostile_sources import built_trace

@@ -214,15 +214,3 @@ def test_names_that_are_not_utf8_are_still_json(written):
     trace = Trace({t: trace.table(t) for t in ("events", "scalars", "threads")}, names, {})
 
     assert written(trace)[-1]["name"] == "�"
-
-
-def test_blocks_stay_small_whatever_the_trace(monkeypatch):
-    trace = build_trace([span("f", i, i + 1, inputs=[tensor(2, **STORED), i]) for i in range(2000)])
-    whole = b"".join(bytes(block) for block in NodeWriter().blocks(trace))
-
-    monkeypatch.setattr("opscope.export.execution_trace_nodes.BLOCK_BYTES", 1 << 14)
-    blocks = [bytes(block) for block in NodeWriter().blocks(trace)]
-
-    assert b"".join(blocks) == whole
-    assert len(whole) > 50 << 14
-    assert max(map(len, blocks)) < 2 << 14

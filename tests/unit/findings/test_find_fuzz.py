@@ -69,7 +69,7 @@ def test_any_trace_has_findings_that_make_sense(seed):
     trace = build_trace(
         spans, allocations=allocations if seed % 2 else (), gpu=gpu if seed % 5 == 0 else ()
     )
-    findings = find_findings(trace, name="aten")
+    findings = find_findings(trace)
     hold_order(findings)
     for finding in findings:
         assert finding.occurrences == len(finding.events) > 0

@@ -122,16 +122,6 @@ def test_copies_from_pageable_memory_hold_the_host_up():
     assert "pageable" in copied(PAGEABLE).saved_by
 
 
-def test_memory_of_a_device_is_handed_out_again_at_once():
-    spans = [span("aten::empty", i * 50, i * 50 + 20) for i in range(4)]
-    taken = [
-        allocation(i * 50 + 1, 1 << 20, event=i + 1, device_type=1, device_index=0)
-        for i in range(4)
-    ]
-    first = span("aten::mm", 0, 1, inputs=[tensor(1)], parent=-1)
-    assert found(build_trace([first, *spans], allocations=taken), "allocation-churn") is None
-
-
 def test_what_does_not_tell_tensors_apart_is_not_searched_for_what_is_the_same():
     """As Chrome files of torch.profiler, that say sizes alone."""
     spans = [

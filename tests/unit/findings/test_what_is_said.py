@@ -67,7 +67,7 @@ def test_what_was_not_recorded_is_said():
     findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
     needs = {one.id: one.needs for one in findings.unchecked}
     assert "--shapes" in needs["unaligned-matmul"]
-    assert "--memory" in needs["allocation-churn"]
+    assert "--memory" in needs["gradients-in-inference"]
     assert "GPU" in needs["extra-device-copy"]
     assert len(findings.absent) + len(needs) == len(all_patterns())
 

@@ -61,25 +61,9 @@ def test_one_collective_is_enough_for_a_bound():
     assert EVEN.ahead_ns(moment).tolist() == [0] and EVEN.bound_ns(moment).tolist() == [0.0]
 
 
-def test_the_bound_of_what_no_line_satisfies_is_how_much_it_contradicts():
+def test_what_no_line_satisfies_is_not_known():
     moments = np.array([ORIGIN, ORIGIN + 1000])
-    course = fit_course((moments, np.array([100, 100])), (moments, np.array([50, 50])))
-    assert course.ahead_ns(moments) == pytest.approx([75, 75], abs=1)
-    assert course.bound_ns(moments) == pytest.approx([25, 25], abs=1)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_bound_of_a_clock_that_was_set_spans_both_times(seed):
-    def true(time):
-        return np.where(time < 5e9, 1e6, 30e6)
-
-    above, below, _ = conditions(np.random.default_rng(seed), 400, 1e10, 0, 0, bend=true)
-    course = fit_course(above, below)
-    times = np.linspace(0, 1e10, 50)
-    moments = times.astype(np.int64) + ORIGIN
-    error = np.abs(course.ahead_ns(moments) - true(times))
-    bound = course.bound_ns(moments)
-    assert (error <= bound + 2).all() and np.isfinite(bound).all()
+    assert fit_course((moments, np.array([100, 100])), (moments, np.array([50, 50]))) is None
 
 
 def test_one_collective_in_a_hundred_that_is_another_changes_little():

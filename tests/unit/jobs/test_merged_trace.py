@@ -9,7 +9,7 @@ import opscope
 from opscope.api.job import Job
 from opscope.columns.schema import RecordScope
 from opscope.errors import TraceFormatError
-from opscope.export.formats import export_trace
+from opscope.export.all_formats import export_trace
 from opscope.jobs.merged_trace import SOURCE
 from opscope.report.device_section import device_section
 from opscope.storage.partition import Partition

@@ -82,7 +82,7 @@ def test_what_goes_wrong_is_shown_as_the_notebook_shows_it(shell, capsys, cell, 
     run(shell, cell)
     shown = capsys.readouterr()
     assert said in shown.out + shown.err
-    assert "readers/notebook.py" not in shown.out + shown.err
+    assert "parsers/notebook.py" not in shown.out + shown.err
 
 
 def test_a_cell_that_raises_still_shows_what_it_did(shell, capsys):

@@ -32,7 +32,11 @@ def test_outputs_of_both_sides_are_compared(old, new, same, said):
 
 @pytest.mark.parametrize(
     ("old", "count", "message"),
-    [("nowhere.py", 3, "is no file"), (".", 3, "is no file"), (__file__, 2, "3 rounds or more")],
+    [
+        ("nowhere.py", 3, "is not a file"),
+        (".", 3, "is not a file"),
+        (__file__, 2, "3 rounds or more"),
+    ],
 )
 def test_what_cannot_be_compared_is_refused(old, count, message):
     with pytest.raises(UsageError, match=message):

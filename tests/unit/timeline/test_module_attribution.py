@@ -38,19 +38,6 @@ def modules(*spans):
     }.values(), found
 
 
-def test_of_operators_that_share_a_number_the_last_one_made_the_node():
-    names, _ = modules(
-        module("A_0", 0, 10),
-        forward("aten::detach", 1, 5, 3),
-        module("B_0", 20, 40),
-        forward("aten::linear", 21, 39, 3),
-        forward("aten::addmm", 22, 30, 3),
-        *backward("AddmmBackward0", 50, 60, 3),
-    )
-
-    assert list(names)[-1] == "B_0"
-
-
 def test_a_graph_that_is_kept_is_attributed_each_time():
     names, _ = modules(
         module("A_0", 0, 10),

@@ -24,7 +24,7 @@ def heard_by(steps, **alarm):
 
 def test_of_the_first_step_nobody_knows_how_long_it_took():
     steps = StepClock()
-    heard = heard_by(steps, at=0, above_ns=0)
+    heard = heard_by(steps, at=0)
     steps.announced()
     steps.announced()
     assert heard == [(1, False), (2, True)] and len(steps.counter.durations_ns) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.arrays import Values
 
 Texts = npt.NDArray[Any]
 
@@ -37,9 +36,6 @@ _CALLER = -2
 _SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
 _INSTEAD = {"reduce_scatter": "all_reduce"}
 """What a backend may do instead, as gloo does: the span has that name then."""
-
-_MOST_CHANGES, _MOST_IN_PAIRS = 4_096, 128
-"""What is tried at most to have the groups of threads fit: each change, and each two of few."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,24 +125,18 @@ def _span_of(name: str, titles: Collection[str]) -> str:
 
 def _groups_of_threads(spans: _Spans, called: CalledFor, wanted: Texts) -> Values:
     """Whose thread each span ran on: the group that mostly was the last to call for what the thread
-    then did, unless groups have more nearly what they called for with another."""
+    then did.
+
+    A group whose calls mostly come just before like ones of as many elements of another group is
+    never the last: its calls are counted as without a transfer.
+    """
     threads, thread = np.unique(spans.thread, return_inverse=True)
-    groups = int(called.group.max(initial=NONE)) + 1
+    groups = int(called.group.max(initial=0)) + 1
     votes = np.zeros((len(threads), groups), dtype=np.int64)
-    may_be = np.zeros(votes.shape, dtype=np.bool_)
     for rows, calls in _alike(spans, called, wanted):
         place = np.searchsorted(called.begin_ns[calls], spans.begin_ns[rows], side="right") - 1
         np.add.at(votes, (thread[rows[place >= 0]], called.group[calls[place[place >= 0]]]), 1)
-        may_be[np.ix_(np.unique(thread[rows]), np.unique(called.group[calls]))] = True
-    of = np.full(len(threads), NONE, dtype=np.int64)
-    if voted := np.flatnonzero(votes.any(axis=1)).tolist():
-        of[voted] = votes[voted].argmax(axis=1)
-    shared = sorted({*spans.title.tolist()} - {*POINT_TO_POINT})
-    done, asked = (np.zeros((rows, len(shared)), dtype=np.int64) for rows in votes.shape)
-    for column, title in enumerate(shared):
-        np.add.at(done[:, column], thread[spans.title == title], 1)
-        np.add.at(asked[:, column], called.group[wanted == title], 1)
-    _exchange(of, may_be, done, asked)
+    of = np.where(votes.any(axis=1), votes.argmax(axis=1), NONE)
     return np.asarray(of[thread], dtype=np.int64)
 
 
@@ -158,40 +148,6 @@ def _alike(spans: _Spans, called: CalledFor, wanted: Texts) -> Iterator[tuple[Va
         calls = np.flatnonzero(wanted == what)
         alike = calls[(called.elements[calls] == elements).any(axis=1)]
         yield rows, alike if elements != NONE and len(alike) else calls
-
-
-def _exchange(of: Values, may_be: Flags, done: Values, asked: Values) -> None:
-    """Reassign threads to groups while that brings transfers nearer to what the groups called for.
-
-    What the busiest group called last is often not what a thread did.
-
-    Args:
-        of: group of each thread, changed in place; ``NONE`` for none. Shape (threads,).
-        may_be: groups that it may be of. Shape (threads, groups).
-        done: transfers by title. Shape (threads, titles).
-        asked: calls by title. Shape (groups, titles).
-    """
-    single = [((row, group),) for row, group in np.argwhere(may_be).tolist()[:_MOST_CHANGES]]
-    pairs = combinations(single, 2) if len(single) <= _MOST_IN_PAIRS else ()
-    changes = [*single, *(one + other for one, other in pairs)]
-
-    def wrong(change: Sequence[tuple[int, int]] = ()) -> int:
-        """How many transfers too many or too few groups have, after a change."""
-        new = of.copy()
-        for row, group in change:
-            new[row] = group
-        left = asked.copy()
-        np.subtract.at(left, new[new != NONE], done[new != NONE])
-        return int(np.abs(left).sum())
-
-    least = wrong()
-    while least and changes:
-        best = min(changes, key=wrong)
-        if wrong(best) >= least:
-            return
-        least = wrong(best)
-        for row, group in best:
-            of[row] = group
 
 
 def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:

@@ -178,8 +178,8 @@ def find_what_if(
     """
     if not isinstance(factors, Mapping):
         raise UsageError(
-            f"{factors!r} says not how much faster. Give each part with what it would take as a "
-            'multiple of what it took: {"aten::mm": 0.5} is half the time.'
+            f"{factors!r} has no factors. Give a factor for each part: "
+            '{"aten::mm": 0.5} is half of its time.'
         )
     period = period_of(trace, which)
     graph, selection = wait_graph(period), Selection(period.trace)
@@ -187,13 +187,13 @@ def find_what_if(
     for name, factor in factors.items():
         if not (isinstance(factor, (int, float)) and 0 <= factor <= _MOST):
             raise UsageError(
-                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 to "
-                f"{_MOST:,}: 0.5 is half the time."
+                f"The factor of {name!r} is {factor!r}. Use a number from 0 to {_MOST:,}: "
+                "0.5 is half of its time."
             )
         if not (isinstance(name, str) and name):
             raise UsageError(
-                f"{name!r} is no part of a program. Give the name of an operator, the path of a "
-                "module, or a line as in train.py:12."
+                f"{name!r} is not a part of a program. Name an operator, the path of a module, "
+                "or a line as in train.py:12."
             )
         by_node[_nodes(graph, selection, name)] *= factor
     return replay(graph, by_node)
@@ -208,6 +208,6 @@ def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
     near = nearest(name, selection.known)
     meant = f"Did you mean {near!r}?" if near else "`opscope summary` shows the names."
     raise UsageError(
-        f"Nothing in this recording is called {name!r}: give the name of an operator, the path of "
-        f"a module, or a line as in train.py:12. {meant}"
+        f"This recording has no part named {name!r}. Name an operator, the path of a module, "
+        f"or a line as in train.py:12. {meant}"
     )

@@ -46,28 +46,27 @@ _OF_SEVERAL = (
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """One device; all times are nanoseconds on the clock, of the time looked at.
+    """One device in the period. Times are wall nanoseconds.
 
     Attributes:
         device: ``cuda:0``.
         work: kernels, copies and sets.
-        busy_ns: in which at least one stream did any; ``wall_ns`` without it was idle.
-        computing_ns: in which kernels ran that are none of collectives.
-        communicating_ns: in which kernels of collectives ran.
-        copying_ns: in which memory was copied or set.
-        hidden_communicating_ns: of ``communicating_ns``, while something was computed.
-        hidden_copying_ns: of ``copying_ns``, while something was computed.
-        idle_ns: by cause; they add up to what the device was idle.
-        gaps: how often it was idle.
-        longest_gap_ns: for how long at most.
+        busy_ns: time in which at least one stream worked; the rest of ``wall_ns`` is idle.
+        computing_ns: time in which kernels other than collectives ran.
+        communicating_ns: time in which kernels of collectives ran.
+        copying_ns: time in which memory was copied or set.
+        hidden_communicating_ns: part of ``communicating_ns`` that overlaps with computing.
+        hidden_copying_ns: part of ``copying_ns`` that overlaps with computing.
+        idle_ns: idle time by cause; the causes add up to the idle time.
+        gaps: number of idle periods.
+        longest_gap_ns: duration of the longest.
         streams: busiest first.
-        without_launch: activities whose launch is not known.
-        without_owner: activities with a known launch that no operator, module or other span
-            is around.
-        without_owner_ns: the sum of their durations.
-        work_ns: the sum of all durations.
-        occupancy: of kernels by their time, how much of a multiprocessor they can fill, 0 to 1: an
-            estimate from their sizes; -1 where the device's properties are not known.
+        without_launch: activities whose launch is unknown.
+        without_owner: activities with a known launch outside operators, modules and other spans.
+        without_owner_ns: sum of their durations.
+        work_ns: sum of all durations.
+        occupancy: share of a multiprocessor that kernels can fill, weighted by time, 0 to 1: an
+            estimate from their sizes; -1 if the device's properties are unknown.
     """
 
     device: str
@@ -94,12 +93,12 @@ class DevicesUse:
     """All devices of a trace.
 
     Attributes:
-        about: which part of the recording this is about, in words.
-        wall_ns: how long that is; shares are of it.
-        devices: in order; empty where no device work was recorded.
-        modules: what devices did for each module, outer before inner.
-        memory: what torch's allocator held of each device, and what of it was in use.
-        notes: what cannot be said, and why.
+        about: the period, in words.
+        wall_ns: its duration; shares are of it.
+        devices: the devices, in order; empty without device work.
+        modules: device time of each module, outer before inner.
+        memory: memory that torch's allocator reserved on each device, and the used part.
+        notes: missing data, with the reason.
     """
 
     about: str
@@ -110,16 +109,16 @@ class DevicesUse:
     notes: tuple[str, ...]
 
     def share(self, time_ns: int) -> float:
-        """Of the time looked at, 0 to 1."""
+        """Share of the period, 0 to 1."""
         return time_ns / max(self.wall_ns, 1)
 
     @property
     def modules_by_time(self) -> tuple[ModuleDeviceTime, ...]:
-        """``modules``, that with most time first; of equal ones the outer before the inner."""
+        """``modules`` by time, largest first; outer modules before inner ones of equal time."""
         return tuple(sorted(self.modules, key=lambda one: -(one.forward_ns + one.backward_ns)))
 
     def mostly_idle(self) -> dict[str, Idle]:
-        """By device, what most of its idle time is of, where it is a good part of all time."""
+        """Main cause of idle time by device, for devices that are idle for a relevant share."""
         found = {}
         for device in self.devices:
             cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
@@ -128,7 +127,7 @@ class DevicesUse:
         return found
 
     def advice(self) -> dict[str, str]:
-        """By device, what :meth:`mostly_idle` has of it means."""
+        """Explanation of the cause in :meth:`mostly_idle`, by device."""
         times = {device.device: device.idle_ns for device in self.devices}
         found = {}
         for name, cause in self.mostly_idle().items():

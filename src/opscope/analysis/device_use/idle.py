@@ -33,7 +33,7 @@ code onto it or waits for the system."""
 
 
 class Idle(IntEnum):
-    """Why a device rested."""
+    """Cause of a device's idle time."""
 
     LAUNCHING = 0
     HOST = 1
@@ -46,12 +46,12 @@ class Idle(IntEnum):
 
     @property
     def title(self) -> str:
-        """In a few words."""
+        """Short name."""
         return _WORDS[self][0]
 
     @property
     def meaning(self) -> str:
-        """In a sentence or two, with what to do about it."""
+        """Explanation, with what to do."""
         return _WORDS[self][1]
 
 

@@ -21,17 +21,17 @@ class StreamUse:
 
     Attributes:
         stream: its number.
-        work: kernels, copies and sets on it.
-        busy_ns: in which it did any.
+        work: number of kernels, copies and sets on it.
+        busy_ns: time in which it worked.
         launches: calls that started work on it; a graph counts once.
-        delay_median_ns: from the beginning of such a call until its first work begins, the median;
-            -1 where no launch is known.
-        delay_90_ns: of ten launches one takes longer.
-        delay_max_ns: the longest.
-        begun_early: of ``launches``, those whose work began before them by the clocks of host and
-            device; they count as if it had begun with them.
-        depth_mean: launches that wait to begin, on average over the time looked at.
-        depth_max: at most.
+        delay_median_ns: median time from the begin of a launch call to the begin of its first work;
+            -1 without launches.
+        delay_90_ns: 90th percentile of this delay.
+        delay_max_ns: the longest delay.
+        begun_early: launches whose work began before the call, by the clocks of host and device;
+            their delay counts as 0.
+        depth_mean: mean number of launches that wait to begin.
+        depth_max: maximum number.
     """
 
     stream: int
@@ -105,16 +105,16 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ModuleDeviceTime:
-    """What a device did for one module and those in it.
+    """Device time of one module and the modules in it.
 
     Attributes:
         module: its path and class.
-        depth: modules around it.
-        forward_ns: launched in its forward.
-        backward_ns: launched in the backward pass of what its forward computed.
-        own_forward_ns: of the first, outside the modules in it.
-        own_backward_ns: likewise of the second.
-        graph_ns: of both, work that CUDA graphs launched.
+        depth: number of modules around it.
+        forward_ns: work launched in its forward.
+        backward_ns: work launched in the backward pass of its forward.
+        own_forward_ns: part of ``forward_ns`` outside the modules in it.
+        own_backward_ns: part of ``backward_ns`` outside the modules in it.
+        graph_ns: part of both that CUDA graphs launched.
     """
 
     module: str

@@ -37,16 +37,16 @@ class TimeChange:
     """A time of a typical step on both sides, nanoseconds.
 
     Attributes:
-        level: what it is the time of.
-        place: where; only what the level is by is set.
-        a_ns: on the first side.
-        b_ns: on the second.
-        change_ns: how much longer it takes; of a place without what everything in the program
-            has in common, as from a machine that was slower.
-        margin_ns: how far that may be off, with 95 % confidence.
-        p_value: how probable such a difference is where there is none.
-        verdict: with all comparisons taken into account.
-        moved_ns: of the change what other places make up for.
+        level: kind of place: step, module, operator, line and so on.
+        place: the place; only the fields of its level are set.
+        a_ns: time on the first side.
+        b_ns: time on the second side.
+        change_ns: additional time on the second side; for a place, without the part that all
+            places have in common.
+        margin_ns: half of the 95 % confidence interval of ``change_ns``.
+        p_value: probability of this difference if nothing changed.
+        verdict: the result, corrected for the number of comparisons.
+        moved_ns: part of the change that other places compensate.
     """
 
     level: Level
@@ -66,7 +66,7 @@ class TimeChange:
 
     @property
     def is_changed(self) -> bool:
-        """It is slower or faster."""
+        """Whether the change is significant."""
         return self.verdict in (TimeVerdict.SLOWER, TimeVerdict.FASTER)
 
     @property
@@ -89,13 +89,13 @@ class Quantity(str, Enum):
 
 @dataclass(frozen=True)
 class CountChange:
-    """A number of calls or bytes in a step that is another one.
+    """A changed number of calls or bytes per step.
 
     Attributes:
-        quantity: which.
-        place: where.
-        a: in steps of the first side; None where there was none.
-        b: of the second.
+        quantity: calls or bytes.
+        place: the place.
+        a: number in steps of the first side; None if there were none.
+        b: number in steps of the second side.
     """
 
     quantity: Quantity
@@ -110,7 +110,7 @@ class CountChange:
 
     @property
     def change(self) -> float:
-        """How many more, a step."""
+        """Difference per step."""
         return (self.b.mean if self.b else 0.0) - (self.a.mean if self.a else 0.0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -120,12 +120,12 @@ class CountChange:
 
 @dataclass(frozen=True)
 class ShapeChange:
-    """Calls that have other shapes.
+    """Calls whose shapes changed.
 
     Attributes:
-        place: where, without shapes.
+        place: the place, without shapes.
         a: shapes that only the first side has.
-        b: those that only the second has.
+        b: shapes that only the second side has.
     """
 
     place: CallPlace
@@ -144,12 +144,12 @@ class ShapeChange:
 
 @dataclass(frozen=True)
 class PeakChange:
-    """Most memory in use in the steady state.
+    """Peak memory of a device in the steady state.
 
     Attributes:
-        device: on which.
-        a_bytes: least and most of the first side's recordings.
-        b_bytes: of the second side's.
+        device: the device.
+        a_bytes: minimum and maximum over the first side's recordings.
+        b_bytes: the same of the second side's.
     """
 
     device: str
@@ -158,7 +158,7 @@ class PeakChange:
 
     @property
     def is_changed(self) -> bool:
-        """No recording of one side is like any of the other."""
+        """Whether the ranges of both sides do not overlap."""
         return self.a_bytes[1] < self.b_bytes[0] or self.b_bytes[1] < self.a_bytes[0]
 
 
@@ -173,28 +173,27 @@ class Compared:
 
 @dataclass(frozen=True)
 class Diff:
-    """What is different in the second side, seen from the first.
+    """Differences of the second side (the new version) from the first (the old version).
 
     Attributes:
         a: the first side.
-        b: the second.
-        step: all of a step; None where there is none on both sides.
-        places_ns: of its change, what single places have: the sum of theirs.
-        places_margin_ns: how far that may be off, with 95 % confidence.
-        alike_ns: what everything in it has in common, as from a machine that was slower.
-        times: of places with a share worth speaking of, at all levels; largest change first.
-        whole_modules: of modules that have others in them, with all that runs in these; ``times``
-            has what they do themselves.
-        counts: calls and bytes a step that are others.
-        counts_left_out: places whose bytes differ from step to step, so that they cannot be
-            compared.
-        shapes: of arguments that are others.
-        memory: most in use, by device.
-        start_up: how long the program takes to start; None where that cannot be told.
+        b: the second side.
+        step: change of the whole step; None if a side has no steps.
+        places_ns: part of this change at single places: the sum of their changes.
+        places_margin_ns: half of the 95 % confidence interval of ``places_ns``.
+        alike_ns: part that all places have in common, for example because of a slower machine.
+        times: changes of places with a relevant share, at all levels; largest change first.
+        whole_modules: changes of modules with submodules, including these; ``times`` has modules
+            without their submodules.
+        counts: changed numbers of calls and bytes per step.
+        counts_left_out: places whose bytes vary from step to step and were not compared.
+        shapes: changed shapes of arguments.
+        memory: peak memory by device.
+        start_up: change of the start-up time; None if it is unknown.
         not_judged: why times were not compared; empty if they were.
         not_counted: why calls (``count``), ``bytes`` or ``shapes`` were not compared, by these
             keys.
-        notes: what else a reader has to know.
+        notes: further remarks.
     """
 
     a: Compared
@@ -216,17 +215,17 @@ class Diff:
 
     @property
     def interruptions_ns(self) -> float:
-        """The rest of the step's change: what single steps took longer than others."""
+        """The rest of the step's change: extra time of single steps."""
         parts = self.places_ns + self.alike_ns
         return self.step.change_ns - parts if self.step else 0.0
 
     def changed(self, level: Level | str) -> tuple[TimeChange, ...]:
-        """What is slower or faster at a level, largest change first."""
+        """Significant changes at a level, largest first."""
         return tuple(one for one in self.times if one.level is Level(level) and one.is_changed)
 
     @property
     def is_changed(self) -> bool:
-        """Anything is certain to be different."""
+        """Whether any difference is significant."""
         exact = self.counts or self.shapes or any(one.is_changed for one in self.memory)
         step = self.step is not None and self.step.is_changed
         return bool(exact) or step or any(one.is_changed for one in self.times)

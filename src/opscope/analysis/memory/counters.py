@@ -87,10 +87,10 @@ class ReservedMemory:
 
     Attributes:
         device: ``cuda:0``.
-        peak_used_bytes: in use by tensors, at most.
-        peak_reserved_bytes: held by the allocator, at most; -1 where it reported none.
-        used_then_bytes: in use when most was reserved; -1 likewise.
-        unused_share: of what was reserved, what was not in use on average over time; -1 likewise.
+        peak_used_bytes: peak of the memory used by tensors.
+        peak_reserved_bytes: peak of the memory reserved by the allocator; -1 if unknown.
+        used_then_bytes: used memory at the peak of the reserved memory; -1 if unknown.
+        unused_share: mean share of the reserved memory that is not used; -1 if unknown.
     """
 
     device: str

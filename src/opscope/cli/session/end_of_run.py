@@ -21,7 +21,12 @@ from opscope.analysis.device_account import describe_devices
 from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.requests import find_requests
 from opscope.analysis.stages import find_stages
-from opscope.analysis.top_operators import find_top_operators, ran_anything
+from opscope.analysis.top_operators import (
+    DEFAULT_ROWS,
+    DEFAULT_SORT,
+    find_top_operators,
+    ran_anything,
+)
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
 from opscope.cli.session.job_results import JobResults, draw, write_said
@@ -237,9 +242,7 @@ class _EndOfRun:
         judged = load_part(saved, part) if judged is None else judged
         with self._said_if_failing("table"):
             if asked.table and asked.rank in (None, 0):
-                top = find_long_top_operators(
-                    long, sort_by=asked.sort_by, row_limit=asked.row_limit
-                )
+                top = find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
                 self._messages.show(operator_text(top, self._messages.width))
             for line in describe_devices(judged):
                 self._messages.say(line)
@@ -262,9 +265,7 @@ class _EndOfRun:
             who = "program" if not asked.with_children else "first process"
             self._messages.fail(f"The {who} ran no torch operators during the recording.")
         elif asked.table and asked.rank in (None, 0):
-            top = find_top_operators(
-                period_of(trace), sort_by=asked.sort_by, row_limit=asked.row_limit
-            )
+            top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
             self._messages.show(operator_text(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)

@@ -76,8 +76,6 @@ class RunOptions:
     # what is recorded besides of some steps; None where all is recorded alike
     detail: ProfileSettings | None = None
     why: bool = False
-    sort_by: str = "self_cpu_time_total"
-    row_limit: int = 15
     table: bool = False
     stream: bool = True
     keeper: bool = True

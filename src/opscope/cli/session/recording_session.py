@@ -108,7 +108,6 @@ class RecordingSession:
             saves=False,
             rank=self._rank,
             process=self._process,
-            is_left_to_others=True,
             when_refused=lambda reason: self._messages.say(
                 "the recording is only in memory until the program ends, because this folder "
                 f"is not writable: {folder}: {reason}"
@@ -253,8 +252,6 @@ class RecordingSession:
         options = self._options
         return EndRequest(
             destination=destination,
-            sort_by=options.sort_by,
-            row_limit=options.row_limit,
             table=options.table,
             why=options.why,
             rank=self._rank,

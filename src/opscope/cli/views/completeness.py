@@ -47,7 +47,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
     parts += _not_exported(ledger)
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
-        parts.append(f"overhead about {cost_ns:.0f} ns each")
+        parts.append(f"about {cost_ns:.0f} ns of overhead each")
     return ", ".join(parts)
 
 

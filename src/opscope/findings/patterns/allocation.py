@@ -1,45 +1,15 @@
-"""Memory that is taken and given back over and over."""
+"""A pool of device memory that keeps growing."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from opscope.base.quantity_text import bytes_text, time_text
-from opscope.columns.schema import AllocationAction
+from opscope.base.quantity_text import time_text
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import CUDA, HOST, Subject
-
-_MAKERS = ("aten::empty", "aten::empty_strided", "aten::resize_")
-_LARGE = 1 << 17
-"""glibc asks the kernel for blocks from 128 KiB on, and gives them back when they are freed."""
+from opscope.findings.subject import CUDA, Subject
 
 _WORTH_SAYING = 0.005
-
-
-def _find_churn(subject: Subject) -> Evidence | None:
-    table = subject.trace.table("allocations")
-    taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-    # Of a device's memory torch keeps what is freed, and hands it out again at once.
-    taken &= (table["size_bytes"] >= _LARGE) & (table["device_type"] == HOST)
-    event = table["event"][taken]
-    makers = np.unique(event[subject.named(*_MAKERS)[event]])
-    if len(makers) < 2:
-        return None
-    took = subject.operator_self_ns[makers]
-    total, size = int(took.sum()), int(table["size_bytes"][taken].sum())
-    return Evidence(
-        events=makers.astype(np.int64),
-        event_time_ns=took,
-        explanation=(
-            f"{len(makers):,} blocks of {bytes_text(_LARGE)} or more were allocated, "
-            f"{bytes_text(size)} in total; the allocations took {time_text(total)}. On the CPU, "
-            "the kernel zeroes each page of a new block at its first write, which also slows "
-            "the operators that write it."
-        ),
-        saved_ns=total,
-        saved_by="the operators that only allocate; first writes to new pages are not included",
-    )
 
 
 def _find_device_growth(subject: Subject) -> Evidence | None:
@@ -68,20 +38,6 @@ def _find_device_growth(subject: Subject) -> Evidence | None:
         saved_by="self time of the operators during which the pool grew",
     )
 
-
-CHURN = Pattern(
-    id="allocation-churn",
-    title="Large memory blocks are allocated repeatedly",
-    advice=(
-        "Reuse tensors for results (out=, in-place operators, preallocated buffers). On the "
-        "CPU, an allocator that keeps large blocks helps without code changes: LD_PRELOAD "
-        "jemalloc or tcmalloc, or MALLOC_MMAP_THRESHOLD_=1073741824 "
-        "MALLOC_TRIM_THRESHOLD_=1073741824 with glibc."
-    ),
-    find=_find_churn,
-    needs=(Needs.SHAPES, Needs.MEMORY),
-    worth_saying=_WORTH_SAYING,
-)
 
 DEVICE_GROWTH = Pattern(
     id="device-memory-growth",

@@ -41,8 +41,7 @@ def _loads(subject: Subject, name: str) -> Values:
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
-    """Of each load, how long the order of the whole data set was made, before the first sample, and
-    freed.
+    """Of each load, how long the order of the whole data set was made, before the first sample.
 
     Zeros where not nearly every load begins a pass. Shape (loads,).
     """
@@ -58,16 +57,7 @@ def _shuffling_ns(subject: Subject, loads: Values) -> Values:
     begins = subject.flags(around[rows])[loads]  # a load that ends a pass shuffles, too
     if begins.sum() < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
         return np.zeros(len(loads), dtype=np.int64)
-    shuffling = np.where(begins, first[loads] - subject.start_ns[loads], 0)
-    # The iterator goes when the call that the program made has returned.
-    is_call = subject.line_calls.row >= 0
-    outer = subject.inside(is_call)[loads]
-    ends = subject.end_ns[np.where(is_call[loads] | (outer < 0), loads, outer)]
-    loading = subject.calls_of("torch/utils/data/")
-    others = subject.is_main & ~loading & ~subject.within(loading)
-    starts = np.append(np.sort(subject.start_ns[others]), ends.max())
-    after = starts[np.searchsorted(starts[:-1], ends)] - ends
-    return shuffling + np.clip(after, 0, shuffling)
+    return np.where(begins, first[loads] - subject.start_ns[loads], 0)
 
 
 def _find_begun_again(subject: Subject) -> Evidence | None:
@@ -86,7 +76,7 @@ def _find_begun_again(subject: Subject) -> Evidence | None:
             f"{time_text(total // len(passes))} each, {subject.share(total)} of the time."
         ),
         saved_ns=total - total // len(passes),
-        saved_by="shuffling up to the first sample, and freeing the order, for all epochs but one",
+        saved_by="shuffling up to the first sample, for all epochs but one",
     )
 
 

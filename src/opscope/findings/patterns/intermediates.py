@@ -17,7 +17,7 @@ _SCORING = (
     "aten::masked_fill", "aten::masked_fill_", "aten::where", "aten::softmax", "aten::dropout",
     "aten::to",
 )  # fmt: skip
-"""What stands between the two products of attention."""
+"""The operators between the two products of attention."""
 
 _OF_A_LAYER = ("aten::linear", "aten::addmm")
 """A layer that scores a fixed number of classes is no product of queries and keys."""
@@ -75,8 +75,9 @@ def _find_attention(subject: Subject) -> Evidence | None:
         ),
         saved_ns=subject.with_callers_ns(np.flatnonzero(between)) + back_ns + products_ns,
         saved_by=(
-            f"what stands between the two products{' and its backward pass' if back_ns else ''}: "
-            f"a fused call does it in the cache, and takes about {of_products} of what they take"
+            f"the operators between the products{' and their backward pass' if back_ns else ''}: a "
+            "fused call computes them in the cache, and needs about "
+            f"{of_products} of the products' time"
         ),
     )
 

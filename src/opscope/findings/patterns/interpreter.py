@@ -49,7 +49,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
         saved_ns=int(took[again].sum()) - once,
         saved_by="the pauses themselves"
         + (
-            f", without {time_text(alone)} of a collection that came once; a longer recording "
+            f", without {time_text(alone)} of a collection that ran once; a longer recording "
             "shows how often it repeats"
             if alone
             else ""

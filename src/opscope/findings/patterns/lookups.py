@@ -103,7 +103,7 @@ DENSE_GRADIENTS = Pattern(
     title="Gradients of a large embedding are dense",
     advice=(
         "Pass sparse=True to nn.Embedding or nn.EmbeddingBag, with SGD, Adagrad or SparseAdam "
-        "(an optimizer of its own for the table): only rows that were looked up are then updated."
+        "(a separate optimizer for the table): only rows that were looked up are then updated."
     ),
     find=_find_dense,
     needs=(Needs.SHAPES,),

@@ -23,8 +23,8 @@ from opscope.timeline.tree.frame_text import event_texts
 _LINE_WORTH_NAMING = 0.02
 _MOSTLY = 0.5
 _OF_SLEEP = (
-    "Remove the pause that this line asks for, or wait for the event itself (a queue, a condition, "
-    "a future). A pause between requests delays none of them."
+    "Remove this pause, or wait for the event itself (a queue, a condition, a future). A pause "
+    "between requests delays no request."
 )
 _MUCH = 0.3
 """A call is outside torch if more than this of its time is, and what it calls of torch with it: a

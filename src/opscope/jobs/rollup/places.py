@@ -137,13 +137,13 @@ class Excess:
 
     Attributes:
         phase: ``forward``, ``backward``, ``optimizer``, ``data loading``, ``garbage collection``;
-            empty for what is between them.
-        phase_ns: how much longer it takes there, a step.
-        place: ``file:line`` of the program; empty where that was not recorded.
-        function: of the program, at that place.
+            empty for the time between them.
+        phase_ns: additional time per step in this phase.
+        place: ``file:line`` of the program; empty if it was not recorded.
+        function: function of the program at this place.
         module: path of the module; empty for none.
-        operator: the outermost one that it is in; empty for none.
-        place_ns: how much longer it takes at that place, a step.
+        operator: the outermost operator at this place; empty for none.
+        place_ns: additional time per step at this place.
     """
 
     phase: str

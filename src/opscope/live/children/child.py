@@ -109,7 +109,6 @@ class ChildRecording:
             saves=False,
             rank=rank,
             process=number,
-            is_left_to_others=True,
         )
 
     def _forked(self) -> None:

@@ -72,8 +72,8 @@ def own_folder() -> Path:
         folder.mkdir(mode=0o700, parents=False, exist_ok=True)
     except OSError as error:
         raise ReachError(
-            f"No socket can be made in {folder}: {error.strerror or error}. Set XDG_RUNTIME_DIR to "
-            "a folder of your own."
+            f"Cannot create a socket in {folder}: {error.strerror or error}. Set XDG_RUNTIME_DIR "
+            "to a folder of your own."
         ) from error
     _check(folder, os.getuid())
     return folder
@@ -213,7 +213,7 @@ def bound(path: Path) -> socket.socket:
 
 def no_socket(path: Path, error: OSError) -> str:
     """Why there is no socket, and what to do."""
-    said = f"No socket can be made at {path}: {error.strerror or error}. "
+    said = f"Cannot create the socket {path}: {error.strerror or error}. "
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{said}Close files that are no longer needed, then try again."
     return f"{said}Set XDG_RUNTIME_DIR to a folder of your own."

@@ -107,7 +107,7 @@ class AskedSession:
     def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record until a stop request."""
         if self._started.recording is not None:
-            raise ReachError("It already records. Stop it first: opscope attach --stop PID.")
+            raise ReachError("It is already recording. Stop it first: opscope attach --stop PID.")
         self._started.recording = _begun(said)
         return {"began_ns": time.time_ns()}
 
@@ -115,7 +115,7 @@ class AskedSession:
         """Send the recording of ``start``; it is kept until it was sent."""
         recording = self._started.recording
         if recording is None:
-            raise ReachError("It does not record. Start with: opscope attach --start PID.")
+            raise ReachError("It is not recording. Start it with: opscope attach --start PID.")
         answer = recording.write(file, str(said.get("folder", "")))
         self._started.recording = None
         return answer
@@ -124,7 +124,7 @@ class AskedSession:
         """Have its flight recorder write what it holds."""
         recorders = _flight_recorders()
         if not recorders:
-            raise ReachError("It has no flight recorder. Record from now on: opscope attach PID.")
+            raise ReachError("It has no flight recorder. To record it now: opscope attach PID.")
         return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
 
 

@@ -67,8 +67,9 @@ def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
             if not is_there(process):
                 raise _has_ended(process) from error
             raise ReachError(
-                f"Process {process} cannot be made to listen: {error}. It needs this version of "
-                "Python and permission to trace it; or start it with OPSCOPE_CONTROL=1."
+                f"opscope cannot make process {process} listen: {error}. This needs the "
+                "version of Python that the process has, and permission to trace the process. "
+                "Otherwise start the process with OPSCOPE_CONTROL=1."
             ) from error
         _wait_until_it_listens(process)
 
@@ -126,8 +127,8 @@ def _check_that_it_can_read(process: int, user: int | None) -> None:
     with contextlib.suppress(PermissionError):
         if not seen.exists() or not seen.samefile(_SCRIPT):
             raise ReachError(
-                f"Process {process} sees another file system, without {_SCRIPT}. It is in a "
-                "container: use opscope there."
+                f"Process {process} is in a container without {_SCRIPT}. Run opscope in that "
+                "container."
             )
     if user and not (
         _may(user, _SCRIPT, 0o4) and all(_may(user, one, 0o1) for one in _SCRIPT.parents)

@@ -48,13 +48,13 @@ _deciding = threading.RLock()
 
 
 def listen() -> None:
-    """Have this process answer `opscope attach` and `opscope top`.
+    """Let `opscope attach` and `opscope top` control this process.
 
-    Only processes of the same user (and root) can ask. Without effect where it listens already; a
-    forked child does not, until it calls this itself.
+    Only processes of the same user and root can connect. No effect if the process already listens.
+    A forked child does not listen until it calls this function.
 
     Raises:
-        ReachError: there is no place for a socket, or no file or thread to spare.
+        ReachError: a socket or a thread cannot be created.
     """
     _begin(is_asked_for=False)
 
@@ -138,8 +138,8 @@ class Server:
         except RuntimeError as error:
             self._close()
             raise ReachError(
-                f"This process cannot start a thread that answers: {error}. Check the limit of "
-                "threads (`ulimit -u`), then try again."
+                f"This process cannot start the thread that answers requests: {error}. Check the "
+                "limit of threads (`ulimit -u`), then try again."
             ) from error
 
     def end(self) -> None:

@@ -1,7 +1,6 @@
 """Code of the program's that a flight recorder calls: conditions, and the ends of triggers.
 
-Such code may wait: for a lock, an answer, for ever. So it runs in threads of its own, one for each
-trigger, and nothing of the recorder waits for it longer than is written here.
+A condition may wait: for a lock, an answer, for ever. So each is asked in a thread of its own.
 """
 
 from __future__ import annotations
@@ -9,21 +8,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from contextlib import suppress
 
 from opscope.base.daemon_thread import OwnThread
 from opscope.live.flight.trigger import Trigger
 
-T = TypeVar("T")
-
 LIMIT_S = 2.0
-"""So long the recorder waits for an answer of such code, and for all of it at its end together."""
+"""So long the end of the recorder waits for all conditions together."""
 _LEAST_S = 0.01
 _LONGEST_TEXT = 1000
 
 
 class NotReturnedError(Exception):
-    """A function has not returned in time, or an earlier call of it still runs."""
+    """A condition has not returned in time."""
 
 
 class AskedCondition:
@@ -81,59 +78,8 @@ class AskedCondition:
                 self._dump(self._trigger, text)
 
 
-class LimitedCalls:
-    """Calls functions one at a time, each in a thread, and waits for no one of them for long."""
-
-    def __init__(self) -> None:
-        self._thread: OwnThread | None = None
-
-    def call(self, function: Callable[[], T], limit_s: float = LIMIT_S) -> T:
-        """What it returns.
-
-        Raises:
-            NotReturnedError: it has not, or the one before it still has not.
-            Exception: what it raises; ``RuntimeError`` where that is none, as with sys.exit().
-        """
-        if self._thread is not None and self._thread.is_alive():
-            raise NotReturnedError("an earlier call of it has not returned")
-        returned: list[T] = []
-        raised: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                returned.append(function())
-            except BaseException as error:
-                raised.append(error)
-
-        self._thread = OwnThread(run, _no_way)
-        self._thread.start()
-        self._thread.join(limit_s)
-        if raised and isinstance(raised[0], Exception):
-            raise raised[0]
-        if raised:
-            raise RuntimeError(f"it raised {type(raised[0]).__name__}") from raised[0]
-        if not returned:
-            raise NotReturnedError(f"it has not returned within {limit_s:g} s")
-        return returned[0]
-
-
-def _no_way() -> None:
-    """To have a function of the program's end."""
-
-
-def is_ours(trigger: Trigger) -> bool:
-    """Whether what ends it is opscope's, and not the program's."""
-    return type(trigger).end.__module__.startswith("opscope.")
-
-
 def end_triggers(triggers: Iterable[Trigger]) -> None:
     """Have them leave everything as it was, the last first: their hooks stand before each other."""
-    until_s = time.monotonic() + LIMIT_S
     for trigger in triggers:
-        try:
-            if is_ours(trigger):
-                trigger.end()
-            else:
-                LimitedCalls().call(trigger.end, max(until_s - time.monotonic(), 0))
-        except Exception:  # it is counted nowhere any more
-            continue
+        with suppress(Exception, SystemExit):  # it is counted nowhere any more
+            trigger.end()

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,13 @@ def signal_name(number: int) -> str:
 SPOOL_PREFIX = ".dump-"
 """What the folders of dumps that are being written begin with."""
 TRACE_SUFFIX = ".opscope"
+WHOLE = "whole"
+"""In a spool, and written last; native/watch/dump_writer.h has it, too."""
+
+
+def is_whole(spool: Path) -> bool:
+    """Whether all of a dump is in its spool."""
+    return os.path.lexists(spool / WHOLE)
 
 
 @dataclass
@@ -68,8 +75,6 @@ class DumpRequest:
 
     reason: Reason  # why
     is_called_for: bool = False  # by a call or a signal, rather than by what was noticed
-    # asked, in a thread of its own, before anything is written; None: it is
-    is_worth_it: Callable[[], bool] | None = None
     # set when it has been dealt with
     done: threading.Event = field(default_factory=threading.Event)
     path: Path | None = None  # where the trace is going to be; None if there is none

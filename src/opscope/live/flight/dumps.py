@@ -13,19 +13,15 @@ from shlex import quote
 from typing import Any
 
 from opscope import _native
-from opscope.base.artefacts import in_use, new_name
+from opscope.base.artefacts import at, in_use, is_free, new_name
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.files import remove_inside
 from opscope.base.notice import notice
 from opscope.base.python_process import own_python
-from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason
-from opscope.live.flight.dump_writer import KIND, is_left, is_taken
+from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason, is_whole
 from opscope.live.flight.write_dump import place_of
 
 _START_WRITER = str(Path(__file__).with_name("start_writer.py"))
-_LOOK_AT_WRITER_S = 1.0
-_MOST_RESTARTS = 3
-"""Of the process that makes traces, while the end of the program waits for it."""
 
 
 class Dumps:
@@ -36,7 +32,6 @@ class Dumps:
         self._process = os.getpid()
         self._begun: list[Path] = []
         self._broken: list[Path] = []
-        self._restarts = 0
 
     def spool(self) -> Path:
         """A folder for one more, which is not there yet."""
@@ -84,13 +79,12 @@ class Dumps:
         return place_of(spool, reason, self._process)
 
     def _hand_over(self, spool: Path) -> None:
-        """Have a process make the trace. Where there can be none now, the next dump brings one."""
-        error = max(_native.hand_to_writer(self.command(spool)), 0)
-        kind = spool / KIND
-        if error and kind.exists() and kind.stat().st_size:  # all is there
+        """Have a process make the trace."""
+        error = _native.hand_to_writer(self.command(spool))
+        if error and is_whole(spool):
             notice(
-                f"the trace of a dump was not written ({os.strerror(error)}). The next dump "
-                f"writes it, or run: opscope doctor --recover {quote(str(self.directory))}"
+                f"the trace of a dump was not written ({os.strerror(error)}). Write it with: "
+                f"opscope doctor --recover {quote(str(self.directory))}"
             )
         else:
             _check(error)
@@ -112,32 +106,20 @@ class Dumps:
         """Wait until nothing is being written; returns spools that are still there."""
         self._remove_broken()
         until_s = time.monotonic() + timeout_s
-        look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
         while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
             time.sleep(0.02)
-            if time.monotonic() > look_at_s:
-                look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
-                self._have_writer()
         return self._spools()
 
     def left(self) -> list[Path]:
         """Spools that no process makes traces of any more."""
-        given_up = self._restarts > _MOST_RESTARTS
-        return [s for s in self._spools() if is_left(s) or (given_up and not is_taken(s))]
+        found = ((spool, at(spool)) for spool in self._spools())
+        return [spool for spool, one in found if one is not None and is_free(one)]
 
     def _remove_broken(self) -> None:
         """Those that could not be written; with too many open files they cannot be removed yet."""
         for spool in self._broken:
             remove_inside(self.directory, spool.name)
         self._broken = [spool for spool in self._broken if spool.exists()]
-
-    def _have_writer(self) -> None:
-        """Start another where it was killed, as it may be where there is little memory."""
-        not_taken = [spool for spool in self._spools() if not is_taken(spool)]
-        if not_taken and self._restarts <= _MOST_RESTARTS:
-            command = self.command(not_taken[0])
-            if _native.hand_to_writer(command, again=True) != _native.WRITER_IS_THERE:
-                self._restarts += 1
 
     def _spools(self) -> list[Path]:
         return [spool for spool in self._begun if spool.exists()]

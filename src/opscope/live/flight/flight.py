@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from shlex import quote
 from typing import Any
@@ -118,13 +118,10 @@ class Flight:
         self.steps.end()
 
     def _watched_by(self, trigger: Trigger) -> Watched:
-        ask = partial(self._ask, trigger)
-        return Watched(ask, self.watch, self.steps.counter, ask)
+        return Watched(partial(self._ask, trigger), self.watch, self.steps.counter)
 
-    def _ask(
-        self, trigger: Trigger, detail: str, is_worth_it: Callable[[], bool] | None = None
-    ) -> None:
-        self.keeper.ask(Reason(trigger.name, detail), is_worth_it=is_worth_it)
+    def _ask(self, trigger: Trigger, detail: str) -> None:
+        self.keeper.ask(Reason(trigger.name, detail))
 
     def _places(self) -> bytes:
         return self._loaded_sites.text() if self._settings.options.compiled else b""

@@ -12,7 +12,7 @@ from typing import Any
 from opscope import _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.live.flight.conditions import LIMIT_S, AskedCondition, LimitedCalls
+from opscope.live.flight.conditions import LIMIT_S, AskedCondition
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
@@ -48,7 +48,6 @@ class Keeper:
         self._conditions = [
             AskedCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
         ]
-        self._questions = LimitedCalls()
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
         self._cost_at_s = 0.0
@@ -90,14 +89,9 @@ class Keeper:
     def _ask_for(self, trigger: Trigger, detail: str) -> None:
         self.ask(Reason(trigger.name, detail))
 
-    def ask(
-        self,
-        reason: Reason,
-        is_called_for: bool = False,
-        is_worth_it: Callable[[], bool] | None = None,
-    ) -> DumpRequest:
+    def ask(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
         """Have a dump made; returns at once. From any thread."""
-        request = DumpRequest(reason, is_called_for, is_worth_it)
+        request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
         if not self._watch.ask(number, reason.said()):
@@ -177,8 +171,6 @@ class Keeper:
 
     def _dump(self, request: DumpRequest) -> None:
         reason = request.reason
-        if request.is_worth_it is not None and not self._is_worth_it(request):
-            return request.done.set()
         request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
         if request.refusal:
             if self._limits.refused[request.refusal] == 1:
@@ -199,13 +191,6 @@ class Keeper:
         finally:
             _native.discard_window(snapshot)
             request.done.set()
-
-    def _is_worth_it(self, request: DumpRequest) -> bool:
-        try:
-            return bool(self._questions.call(request.is_worth_it or bool))
-        except Exception as error:
-            self._failed(f"the trigger {request.reason.kind!r}", error)
-            return False
 
     def _failed(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1

@@ -23,8 +23,8 @@ from opscope.base.files import remove_inside
 from opscope.base.untrusted_files import COUNT, Shape, reading, said
 from opscope.errors import TraceFormatError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes
-from opscope.live.flight.dump_writer import kind_of, turn_of
+from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_whole
+from opscope.live.flight.dump_writer import turn_of
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours
@@ -97,7 +97,7 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
 def _remove_begun_dumps(ring: Artefact) -> None:
     """Those that its process had just begun to write: there is nothing they could become."""
     for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
-        if not kind_of(spool.path):
+        if not is_whole(spool.path):
             remove(spool)
 
 

@@ -139,25 +139,25 @@ class flight_recorder:
         self._held.open()
 
     def stop(self) -> None:
-        """Record no more; what is being dumped is finished first. No effect while stopped."""
+        """Stop recording, after running dumps are finished. No effect while stopped."""
         self._held.close()
 
     def dump(self, reason: str = "", wait: bool = False) -> Path:
-        """Write what the ring holds; returns where the trace is going to be.
+        """Write a dump of the ring; returns the path of its trace.
 
         Args:
-            reason: in a few words; part of the trace.
-            wait: until the trace is there.
+            reason: a few words, stored in the trace.
+            wait: wait until the trace is written.
 
         Raises:
-            LifecycleError: it does not run, or the dump was refused; the message says why.
+            LifecycleError: the recorder does not run, or the dump was refused.
         """
         flight = self._flight
         if flight is None:
             raise LifecycleError(
                 "The flight recorder is not running. Call start(), or dump inside its `with` block."
             )
-        request = flight.keeper.ask(Reason("asked for", reason), is_called_for=True)
+        request = flight.keeper.ask(Reason("request", reason), is_called_for=True)
         request.done.wait(END_S)
         if request.path is None:
             raise LifecycleError(_no_dump(request))
@@ -166,18 +166,18 @@ class flight_recorder:
         return request.path
 
     def step(self) -> None:
-        """Say that a step has ended, in a program that has no optimizer, or more than steps."""
+        """End a step; for programs whose steps are not those of an optimizer."""
         flight = self._flight
         if flight is not None:  # asked for before it began; while it runs, see _begin()
             flight.steps.announced()
 
     @property
     def running(self) -> bool:
-        """Between start and stop."""
+        """Whether it is started and not stopped."""
         return self._held.is_open
 
     def status(self) -> FlightStatus:
-        """How it is doing."""
+        """Level, memory, overhead and counters at this moment."""
         flight = self._flight
         statistics = _native.statistics()
         return FlightStatus(

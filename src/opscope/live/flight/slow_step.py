@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
-
 from opscope import _native
 from opscope.base.quantity_text import nanoseconds
 from opscope.errors import UsageError
@@ -12,8 +9,6 @@ from opscope.live.flight.trigger import Trigger, Watched
 from opscope.torch_api.steps import NEVER
 
 _REFRESHED_EVERY = 16
-_LOOKS_WITHIN_S = 1.0
-"""Of the native watch, which looks ten times a second."""
 _KNOWN_TO_A = 10
 """Relative error of the wait of a step: the kernel counts at context switches. What is slower by
 less may be that."""
@@ -25,9 +20,8 @@ class SlowStep(Trigger):
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
 
-    What the step's thread waited for a CPU does not count, nor a time in which the whole
-    process or its machine was stopped. Where the kernel does not count that, all of a step's time
-    does.
+    Waits of the step's thread for a CPU do not count. If the kernel does not count these waits, the
+    whole step counts. Time in which the process was stopped (Ctrl-Z) counts.
     """
 
     name = "slow step"
@@ -38,18 +32,16 @@ class SlowStep(Trigger):
         quantile: float = 0.9,
         warm_up: int = 20,
         at_least: str | float = "50ms",
-        counts_busy_machine: bool = False,
     ) -> None:
-        """Say what is slow.
+        """Set the limit.
 
         Args:
-            factor: how many times as long.
-            quantile: of the steps before; 0.5 is their median.
-            warm_up: steps that are never slow, because they import, compile and choose algorithms.
-            at_least: by how much a slow step is longer than the median: where steps take a
-                millisecond, a busy machine makes some of them ten times as long.
-            counts_busy_machine: all elapsed time counts, also while other programs had the CPU, and
-                also while the process or its machine was stopped.
+            factor: ratio to the quantile.
+            quantile: of the previous steps; 0.5 is their median.
+            warm_up: number of first steps that never count, because they import, compile and choose
+                algorithms.
+            at_least: minimum difference to the median: on a busy machine some steps of a
+                millisecond take ten times as long.
 
         Raises:
             UsageError: one of them makes no sense.
@@ -61,7 +53,6 @@ class SlowStep(Trigger):
             )
         self._factor, self._quantile, self._warm_up = factor, quantile, warm_up
         self._at_least_ns = nanoseconds(at_least, "SlowStep(at_least=...)")
-        self._counts_all = counts_busy_machine
         self._limit_ns = NEVER
         self._watched: Watched | None = None
         self._alarm: _native.StepAlarm | None = None
@@ -82,26 +73,15 @@ class SlowStep(Trigger):
         if watched is None or alarm is None:
             return
         ended, waited_ns = watched.steps.count, watched.steps.waited_ns
-        not_ours_ns = 0 if self._counts_all else waited_ns or 0
-        spare_ns = duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A - self._limit_ns
-        if spare_ns > 0:
-            detail = (
+        not_ours_ns = waited_ns or 0
+        if duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A > self._limit_ns:
+            watched.dump(
                 f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waited_ns)}, "
                 f"the limit was {self._limit_ns / 1e6:,.1f} ms"
             )
-            is_worth_it = partial(_ran_on, watched, duration_ns, time.monotonic_ns(), spare_ns)
-            if self._counts_all:
-                watched.dump(detail)
-            else:
-                watched.dump_if(detail, is_worth_it)
         if ended >= alarm.at:
-            steps = watched.steps
-            known = steps.durations_ns if self._counts_all else steps.own_durations_ns
-            self._limit_ns = self._limit(sorted(known))
-            if self._counts_all:
-                alarm.above_ns = self._limit_ns
-            else:
-                alarm.own_above_ns = self._limit_ns
+            self._limit_ns = self._limit(sorted(watched.steps.own_durations_ns))
+            alarm.own_above_ns = self._limit_ns
             alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
 
     def _limit(self, known: list[int]) -> int:
@@ -117,14 +97,3 @@ def _said_of(waited_ns: int | None) -> str:
     if waited_ns is None:
         return " (its waits for a CPU are unknown)"
     return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a CPU)"
-
-
-def _ran_on(watched: Watched, duration_ns: int, ended_ns: int, spare_ns: int) -> bool:
-    """Whether the process as a whole was stopped for less than ``spare_ns`` of a step.
-
-    The native watch notices that once it goes on itself, so it is waited for.
-    """
-    until_s = time.monotonic() + _LOOKS_WITHIN_S
-    while watched.watch.looked_ns < ended_ns and time.monotonic() < until_s:
-        time.sleep(0.005)
-    return watched.watch.stopped_ns(ended_ns - duration_ns, ended_ns) < spare_ns

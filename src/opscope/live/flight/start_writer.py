@@ -1,52 +1,53 @@
-"""Begins the process that makes traces of dumps, where there is none: a file that is run.
+"""Makes the trace of one dump, in its turn: a file that is run.
 
-The program waits until this ends, so it imports nothing of opscope before it has forked.
+The program waits until the first process of this has ended, and many may wait for their turn: until
+then this imports no more than it takes to claim the dump.
 """
 
+from __future__ import annotations
+
 import contextlib
+import fcntl
 import os
-import socket
-import struct
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-_MOST_ASK = 4096
-"""Number of waiting requests that one process serves; with more, another one is started."""
+if TYPE_CHECKING or __package__:
+    from opscope.base.artefacts import InUseError, at, claimed
+    from opscope.base.locks import NoLocksError
+else:  # run by its path: importing the package would import all that recording needs
+    sys.path.append(os.fspath(Path(__file__).resolve().parents[2] / "base"))
+    from artefacts import InUseError, at, claimed
+    from locks import NoLocksError
 
+    sys.path.pop()
 
-def has_name(own: socket.socket, kind: str) -> bool:
-    """Whether to begin: ``own`` has the name of this kind from now on, or another user keeps it
-    from us. Not where a process of this user has it, which sees this dump too."""
-    try:
-        own.bind("\0" + kind)
-        own.listen(_MOST_ASK)
-    except OSError:
-        return not _is_there(kind)
-    return True
-
-
-def _is_there(kind: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(OSError):
-        other.setblocking(False)
-        other.connect("\0" + kind)
-        owner = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return bool(struct.unpack("3i", owner)[1] == os.getuid())
-    return False
+_NICE = 10
 
 
-def _main(spool: str) -> None:
-    try:
-        with open(f"{spool}/writer") as file:
-            kind = file.read()
-    except FileNotFoundError:
-        os._exit(0)  # its trace is there
-    own = socket.socket(socket.AF_UNIX)
-    if not has_name(own, kind) or os.fork():
-        os._exit(0)
-    os.environ.pop("OPSCOPE_CONTROL", None)
-    from opscope.live.flight.dump_writer import main
+def _main(spool: Path) -> None:
+    one = at(spool)
+    assert one is not None, f"{spool} is no name of a dump"
+    with contextlib.ExitStack() as held:
+        try:
+            is_there = held.enter_context(claimed(one))
+        except InUseError:
+            is_there = False
+        except NoLocksError:  # then it is nobody else's
+            is_there = True
+        if not is_there or os.fork():
+            os._exit(0)
+        with contextlib.suppress(OSError):
+            os.nice(_NICE)
+        os.environ.pop("OPSCOPE_CONTROL", None)
+        folder = os.open(spool.parent, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # some file systems have no locks for folders
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        from opscope.live.flight.write_dump import write_dump
 
-    main(own, os.path.dirname(spool), kind)
+        write_dump(spool)
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(Path(sys.argv[1]))

@@ -16,38 +16,35 @@ from opscope.errors import UsageError
 
 @dataclass(frozen=True)
 class Watched:
-    """What a trigger has of the recorder that it belongs to."""
+    """The parts of its recorder that a trigger uses."""
 
     # asks for a dump and returns at once; takes what happened, in words. From any thread
     dump: Callable[[str], None]
     watch: _native.Watch  # the recorder's native thread
     steps: _native.StepCounter  # of the program
-    # as ``dump``, but first it is asked whether it is worth it after all, which has to be said
-    # within two seconds
-    dump_if: Callable[[str, Callable[[], bool]], None]
 
 
 class Trigger:
-    """Something that makes a dump worth having; the base class never does.
+    """A condition that makes a dump; the base class makes none.
 
-    One trigger belongs to one recorder at a time. What ``settings`` and ``begin`` raise is raised
-    by the recorder's ``start``, which then leaves everything as it was. What ``look`` raises stops
-    neither the recorder nor the program, and is counted; what ``end`` raises is passed over.
+    A trigger belongs to one recorder at a time. Exceptions of ``settings`` and ``begin`` are raised
+    by the recorder's ``start``, which then changes nothing. Exceptions of ``look`` are counted and
+    stop neither the recorder nor the program; exceptions of ``end`` are ignored.
     """
 
     name = ""
-    """What dumps say of it, and part of their folder's name."""
+    """The reason in dumps, and part of their folder's name."""
     every_s: float | None = None
     """How often :meth:`look` is called; None: never."""
     news = ""
-    """What the native watch calls what this waits for, if that is what sees it."""
+    """The name of the condition in the native watch, if that detects it."""
 
     def settings(self) -> dict[str, int | bool]:
         """Arguments of the native watch."""
         return {}
 
     def begin(self, watched: Watched) -> None:
-        """The recorder starts: set up what is needed to notice."""
+        """The recorder starts: install hooks."""
 
     def end(self) -> None:
         """The recorder stops: leave everything as it was. May be called without ``begin``."""
@@ -96,23 +93,23 @@ class GcPause(Trigger):
 class Hang(Trigger):
     """Dumps once when no step ends for a while, with the Python stack of every thread.
 
-    It is seen by a native thread that needs no GIL. While the GIL is held, that thread writes the
-    dump too. One dump for a standstill; the next takes a step in between.
+    A native thread without the GIL detects the hang, and writes the dump if the GIL is held. One
+    hang makes one dump; the next dump needs a step in between.
     """
 
     name = "hang"
     news = "standstill"
 
     def __init__(self, after: str | float = "120s", without_steps: bool = False) -> None:
-        """Say what standing still is.
+        """Set the limit.
 
         Args:
-            after: so long without a step.
-            without_steps: also in a program that makes none: so long without any event. Not for
-                programs that may have nothing to do, such as servers and notebooks.
+            after: time without a step.
+            without_steps: also for programs without steps: time without any event. Not for
+                programs that may be idle, such as servers and notebooks.
 
         Raises:
-            UsageError: ``after`` is no time.
+            UsageError: ``after`` is not a duration.
         """
         self._after_ns = nanoseconds(after, "Hang(after=...)")
         self._without_steps = without_steps
@@ -123,19 +120,19 @@ class Hang(Trigger):
 
 
 class MemoryJump(Trigger):
-    """Dumps when the process has much more memory resident than a moment ago.
+    """Dumps when the resident memory of the process grows quickly.
 
-    Looked at ten times a second, by a native thread. For memory of devices use :class:`When`.
+    A native thread reads it ten times a second. For memory of devices use :class:`When`.
     """
 
     name = "memory jump"
     news = "memory"
 
     def __init__(self, by: str | int = "1GiB", within: str | float = "10s") -> None:
-        """Say how much, in which time.
+        """Set the growth, and the time in which it happens.
 
         Raises:
-            UsageError: one of them is no size, or no time.
+            UsageError: ``by`` is not a size, or ``within`` not a duration.
         """
         self._by_bytes = count_bytes(by, "MemoryJump(by=...)")
         self._within_ns = nanoseconds(within, "MemoryJump(within=...)")
@@ -150,20 +147,20 @@ _LEFT_ALONE |= {"SIGTERM", "SIGCHLD", "SIGPIPE", "SIGALRM", "SIGPROF", "SIGCONT"
 
 
 class OnSignal(Trigger):
-    """Dumps when the process gets a signal, also while Python is stuck in C code.
+    """Dumps when the process receives a signal, also while Python is blocked in C code.
 
-    The handler is native and only sets a bit, so it cannot deadlock; what handled the signal before
-    is called after it. A program that sets a handler of its own later has the signal for itself.
+    The handler is native and only sets a bit, so it cannot deadlock. It calls the previous handler.
+    If the program sets a handler later, that handler replaces this one.
     """
 
     name = "signal"
     news = "signal"
 
     def __init__(self, signal_name: str | int = "SIGUSR2") -> None:
-        """Take a signal that has no other meaning to the program.
+        """Choose a signal that the program does not use.
 
         Raises:
-            UsageError: there is no such signal, or it means something else.
+            UsageError: there is no such signal, or the system uses it.
         """
         self._number = _number_of(signal_name)
         self._watch: Watched | None = None
@@ -196,22 +193,22 @@ def _number_of(given: str | int) -> int:
 
 
 class When(Trigger):
-    """Dumps when ``condition()`` says so, asked every ``every`` on a thread of its own.
+    """Dumps when ``condition()`` is true; a separate thread calls it every ``every``.
 
-    A blocking condition is called again after it has returned; nothing else waits for it.
+    If a condition blocks, only its thread waits.
 
-    It is true from one dump until it has been false: a condition that stays true is one dump.
+    A condition that stays true makes one dump; the next dump needs a false result in between.
     """
 
     def __init__(
         self, condition: Callable[[], object], every: str | float = "1s", name: str = "condition"
     ) -> None:
-        """Give the condition.
+        """Set the condition.
 
         Args:
-            condition: returns something false, or something true: a text of it goes into the dump.
+            condition: returns a false or a true value; the dump contains its text.
             every: interval between calls.
-            name: what dumps call it.
+            name: the reason in dumps.
 
         Raises:
             UsageError: it cannot be called, or ``every`` is no time.

@@ -15,7 +15,7 @@ _ENDS_NORMALLY = (KeyboardInterrupt, SystemExit)
 
 
 class UncaughtException(Trigger):
-    """Dumps before Python says on standard error that a thread, or the program, ends by one."""
+    """Dumps when an uncaught exception ends a thread or the program, before Python prints it."""
 
     name = "uncaught exception"
 
@@ -111,10 +111,9 @@ _is_attached = False
 
 
 class OutOfMemory(UncaughtException):
-    """Dumps when memory could not be had.
+    """Dumps when an allocation fails.
 
-    On CUDA devices at once, whether or not the program catches the error; on the CPU where it does
-    not.
+    On CUDA devices at once, even if the program catches the error; on the CPU only if it does not.
     """
 
     name = "out of memory"

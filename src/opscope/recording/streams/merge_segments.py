@@ -55,7 +55,6 @@ class Merge:
     segments: Sequence[RecordingSegment]  # all of them
     options: RecordingOptions  # what was recorded
     process: Mapping[str, Any]  # what is known of the process
-    first_id: int  # of its events, for other tools
     rows: Sequence[Row] = ()  # more rows of the ledger
     # of modules, as the program calls them
     paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
@@ -101,14 +100,8 @@ class Merge:
                 continue
             after = self._first_after(segment)
             events = with_engine_links(events, engine, segment.first_event, after)
-            changed: dict[str, Any] = {"step": steps.of(events)}
-            if self.first_id != 1:
-                first = segment.first_event + self.first_id
-                changed["record_function_id"] = np.arange(
-                    first, first + len(events), dtype=np.int64
-                )
             self._unfinished += int(np.count_nonzero(events["unfinished"]))
-            yield events.replaced(changed)
+            yield events.replaced({"step": steps.of(events)})
 
     def _first_after(self, segment: RecordingSegment) -> Table | None:
         later = (s for s in self.segments if s.first_event > segment.first_event)

@@ -38,15 +38,11 @@ class Stream:
     """Where one recording goes."""
 
     folder: Path  # of the trace that it will be
-    max_disk_bytes: int | None = None  # of its file; None for half of what is free
-    rank: int | None = None  # as which it will be saved; None for that of its job
-    process: int | None = None  # likewise, of one without a rank among several processes
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the trace
-    # another process makes the trace, also if the recording ends well
-    is_left_to_others: bool = False
+    of: Streams  # of the profile
     # told why nothing can be written there, and then the recording is in memory only; None raises
     # it
-    when_refused: Callable[[str], object] | None = None
+    when_refused: Callable[[str], object] | None
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the trace
     path: Path | None = None  # of the file, once there is one
     is_discarded: bool = False  # the file is gone, if there was one, because the trace is elsewhere
     _owner: str = ""
@@ -56,7 +52,8 @@ class Stream:
         path = self.folder / new_name(".recording-", window, ".opscope")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            most = self.max_disk_bytes or int(shutil.disk_usage(self.folder).free * _SHARE_OF_FREE)
+            free = shutil.disk_usage(self.folder).free
+            most = self.of.max_disk_bytes or int(free * _SHARE_OF_FREE)
             _native.begin_stream(window, os.fspath(path), most, json.dumps(about, default=str))
             self.path, self._owner = path, owner()
         except OSError as error:
@@ -67,7 +64,9 @@ class Stream:
 
     def _has_no_room(self) -> bool:
         """Half of what is free is less than a file has at least."""
-        return self.max_disk_bytes is None and shutil.disk_usage(self.folder).free < _LITTLE_BYTES
+        return (
+            self.of.max_disk_bytes is None and shutil.disk_usage(self.folder).free < _LITTLE_BYTES
+        )
 
     def _refuse(self, reason: str) -> None:
         if self.when_refused is None:
@@ -118,12 +117,11 @@ class Streams:
     max_disk_bytes: int | None = None  # of a file; None for half of what is free
     # a process waits for the end of this one, to write the trace if that does not
     keeper: bool = True
-    # the profile writes each trace as it ends; otherwise its owner does
+    # the profile writes each trace as it ends; otherwise another process does, also if the
+    # recording ends well
     saves: bool = True
     rank: int | None = None  # as which traces are saved; None for that of the job
     process: int | None = None  # likewise, of one without a rank among several processes
-    # another process makes the traces, also of recordings that end well
-    is_left_to_others: bool = False
     when_refused: Callable[[str], object] | None = None  # as of :class:`Stream`
     _begun: int = 0
     _owner: str = ""
@@ -141,16 +139,10 @@ class Streams:
             begin_keeper(self.folder)
         self._begun += 1
         folder = self.folder / f"cycle-{self._begun}" if self.by_cycle else self.folder
-        return Stream(
-            folder,
-            self.max_disk_bytes,
-            self.rank,
-            self.process,
-            is_left_to_others=self.is_left_to_others,
-            # Who cannot record to a file at all learns it when that begins; later it would end the
-            # program in the middle of its work.
-            when_refused=self.when_refused or (None if self._begun == 1 else _in_memory_only),
-        )
+        # Who cannot record to a file at all learns it when that begins; later it would end the
+        # program in the middle of its work.
+        when_refused = self.when_refused or (None if self._begun == 1 else _in_memory_only)
+        return Stream(folder, self, when_refused)
 
 
 def _in_memory_only(reason: str) -> None:
@@ -158,22 +150,16 @@ def _in_memory_only(reason: str) -> None:
 
 
 def about_recording(
-    stream: Stream,
-    recorded: RecordingOptions,
-    asked: RecordingOptions,
-    throughout: RecordingOptions,
-    first_id: int,
+    stream: Stream, recorded: RecordingOptions, throughout: RecordingOptions
 ) -> dict[str, Any]:
     """All that a trace needs beside what was recorded; see ``unfinished_recording.py``."""
     return {
         "recorded": asdict(recorded),
-        "asked": asdict(asked),
         "throughout": asdict(throughout),
-        "first_id": first_id,
         "prefixes": path_prefixes(),
-        "rank": stream.rank,
-        "process_number": stream.process,
-        "is_left_to_others": stream.is_left_to_others,
+        "rank": stream.of.rank,
+        "process_number": stream.of.process,
+        "is_left_to_others": not stream.of.saves,
         "job": job_of(stream.folder),
         "process": process_facts(),
         "metadata": dict(stream.metadata),

@@ -116,10 +116,10 @@ def _check_launches(collected: CollectedEvents, hosts: list[Any], path: str) -> 
         owners += np.isin(wanted, spans["correlation_id"][calls[host == row]]) & (wanted > 0)
     if (owners > 1).any():
         raise TraceFormatError(
-            f"{path} holds {len(hosts)} processes whose launches have the same numbers, so that it "
-            f"is not known of which process {int((owners > 1).sum()):,} pieces of device work are. "
-            "Load the file of each process; or give processes and devices of one rank names that "
-            'begin alike, as in "[rank 3] 1234" and "[rank 3] 0".'
+            f"{path} holds {len(hosts)} processes whose launches have the same numbers, so the "
+            f"process of {int((owners > 1).sum()):,} device activities is unknown. Load the file "
+            "of each process; or give processes and devices of one rank names with the same "
+            'prefix, as in "[rank 3] 1234" and "[rank 3] 0".'
         )
 
 

@@ -43,7 +43,7 @@ class Installed:
 
 
 def install() -> Installed:
-    """Have torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
+    """Make torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
 
     Raises:
         BridgeError: there is no torch.
@@ -115,9 +115,9 @@ def _install_not() -> None:
 
 
 def uninstall() -> None:
-    """Put every name back, also in modules imported meanwhile. Idempotent.
+    """Restore every name, also in modules imported since. Idempotent.
 
-    A profile that is running is stopped, with a warning: torch knows nothing of it.
+    A running profile is stopped, with a warning, because torch cannot continue it.
     """
     _leave_daemon()
     if _section.run(_uninstall, _uninstall):

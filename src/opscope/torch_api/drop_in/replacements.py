@@ -5,17 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from opscope.recording.bridge import bridge
 from opscope.torch_api.drop_in import anti_patterns, methods
-from opscope.torch_api.drop_in.backend import config, observer_functions, ranges, session
+from opscope.torch_api.drop_in.backend import config, observer_functions, session, torchs_own
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
 from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent, TraceActivity
-from opscope.torch_api.drop_in.backend.legacy import LegacyRecord
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
 from opscope.torch_api.drop_in.memory_profile import memory_profile
 from opscope.torch_api.event import parts
@@ -52,8 +50,6 @@ _BACKEND = {
     "_enable_profiler": session.enable_profiler,
     "_disable_profiler": session.disable_profiler,
     "_enable_profiler_legacy": session.enable_profiler_legacy,
-    "_disable_profiler_legacy": session.disable_profiler_legacy,
-    "ProfilerEvent": LegacyRecord,
     "_toggle_collection_dynamic": session.toggle_collection_dynamic,
     "_add_metadata_json": session.add_metadata_json,
     "_kineto_step": session.kineto_step,
@@ -101,8 +97,7 @@ def find_replacements() -> Replacements:
         for name, new in values.items()
         if hasattr(home, name)
     ]
-    pairs.append((_autograd._profiler_type, _profiler_type(_autograd._profiler_type)))
-    ranges.keep(_autograd, _profiler.ProfilerConfig)
+    torchs_own.keep(_autograd, _profiler.ProfilerConfig)
     if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
@@ -139,15 +134,3 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
             methods.prepare_trace_of_ours(vars(_KinetoProfile)["prepare_trace"]),
         ),
     )
-
-
-def _profiler_type(original: Callable[[], Any]) -> Callable[[], Any]:
-    """``_profiler_type`` that says which kind of session opscope runs; torch sees only one kind."""
-    from torch._C._profiler import ActiveProfilerType
-
-    def profiler_type() -> Any:
-        """What runs, as torch names it."""
-        kind = session.active_kind()
-        return getattr(ActiveProfilerType, kind) if kind else original()
-
-    return profiler_type

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from opscope.torch_api.event_list.nesting import (
     nest_events,
     without_duplicates,
 )
-from opscope.torch_api.event_list.notebook import event_list_html
 from opscope.torch_api.event_list.table_rows import (
     TableRows,
     rows_of_averages,
@@ -86,7 +86,9 @@ class EventList(LazyList[Event]):
         return self.table()
 
     def _repr_html_(self) -> str:
-        return event_list_html(self)
+        """Averages with most time of their own, or the first events of a list of events."""
+        key = "self_cpu_time_total" if self._averages is not None else None
+        return f"<pre>{escape(self.table(sort_by=key, row_limit=20))}</pre>"
 
     def table(
         self,

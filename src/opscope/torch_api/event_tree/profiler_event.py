@@ -1,8 +1,7 @@
-"""_ProfilerEvent: what every node of the event tree has, and those of devices."""
+"""``_ProfilerEvent``: what every node of the event tree has, and those of devices."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -14,33 +13,37 @@ from opscope.columns.trace_data import TraceData
 from opscope.torch_api.event_tree.extra_fields import ExtraFieldsKineto
 
 
-class ProfilerEvent(ABC):
-    """One node; the same object every time a tree hands it out, as torch's do."""
+class ProfilerEvent:
+    """One node; the same object every time a tree hands it out, as torch's do.
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """As torch shows it."""
+    Attributes:
+        name: as torch shows it.
+        id: unique in the tree.
+        correlation_id: what else in the trace is of the same has the same; 0 for none.
+        start_time_ns: Unix time.
+        duration_time_ns: from start to end.
+        start_tid: system id of its thread, or number of its stream.
+        parent: what it ran directly inside, or was launched by.
+        children: what ran directly inside or was launched directly there, in order of start.
+        typed: the kind of event, and its extra fields.
+    """
 
-    @property
-    @abstractmethod
-    def id(self) -> int:
-        """Unique in the tree."""
+    parent: Any
+    children: Any
+    typed: Any
 
-    @property
-    @abstractmethod
-    def correlation_id(self) -> int:
-        """What else in the trace is of the same has the same; 0 for none."""
-
-    @property
-    @abstractmethod
-    def start_time_ns(self) -> int:
-        """Unix time."""
-
-    @property
-    @abstractmethod
-    def duration_time_ns(self) -> int:
-        """From start to end."""
+    def __init__(
+        self,
+        name: str,
+        id: int,
+        correlation_id: int,
+        start_time_ns: int,
+        duration_time_ns: int,
+        start_tid: int,
+    ) -> None:
+        self.name, self.id, self.correlation_id = name, id, correlation_id
+        self.start_time_ns, self.duration_time_ns = start_time_ns, duration_time_ns
+        self.start_tid = start_tid
 
     @property
     def end_time_ns(self) -> int:
@@ -48,29 +51,9 @@ class ProfilerEvent(ABC):
         return self.start_time_ns + self.duration_time_ns
 
     @property
-    @abstractmethod
-    def start_tid(self) -> int:
-        """System id of its thread, or number of its stream."""
-
-    @property
     def overload_name(self) -> str:
         """Of the operator; empty for anything else, and where their data was not recorded."""
         return ""
-
-    @property
-    @abstractmethod
-    def parent(self) -> ProfilerEvent | None:
-        """What it ran directly inside, or was launched by."""
-
-    @property
-    @abstractmethod
-    def children(self) -> list[ProfilerEvent]:
-        """What ran directly inside or was launched directly there, in order of start."""
-
-    @property
-    @abstractmethod
-    def typed(self) -> tuple[Any, Any]:
-        """The kind of event, and its extra fields."""
 
     @property
     def tag(self) -> Any:
@@ -90,45 +73,22 @@ class _DeviceEvent(ProfilerEvent):
     """A kernel, copy or set; torch's are events that Kineto added."""
 
     def __init__(self, work: DeviceEvents, row: int) -> None:
-        self._work = work
-        self._gpu = work.gpu
-        self._row = row
-
-    @property
-    def name(self) -> str:
-        """Of the kernel; ``Memcpy HtoD (Pageable -> Device)`` and the like."""
-        return self._work.names[self._gpu["name"][self._row]]
-
-    @property
-    def id(self) -> int:
-        return self._work.first_id + self._row
-
-    @property
-    def correlation_id(self) -> int:
-        return int(self._gpu["correlation_id"][self._row])
-
-    @property
-    def start_time_ns(self) -> int:
-        return int(self._gpu["start_ns"][self._row])
-
-    @property
-    def duration_time_ns(self) -> int:
-        return int(self._gpu["duration_ns"][self._row])
-
-    @property
-    def start_tid(self) -> int:
-        """Number of its stream, as Kineto has it."""
-        return int(self._gpu["stream"][self._row])
+        gpu = work.gpu
+        super().__init__(
+            work.names[gpu["name"][row]],
+            work.first_id + row,
+            int(gpu["correlation_id"][row]),
+            int(gpu["start_ns"][row]),
+            int(gpu["duration_ns"][row]),
+            int(gpu["stream"][row]),
+        )
+        self._work, self._launch = work, int(gpu["launch"][row])
+        self.children: list[ProfilerEvent] = []
 
     @property
     def parent(self) -> ProfilerEvent | None:
         """The call that launched it; None if that was not recorded."""
-        launch = int(self._gpu["launch"][self._row])
-        return self._work.event_of_row(launch) if launch >= 0 else None
-
-    @property
-    def children(self) -> list[ProfilerEvent]:
-        return []
+        return self._work.event_of_row(self._launch) if self._launch >= 0 else None
 
     @property
     def typed(self) -> tuple[Any, Any]:

@@ -42,34 +42,16 @@ class _RecordedEvent(ProfilerEvent):
     """A span or an event of memory."""
 
     def __init__(self, tree: ProfilerTree, node: Node) -> None:
-        self._tree = tree
-        self._node = node
-
-    @property
-    def name(self) -> str:
-        return self._node.name
-
-    @property
-    def id(self) -> int:
-        return self._node.row + 1
-
-    @property
-    def correlation_id(self) -> int:
-        """Unique in the process for operators and annotations; 0 for the rest."""
-        is_torch = self._node.kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION)
-        return self._tree.first_id + self._node.row if is_torch else 0
-
-    @property
-    def start_time_ns(self) -> int:
-        return self._node.start_ns
-
-    @property
-    def duration_time_ns(self) -> int:
-        return self._node.duration_ns
-
-    @property
-    def start_tid(self) -> int:
-        return self._node.system_thread_id
+        is_torch = node.kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION)
+        super().__init__(
+            node.name,
+            node.row + 1,
+            tree.first_id + node.row if is_torch else 0,
+            node.start_ns,
+            node.duration_ns,
+            node.system_thread_id,
+        )
+        self._tree, self._node = tree, node
 
     @property
     def overload_name(self) -> str:

@@ -100,13 +100,9 @@ def test_a_group_that_is_seldom_called_has_its_threads_too():
             calls.append((at - 5 if at else at, 1, 4))  # another thread calls just before
             transfers.append((at + 40, at + 50, f"seldom-{at // 500 % 2}", 4))
     calls.sort()
-    for size in (4, 70):  # told by how much is moved, or else by how many there are
-        same = [(at, group, size if group else 70) for at, group, _ in calls]
-        moved = [(*one[:3], size if "seldom" in one[2] else 70) for one in transfers]
-        ends = two_groups(same, moved)
-        for (at, group, _), end in zip(same, ends, strict=True):
-            hundred = (at + 5) // 100 * 100
-            assert end == hundred + (50 if group else 60), (size, at, group)
+    ends = two_groups(calls, transfers)
+    for (at, group, _), end in zip(calls, ends, strict=True):
+        assert end == (at + 5) // 100 * 100 + (50 if group else 60), (at, group)
 
 
 def test_threads_stay_with_their_group_where_transfers_were_not_recorded():
@@ -118,14 +114,6 @@ def test_threads_stay_with_their_group_where_transfers_were_not_recorded():
     of_call = dict(zip(sorted(calls), ends, strict=True))
     assert [of_call[at, 0, 70] for at in range(0, 1500, 100)] == [*range(60, 1500, 100)]
     assert [of_call[at, 1, 4] for at in (150, 650, 1150)] == [210, 720, 1210]
-
-
-def test_many_groups_at_once_are_told_apart_as_far_as_counts_do():
-    calls = [(10 * at, at % 40, 4) for at in range(400)]
-    transfers = [(10 * at + 2, 10 * at + 8, f"of-{at % 40}", 4) for at in range(400)]
-    del transfers[7]  # so that they never fit
-    ends = two_groups(calls, transfers)
-    assert ends[:7] == [10 * at + 8 for at in range(7)] and ends[8] == 88
 
 
 def test_messages_do_not_count_among_what_all_share():

@@ -26,8 +26,6 @@ def asked(tmp_path, monkeypatch):
     files = Destination(tmp_path / "t", tmp_path / "t.json")
     return EndRequest(
         destination=files,
-        sort_by="self_cpu_time_total",
-        row_limit=15,
         table=True,
         why=False,
         rank=None,

@@ -22,8 +22,6 @@ def request_(tmp_path):
     files = Destination(tmp_path / "t")
     return EndRequest(
         destination=files,
-        sort_by="self_cpu_time_total",
-        row_limit=15,
         table=False,
         why=False,
         rank=None,

@@ -32,12 +32,6 @@ def script(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--sort-by", "speed"], "cannot be sorted by 'speed'"),
-        (["--row-limit", "0"], "must be 1 or more"),
-        (["--no-table", "--sort-by", "count"], "no effect with --no-table"),
-        (["--no-table", "--row-limit", "5"], "no effect with --no-table"),
-        (["--sort-by", "self_cpu_memory_usage"], "Add --memory"),
-        (["--sort-by", "flops"], "Add --flops"),
         (["--schedule", "1,1"], "--schedule: '1,1' is not"),
         (["--chrome", "trace.txt"], "should end in .json"),
         (["--output", "/proc/trace"], "/proc is not writable"),

@@ -11,8 +11,8 @@ def test_what_the_native_watch_saw():
     assert str(Reason.of_news("signal", 12)) == "signal (SIGUSR2)"
     assert str(Reason.of_news("standstill", 2_500_000_000)) == "hang (no step or event for 2.5 s)"
     assert Reason.of_news("memory", 3 << 20).detail == "3 MiB more are resident"
-    assert json.loads(Reason("asked for", "x", 5).said()) == {
-        "kind": "asked for",
+    assert json.loads(Reason("request", "x", 5).said()) == {
+        "kind": "request",
         "detail": "x",
         "time_ns": 5,
     }
@@ -44,7 +44,7 @@ def test_one_kind_may_not_dump_twice_in_the_interval(tmp_path):
 
 def test_what_is_called_for_has_no_interval(tmp_path):
     limits = DumpLimits(tmp_path, HOUR_NS, 1 << 30)
-    assert [limits.refusal("asked for", True) for _ in range(3)] == ["", "", ""]
+    assert [limits.refusal("request", True) for _ in range(3)] == ["", "", ""]
 
 
 def test_dumps_fill_no_more_of_the_disk(tmp_path):

@@ -7,7 +7,8 @@ import pytest
 
 from opscope.base.artefacts import LOCK
 from opscope.errors import LifecycleError, UsageError
-from opscope.live.flight.dump_writer import KIND, finish_dump, is_left, is_taken, take
+from opscope.live.flight.dump_request import WHOLE
+from opscope.live.flight.dump_writer import finish_dump
 from support.left_behind import held_by_another, spools_in
 
 
@@ -16,7 +17,7 @@ def spool(tmp_path):
     folder = tmp_path / ".dump-1-1"
     folder.mkdir()
     (folder / LOCK).touch()
-    (folder / KIND).write_text("opscope-dumps")
+    (folder / WHOLE).touch()
     return folder
 
 
@@ -31,32 +32,23 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_what_there_is_no_room_to_take_stays_for_others(spool):
-    with full_disk(), pytest.raises(OSError):
-        take(spool)
-    assert not is_taken(spool)
-
-
-def test_one_is_taken_once_and_left_when_that_process_has_ended(spool):
-    assert take(spool) and not take(spool)
-    with held_by_another(spool / LOCK, "LOCK_EX") as process:
-        assert not is_left(spool)
-        with pytest.raises(UsageError, match="Another process writes the trace"):
-            finish_dump(spool)
-        process.kill()
-        process.wait()
-        assert is_left(spool)
+def test_one_that_a_process_makes_a_trace_of_is_that_process_s(spool):
+    with (
+        held_by_another(spool / LOCK, "LOCK_EX"),
+        pytest.raises(UsageError, match="Another process writes the trace"),
+    ):
+        finish_dump(spool)
 
 
 def test_one_that_a_program_writes_is_left_alone(spool):
-    (spool / KIND).unlink()
+    (spool / WHOLE).unlink()
     with held_by_another(spool / LOCK), pytest.raises(LifecycleError, match="still runs"):
         finish_dump(spool)
     assert spool.exists()
 
 
 def test_one_that_a_killed_program_had_begun_to_write_is_removed(spool):
-    (spool / KIND).unlink()
+    (spool / WHOLE).unlink()
     with pytest.raises(ValueError, match="was removed"):
         finish_dump(spool)
     assert not spool.exists()
@@ -65,7 +57,7 @@ def test_one_that_a_killed_program_had_begun_to_write_is_removed(spool):
 def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool):
     with full_disk(), pytest.raises(UsageError, match=f"opscope doctor --recover {spool.parent}"):
         finish_dump(spool)
-    assert spools_in(spool.parent) == [spool] and not is_taken(spool)
+    assert spools_in(spool.parent) == [spool]
 
 
 def test_files_that_are_links_are_not_followed(spool, tmp_path):

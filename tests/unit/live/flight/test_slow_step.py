@@ -10,27 +10,10 @@ from support.simulated_steps import SimulatedSteps
 MS = 1_000_000
 
 
-class RunningWatch:
-    """A native watch that has looked, and that saw the process stopped for so long."""
-
-    looked_ns = 1 << 62
-
-    def __init__(self, stopped_ms=0):
-        self._stopped_ns = int(stopped_ms * MS)
-
-    def stopped_ns(self, from_ns, to_ns):
-        return min(self._stopped_ns, to_ns - from_ns)
-
-
-def details_of(trigger, steps_of_program, stopped_ms=0):
+def details_of(trigger, steps_of_program):
     """What dumps say; steps are what they take in ms, or that and what they waited."""
     dumped, steps = [], SimulatedSteps()
-
-    def dump_if(detail, is_worth_it):
-        if is_worth_it():
-            dumped.append(detail)
-
-    trigger.begin(Watched(dumped.append, RunningWatch(stopped_ms), steps, dump_if))
+    trigger.begin(Watched(dumped.append, None, steps))
     steps.end_step()  # of the first nobody knows when it began
     for step in steps_of_program:
         took_ms, waited_ms = step if isinstance(step, tuple) else (step, None)
@@ -39,9 +22,9 @@ def details_of(trigger, steps_of_program, stopped_ms=0):
     return dumped
 
 
-def dumps_of(trigger, steps_of_program, stopped_ms=0):
+def dumps_of(trigger, steps_of_program):
     """The numbers of the steps that made a dump."""
-    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program, stopped_ms)]
+    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program)]
 
 
 def test_a_step_of_many_times_the_others_is_slow():
@@ -83,7 +66,6 @@ def test_what_makes_no_sense_is_refused(wrong):
 def test_waiting_for_a_processor_is_not_slow():
     busy = [(100, 0)] * 30 + [(900, 750)] + [(100, 0)] * 9
     assert dumps_of(SlowStep(), busy) == []
-    assert dumps_of(SlowStep(counts_busy_machine=True), busy) == [32]
 
 
 def test_what_is_left_without_waiting_may_still_be_slow():
@@ -96,19 +78,11 @@ def test_what_is_left_without_waiting_may_still_be_slow():
 def test_the_limit_is_that_of_steps_without_waiting():
     always_busy = [(400, 300)] * 30 + [(800, 300)]
     assert dumps_of(SlowStep(), always_busy) == [32]
-    assert dumps_of(SlowStep(counts_busy_machine=True), always_busy) == []
 
 
 def test_where_nobody_counts_waiting_all_time_counts_and_the_dump_says_so():
     (said,) = details_of(SlowStep(), [100] * 30 + [900])
     assert "(its waits for a CPU are unknown)" in said
-
-
-def test_a_stopped_process_is_no_slow_step():
-    stopped = [(100, 0)] * 30 + [(900, 0)]
-    assert dumps_of(SlowStep(), stopped, stopped_ms=700) == []
-    assert dumps_of(SlowStep(), stopped, stopped_ms=500) == [32]
-    assert dumps_of(SlowStep(counts_busy_machine=True), stopped, stopped_ms=700) == [32]
 
 
 def test_what_is_known_of_waiting_only_roughly_makes_no_step_slow():

@@ -3,8 +3,7 @@
 torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
 class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile or a legacy profile. A second one at the same time is refused where torch
-refuses it. Ranges for Nsight Systems and VTune (``emit_nvtx``, ``emit_itt``) stay torch's.
+A session is a profile. A second one at the same time is refused where torch refuses it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
-from opscope.torch_api.drop_in.backend import ranges
+from opscope.torch_api.drop_in.backend import torchs_own
 from opscope.torch_api.drop_in.backend.config import (
     ProfilerConfig,
     kinds_of_cpu_events,
@@ -31,22 +30,19 @@ from opscope.torch_api.drop_in.backend.config import (
     switches_off,
     warn_of_unsupported,
 )
-from opscope.torch_api.drop_in.backend.legacy import LegacyRecord, legacy_records
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
 from opscope.torch_api.event.listed_trace import EXPOSES_METADATA
 from opscope.torch_api.event_list.torch_terms import in_torch_terms
 from opscope.torch_api.settings import FLAGS
 
-LEGACY = "LEGACY"
 _ALREADY = "Profiler is already enabled on this thread"
 
 
 @dataclass
 class _Session:
-    """The session of a profile or a legacy profile."""
+    """The session of a profile."""
 
     config: ProfilerConfig  # as given by torch
-    kind: str  # ``KINETO``, or the member of ActiveProfilerType that tells it from that
     recording: Recording | None = None  # None where nothing ran
     # the user's metadata, and whether switches asked for something to be left out
     kept: dict[str, Any] = field(default_factory=dict)
@@ -109,22 +105,23 @@ def enable_profiler(
     Raises:
         RuntimeError: something runs already, in torch's words.
     """
-    if config.state.name in ranges.KINDS:
-        if _current is not None and not _current.ended:
-            raise RuntimeError(_ALREADY)
-        ranges.enable(config, activities, scopes)
+    if config.state.name in torchs_own.RANGES:
+        _refuse_beside_a_profile()
+        torchs_own.enable(config, activities, scopes)
         return
     recording = _recording(config, activities, _kinds, _device_kinds)
-    session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
-    _begin(session, recording.start)
+    _begin(_Session(config, recording, device_kinds=_device_kinds), recording.start)
 
 
 def enable_profiler_legacy(config: ProfilerConfig) -> None:
-    """Start recording for ``torch.autograd.profiler_legacy``."""
-    from torch.profiler import ProfilerActivity
+    """Have torch's own legacy profiler record."""
+    _refuse_beside_a_profile()
+    torchs_own.enable_legacy(config)
 
-    recording = _recording(config, {ProfilerActivity.CPU})
-    _begin(_Session(config, LEGACY, recording), recording.start)
+
+def _refuse_beside_a_profile() -> None:
+    if _current is not None and not _current.ended:
+        raise RuntimeError(_ALREADY)
 
 
 def _recording(
@@ -145,10 +142,10 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
 
     def begin() -> None:
         global _current
-        if ranges.are_pushed():
+        if torchs_own.runs():
             raise RuntimeError(_ALREADY)
         if _current is not None and not _current.ended:
-            if not (_takes_a_second() and _current.kind == session.kind == "KINETO"):
+            if not _takes_a_second():
                 raise RuntimeError(_ALREADY)
             session.around = _current
         _current = session
@@ -196,11 +193,11 @@ def disable_profiler() -> Any:
     Raises:
         RuntimeError: nothing runs, in torch's words.
     """
-    if ranges.are_pushed():
-        return ranges.disable()
+    if torchs_own.runs():
+        return torchs_own.disable()
     if _current is None and _torch_is_at_least(2, 13):
         return _nothing()
-    session = _end("Can't disable Kineto profiler when it's not running")
+    session = _end()
     return ProfilerResult(session.load, session.config.settings.list_options())
 
 
@@ -210,22 +207,16 @@ def _nothing() -> ProfilerResult:
 
     off = (False, False, False, False, False)
     config = ProfilerConfig(ProfilerState.KINETO, *off, _ExperimentalConfig())
-    return ProfilerResult(_Session(config, "KINETO").load, config.settings.list_options())
+    return ProfilerResult(_Session(config).load, config.settings.list_options())
 
 
-def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
-    """Stop, and hand over what was recorded as records of the legacy profiler, by thread."""
-    session = _end("Can't disable the legacy profiler when it's not running")
-    return legacy_records(session.load(), session.config.with_flops)
-
-
-def _end(complaint: str) -> _Session:
+def _end() -> _Session:
     taken: list[_Session] = []
 
     def end() -> _Session:
         global _current
         if _current is None:
-            raise RuntimeError(complaint)
+            raise RuntimeError("Can't disable Kineto profiler when it's not running")
         taken.append(_current)
         _current.stop()
         _current = _current.around
@@ -252,14 +243,6 @@ def abandon() -> bool:
     if was_running:  # torch sets its flag where a profile stops, and this one never will
         sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
     return was_running
-
-
-def active_kind() -> str:
-    """``LEGACY`` while a legacy profile runs; else empty."""
-    session = _current
-    if session is None or session.ended or session.kind == "KINETO":
-        return ""
-    return session.kind
 
 
 def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:

@@ -17,8 +17,8 @@
 #include "numpy/arrays.h"
 #include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
-#include "readers/chrome_reader.h"
-#include "readers/plain_pickle.h"
+#include "parsers/chrome_reader.h"
+#include "parsers/plain_pickle.h"
 #include "schema/codes.h"
 #include "schema/numbering.h"
 
@@ -285,7 +285,7 @@ nb::object pair_allocations(nb::dict arrays) {
 }  // namespace
 }  // namespace readers
 
-void bind_readers(nb::module_& m) {
+void bind_parsers(nb::module_& m) {
   using readers::PyChromeReader;
   nb::class_<PyChromeReader>(m, "ChromeReader")
       .def(nb::init<const nb::dict&, nb::object, bool>(), "vocabulary"_a, "meaning_of"_a, "mends"_a)

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "readers/event_columns.h"
-#include "readers/json_value.h"
-#include "readers/text_rows.h"
+#include "parsers/event_columns.h"
+#include "parsers/json_value.h"
+#include "parsers/text_rows.h"
 
 namespace opscope::readers {
 

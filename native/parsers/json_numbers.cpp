@@ -1,4 +1,4 @@
-#include "readers/json_numbers.h"
+#include "parsers/json_numbers.h"
 
 #include <algorithm>
 #include <string>

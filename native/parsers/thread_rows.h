@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "readers/json_value.h"
-#include "readers/text_rows.h"
+#include "parsers/json_value.h"
+#include "parsers/text_rows.h"
 
 namespace opscope::readers {
 

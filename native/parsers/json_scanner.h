@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "readers/json_value.h"
+#include "parsers/json_value.h"
 
 namespace opscope::readers {
 

@@ -1,4 +1,4 @@
-#include "readers/chrome_reader.h"
+#include "parsers/chrome_reader.h"
 
 #include <cstring>
 

@@ -1,11 +1,11 @@
-#include "readers/event_collector.h"
+#include "parsers/event_collector.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "readers/json_scanner.h"
+#include "parsers/json_scanner.h"
 #include "schema/codes.h"
 
 namespace opscope::readers {

@@ -1,4 +1,4 @@
-#include "readers/thread_rows.h"
+#include "parsers/thread_rows.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "readers/chrome_reader.h"
+#include "parsers/chrome_reader.h"
 
 namespace opscope::readers {
 namespace {

@@ -1,12 +1,12 @@
-#include "readers/argument_rows.h"
+#include "parsers/argument_rows.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "readers/json_numbers.h"
-#include "readers/json_scanner.h"
+#include "parsers/json_numbers.h"
+#include "parsers/json_scanner.h"
 #include "schema/codes.h"
 
 namespace opscope::readers {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "readers/json_value.h"
+#include "parsers/json_value.h"
 
 namespace opscope::readers {
 

@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "readers/argument_rows.h"
-#include "readers/event_columns.h"
-#include "readers/json_numbers.h"
-#include "readers/json_value.h"
-#include "readers/text_rows.h"
-#include "readers/thread_rows.h"
+#include "parsers/argument_rows.h"
+#include "parsers/event_columns.h"
+#include "parsers/json_numbers.h"
+#include "parsers/json_value.h"
+#include "parsers/text_rows.h"
+#include "parsers/thread_rows.h"
 
 namespace opscope::readers {
 

@@ -1,4 +1,4 @@
-#include "readers/json_scanner.h"
+#include "parsers/json_scanner.h"
 
 #include <algorithm>
 #include <bit>

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "readers/event_collector.h"
-#include "readers/json_scanner.h"
+#include "parsers/event_collector.h"
+#include "parsers/json_scanner.h"
 
 namespace opscope::readers {
 

@@ -1,4 +1,4 @@
-#include "readers/plain_pickle.h"
+#include "parsers/plain_pickle.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,8 +6,8 @@ from opscope import UsageError
 from opscope.api.trace import Trace
 from opscope.cli.export import ALL_FORMATS
 from opscope.columns.schema import EventKind
+from opscope.export.all_formats import FORMATS
 from opscope.export.format import find_format, format_of_file
-from opscope.export.formats import FORMATS
 from support.build_trace import allocation, build_trace, span, tensor
 
 TRACE = build_trace(

@@ -1,4 +1,4 @@
-#include "readers/json_value.h"
+#include "parsers/json_value.h"
 
 namespace opscope::readers {
 namespace {
