@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
@@ -22,6 +23,8 @@ from opscope.cli.views import console as shown
 
 IMAGES = Path(__file__).parent
 WIDTH = 118
+SCREENS = {390: 844, 1440: 900, 1920: 1080}
+"""Widths and heights of a phone, a laptop and a large screen."""
 
 
 def picture_of_report(page_file: Path) -> None:
@@ -36,6 +39,13 @@ def picture_of_report(page_file: Path) -> None:
         for panel in ("findings", "memory"):
             page.click(f"[data-tab={panel}]")
             page.screenshot(path=IMAGES / f"{panel}.png")
+        for (width, height), scheme in product(SCREENS.items(), ("light", "dark")):
+            page = browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme=scheme
+            )
+            page.goto(page_file.resolve().as_uri())
+            page.wait_for_selector("#opscope[data-ready=true]")
+            page.screenshot(path=IMAGES / f"report-{width}-{scheme}.jpg", quality=60)
         browser.close()
 
 

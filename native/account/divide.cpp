@@ -13,7 +13,8 @@ constexpr int64_t kShortGapNs = 1'000'000;
 constexpr int64_t kFewestLeaves = 50;
 constexpr double kFastest = 0.05;
 
-constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice};
+constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice,
+                          Cause::kIdle};
 
 int64_t half(int64_t value) { return value >> 1; }  // downwards, as Python's
 
@@ -38,9 +39,9 @@ Cause of_call(WaitsFor call) {
 // The cause of what a piece waited in a call, where its span does not say it waits.
 //
 // The main thread waits for a backward pass that it started on another thread. A wait inside an operator
-// counts as the operator (it waits for its own threads), a thread without work as idle, a wait inside an
-// import, compilation or collection as that. A wait for an unknown thread during a collective counts as the
-// collective, as does the end of a backward pass.
+// counts as the operator (it waits for its own threads), a thread or loop without work as idle, a wait inside
+// an import, compilation or collection as that. A wait for an unknown thread during a collective counts as
+// the collective, as does the end of a backward pass.
 Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
   Cause call = of_call(waits_for);
   if (piece.in_pass && is_main && Causes{Cause::kLock, Cause::kUnknown}.has(call)) call = Cause::kBackward;

@@ -17,6 +17,7 @@ namespace opscope {
 // Set in the key of a call whose end a hook of Python's reports, so that without the hook it is not known
 // to have ended; no address of an object has this bit.
 constexpr uint64_t kWatchedCall = uint64_t{1} << 63;
+inline bool is_watched_call(uint64_t key) { return (key & kWatchedCall) != 0; }
 
 struct OpenSpan {
   uint64_t key;    // what the end will be called with

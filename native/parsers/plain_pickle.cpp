@@ -248,7 +248,7 @@ PickledValue& PlainPickle::top() {
 void PlainPickle::memoize(uint64_t row) {
   const PickledValue value = top();
   if (row > memo_.size()) fail("what it remembers is not numbered in order");
-  if (row == memo_.size()) memo_.push_back(value);
+  if (row == memo_.size()) memo_.push(value);
   memo_[row] = value;
   check_sizes();
 }

@@ -109,7 +109,7 @@ class PlainPickle {
   PickledValue root_;
   std::vector<PickledValue> stack_;
   std::vector<size_t> marks_;
-  std::vector<PickledValue> memo_;
+  PickledCells<PickledValue> memo_;
   std::vector<std::string_view> texts_;
   std::vector<std::vector<PickledValue>> lists_;
   PickledCells<Dictionary> dictionaries_;

@@ -47,7 +47,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
   bool runs = true;
   for (size_t i = 0; i < open.size(); ++i) {
     found.push_back(runs);
-    if ((open[i].key & kWatchedCall) != 0) runs = running.contains(open[i].key);
+    if (is_watched_call(open[i].key)) runs = running.contains(open[i].key);
   }
   return found;
 }
@@ -56,20 +56,23 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
 // reported because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
 // functions have no frame, so one counts as running if the function that called it does, and something that
 // it called. What is closed ended between the removal of the hooks and `ticks`, when the event was reported.
-[[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
+// All are over if calls have ceased to be recorded since (`have_ceased`).
+[[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks,
+                                bool have_ceased) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
-  const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
-  const std::vector<bool> caller_runs = whose_callers_run(cache.log.open(), running);
   const uint64_t removed = PythonCalls::removed_ticks();
   if (removed != 0) ticks = std::min(ticks, removed);
+  if (have_ceased) return cache.log.end_spans(ticks, is_watched_call);
+  const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
+  const std::vector<bool> caller_runs = whose_callers_run(cache.log.open(), running);
   size_t at = caller_runs.size();
   bool has_running_callee = false;
   cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
     --at;
     if (record.kind == RecordKind::kCCall) return !has_running_callee || !caller_runs[at];
-    if ((key & kWatchedCall) == 0) {
+    if (!is_watched_call(key)) {
       // Operators and collections are not reported by the hooks, so that their ends were not missed: one that
       // is open does run, and so do the calls around it.
       has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
@@ -133,15 +136,17 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
   cache.evaluating = 0;
   const std::unordered_set<uint64_t> running = set_of(cache.ran_before);
   for (const uint64_t key : Recorder::instance().initial_frames(cache.log, last_generation)) {
-    if ((key & kWatchedCall) != 0 && !running.contains(key))
+    if (is_watched_call(key) && !running.contains(key))
       cache.log.notice_end(key, ticks, cache.log.native_thread);
   }
 }
 
-// Functions that began while no calls were reported, and that no window knows as running, begin now.
+// Functions that began while no calls were reported, and that no window knows as running, begin now. What a
+// window knew when calls ceased to be recorded has ended then.
 void begin_what_runs(PythonThreadCache& cache) {
   FrameTable& frames = PythonCalls::instance().frames;
-  const std::unordered_set<uint64_t> known = set_of(Recorder::instance().initial_frames(cache.log, 0));
+  const std::unordered_set<uint64_t> known =
+      set_of(Recorder::instance().initial_frames(cache.log, PythonCalls::ceased()));
   const RunningThreads threads;
   for (const SeenThread& thread : threads.seen()) {
     if (thread.native_thread != cache.log.native_thread) continue;
@@ -159,7 +164,7 @@ void begin_what_runs(PythonThreadCache& cache) {
   Recorder& recorder = Recorder::instance();
   if (cache.installation != PythonCalls::installation()) {
     cache.may_begin.clear();
-    catch_up(cache, frame, ticks);
+    catch_up(cache, frame, ticks, last_generation <= PythonCalls::ceased());
   }
   note_what_runs(cache, frame, ticks, last_generation);
   for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {

@@ -79,6 +79,8 @@ class PythonCalls final : public Source {
   static uint64_t generation() { return generation_; }
   // The generation that last had functions begin whose begin was not reported.
   static uint64_t resumed() { return resumed_; }
+  // The generation in which calls last ceased to be recorded in windows that go on.
+  static uint64_t ceased() { return ceased_; }
   // When hooks were last removed; 0 for never.
   static uint64_t removed_ticks() { return removed_ticks_; }
   // Spans that began before this time may be known to a window as frames that were running.
@@ -95,6 +97,7 @@ class PythonCalls final : public Source {
   static inline Shared<uint64_t> spell_ = 0;
   static inline Shared<uint64_t> generation_ = 0;
   static inline Shared<uint64_t> resumed_ = 0;
+  static inline Shared<uint64_t> ceased_ = 0;
   static inline Shared<uint64_t> removed_ticks_ = 0;
   static inline Shared<uint64_t> overlap_ticks_ = 0;
 

@@ -242,11 +242,15 @@ void PythonCalls::cease(uint32_t wants) {
   if ((wants & kWantCalls) == 0 || hooked_calls_ != CallLevel::kNone || cache == nullptr) return;
   at_one_moment([&] {
     const uint64_t ticks = now_ticks();
-    cache->log.end_spans(ticks, [](uint64_t key) { return (key & kWatchedCall) != 0; });
+    cache->log.end_spans(ticks, is_watched_call);
+    for (const uint64_t key : Recorder::instance().initial_frames(cache->log, ceased_)) {
+      if (is_watched_call(key)) cache->log.notice_end(key, ticks, cache->log.native_thread);
+    }
     for (const auto& [thread, keys] : running_keys()) {
       if (thread == cache->log.native_thread) continue;
       for (const uint64_t key : keys) cache->log.end_elsewhere(key, ticks, thread);
     }
+    ceased_ = generation();
   });
 }
 

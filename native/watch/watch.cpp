@@ -163,8 +163,10 @@ void Watch::sleep() {
   std::unique_lock lock(mutex_);
   is_wanted_.wait_for(lock, std::chrono::milliseconds(tick_ms_), [this] { return is_woken_; });
   is_woken_ = false;
-  const int64_t late_ns = now_ns() - began_ns - tick_ms_ * (kSecond_ns / 1000);
-  if (late_ns >= kShortestStop_ns) stopped_ns_ += late_ns;
+  const int64_t now = now_ns(), late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
+  if (late_ns < kShortestStop_ns) return;
+  stopped_ns_ += late_ns;
+  stopped_until_ns_ = now;
 }
 
 void Watch::wake() {
@@ -203,7 +205,7 @@ void Watch::look_at_progress(int64_t now) {
     last_progress_ns_ = steps == 0 ? now : std::min(now, last_step_ns_.load(std::memory_order_relaxed));
     // One that was over before this thread came to see it is none the less.
     const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed) - stopped_ns_;
-    stopped_ns_ = 0;
+    if (last_progress_ns_ >= stopped_until_ns_) stopped_ns_ = 0;
     if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
       const std::lock_guard lock(mutex_);
       tell({News::kStandstill, longest_ns}, now);

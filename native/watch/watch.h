@@ -141,7 +141,8 @@ class Watch {
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
   bool told_standstill_ = false;
-  int64_t stopped_ns_ = 0;                            // since it saw progress
+  int64_t stopped_ns_ = 0;                            // since the last progress
+  int64_t stopped_until_ns_ = 0;                      // when it went on
   std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes
 };
 

@@ -117,9 +117,9 @@ def test_why_is_answered_for_the_process_that_did_most(tmp_path):
     source = TRAINING + "train(1)\nforked(6)\nbusy = forked(30)\nforked(0)\nprint(busy)"
     done = run(tmp_path / "job", source, "--children", "--why")
     busy = int(done.stdout)
-    answer = f"this is about process {busy}; of 4 processes 2 reached warm-up, and it did most"
+    answer = f"findings of process {busy}, because it has most events; 2 of 4 processes completed"
     assert answer in done.stderr
-    assert done.stderr.count("this is about") == 1
+    assert done.stderr.count("findings of process") == 1
     traces = processes_of(tmp_path / "job")
     assert is_warm(traces[busy])
     assert sum(map(is_warm, traces.values())) == 2

@@ -25,13 +25,13 @@ def test_what_has_no_place_in_a_chrome_file_is_said_when_it_is_read(tmp_path):
 
     assert len(again.events) == len(trace.events)
     gone = {
-        f"rows that such a file cannot hold: {name}": len(trace.table(name))
+        f"rows that this format cannot hold: {name}": len(trace.table(name))
         for name in TABLES
         if len(trace.table(name)) and not len(again.table(name))
     }
-    said = {w: n for w, n in again.ledger["import"].items() if w.startswith("rows that such")}
+    said = {w: n for w, n in again.ledger["import"].items() if w.startswith("rows that this")}
     assert gone == said
-    assert "rows that such a file cannot hold: parameters" in gone
+    assert "rows that this format cannot hold: parameters" in gone
     assert "parameters, " in describe_completeness(again)
 
 

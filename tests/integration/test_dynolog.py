@@ -70,7 +70,7 @@ def test_a_trace_for_a_time(daemon, tmp_path):
     assert daemon.asked[0][:2] == (2, 31)
     assert daemon.asked[0][2][:2] == [process, os.getpid()]
     assert [one[1] for one in daemon.registered] == [process]  # and Kineto's own client is silent
-    assert "trace that Dynolog asked for written to" in said
+    assert "trace for Dynolog written to" in said
 
 
 def test_a_trace_of_some_steps(daemon, tmp_path):

@@ -3,6 +3,7 @@ knows lines, and its fix saves about the same."""
 
 from __future__ import annotations
 
+import itertools
 import runpy
 import subprocess
 import sys
@@ -46,7 +47,8 @@ for request in range(20):
     service.explain(request)
 """
 IN_THE_LOOP = {16, 17, 18}
-COMMANDS = ("--own-stack", "--own-stack --shapes", "--own-stack --shapes --memory", "--why")
+COMMANDS = ("", "--own-stack", "--own-stack --shapes --memory", "--why")
+CALLS = ("with_stack", "with_functions", "with_own_functions")
 BESIDES = ("record_shapes", "profile_memory", "with_modules")
 
 
@@ -65,8 +67,8 @@ def test_what_is_recorded_besides_lines_changes_no_finding(tmp_path):
     program = tmp_path / "service.py"
     program.write_text(SERVICE)
     saved = {}
-    for chosen in ((False,) * 3, (True, False, False), (False, True, True), (True,) * 3):
-        options = {"with_stack": True, **dict(zip(BESIDES, chosen, strict=True))}
+    for calls, *chosen in itertools.product(CALLS, *[(False, True)] * len(BESIDES)):
+        options = {calls: True, **dict(zip(BESIDES, chosen, strict=True))}
         with opscope.profile(**options) as profile:
             runpy.run_path(str(program))
         saved[str(options)] = saved_share(profile.trace.findings())

@@ -170,7 +170,7 @@ def test_what_was_left_out_is_said_although_the_gil_is_held(tmp_path):
     assert trace.ledger["flight recorder"][NOT_KNOWN_MS] > 0
     assert any("from then on" in what for what in trace.ledger["governor"])
     said = describe_completeness(trace)
-    assert "it is unknown how much the budget left out" in said
+    assert "what the budget omitted in its last" in said
 
 
 def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_gil_is_held(

@@ -81,7 +81,7 @@ def test_no_room_for_a_dump_and_room_for_the_next(tmp_path, capfd):
         assert recorder.status().faults == {"a dump": 1}
         recorder.dump("with free space", wait=True)
     assert details_in(tmp_path) == ["with free space"]
-    assert "the recording goes on" in capfd.readouterr().err
+    assert "recording continues" in capfd.readouterr().err
 
 
 def test_without_a_process_to_make_its_trace_a_dump_is_kept(tmp_path, monkeypatch, capfd):

@@ -289,14 +289,14 @@ def test_rules_are_checked_on_what_was_recorded(
     assert check_device_rules(sound.trace).doubts == []
     checked = sound.trace.ledger["device rules"]
     assert (checked.pop("work checked"), set(checked.values())) == (3, {0})
-    assert "Devices: 3 pieces of device work" in sound.key_averages().table()
+    assert "Devices: 3 device activities" in sound.key_averages().table()
     fake.set("before_launch")
     with opscope.profile(activities=BOTH) as early:
         fake.launch("k")
     assert check_device_rules(early.trace).before_launch == 1
     assert early.trace.ledger["device rules"]["broken: begins before its launch"] == 1
     assert (
-        "BROKEN RULES: 1 of 1 device activities begin before their launch"
+        "INCONSISTENT: 1 of 1 device activities begin before their launch"
         in early.key_averages().table()
     )
     early.trace.save(f"{tmp_path}/early")

@@ -80,7 +80,7 @@ def optimizer_steps(trace):
 def test_the_line_to_change_is_said_and_warm_steps_are_recorded_in_detail(why, tmp_path):
     done = why("130")
     assert done.stdout == "the end\n"
-    assert "this is about " in done.stderr and "after warm-up" in done.stderr
+    assert "findings of " in done.stderr and "after warm-up" in done.stderr
     assert "train.py:13 in forward" in done.stderr
     assert "y[i] = self.linear(x[i])" in done.stderr
     assert "What to do:" in done.stderr
@@ -88,7 +88,7 @@ def test_the_line_to_change_is_said_and_warm_steps_are_recorded_in_detail(why, t
     whole = opscope.load(tmp_path / "train.opscope")
     assert optimizer_steps(whole) == 130
     trace = in_detail(whole)
-    said = int(done.stderr.split("this is about ")[1].split(" ")[0])
+    said = int(done.stderr.split("findings of ")[1].split(" ")[0])
     # The window opens and closes at the end of a step, inside what torch calls the step.
     assert abs(optimizer_steps(trace) - said) <= 1
     frames = np.unique(trace.table("python_calls")["frame"])
@@ -206,7 +206,7 @@ def test_an_interruption_while_the_answer_is_made_waits_for_it(why, tmp_path):
     (tmp_path / "train.py").write_text(INTERRUPTED + PROGRAM)
     done = why("9", options=("--no-stream",))
     assert "press Ctrl-C again to lose it" in done.stderr
-    assert done.stderr.count("this is about") == 1
+    assert done.stderr.count("findings of") == 1
     assert done.stderr.count("trace written to") == 1
     assert "saves about" in done.stderr
     assert "the end" in done.stdout
@@ -263,6 +263,33 @@ def test_what_is_recorded_can_be_said(tmp_path, options, has_shapes):
     assert trace.metadata["options"]["shapes"] is has_shapes
     assert bool(len(trace.table("tensors"))) == has_shapes
     assert not len(trace.table("python_calls"))
+
+
+OWN_LINES = """\
+import torch
+weights = [torch.nn.Parameter(torch.rand(8)) for _ in range(40)]
+optimizer = torch.optim.Adam(weights, foreach=False)
+for step in range(60):
+    for weight in weights:
+        weight.grad = torch.ones(8)
+    optimizer.step()
+"""
+
+
+def test_later_steps_of_a_script_without_functions_have_their_lines(tmp_path):
+    (tmp_path / "train.py").write_text(OWN_LINES)
+    done = run(tmp_path)
+    assert "at train.py:7 in <module> (`optimizer.step()`)" in done.stderr
+    trace = opscope.load(tmp_path / "train.opscope")
+    _, steps = trace.metadata[DETAIL]["stretches"]
+    rows = [
+        row for row in range(len(trace.events)) if trace.event_name(row) == "train.py(1): <module>"
+    ]
+    assert len(rows) == 2
+    first, second = rows
+    edges = steps["start_ns"] - 1_000_000, steps["end_ns"] + 1_000_000
+    assert trace.end_ns[first] <= trace.events["start_ns"][second]
+    assert edges[0] <= trace.events["start_ns"][second] < trace.end_ns[second] <= edges[1]
 
 
 THREAD = """\

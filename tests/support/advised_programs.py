@@ -269,6 +269,25 @@ def averaging_together():
         torch._foreach_add_(total, WEIGHTS)
 
 
+AVERAGED = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
+
+
+def averaging_weights():
+    shadow = {name: value.clone() for name, value in AVERAGED.state_dict().items()}
+    for _ in range(20):
+        AVERAGED(DATA[:4, :8])
+        for name, value in AVERAGED.state_dict().items():
+            shadow[name] = 0.9 * shadow[name] + 0.1 * value  # averaging weights
+
+
+def averaging_weights_together():
+    shadow = [value.clone() for value in AVERAGED.parameters()]
+    for _ in range(20):
+        AVERAGED(DATA[:4, :8])
+        with torch.no_grad():
+            torch._foreach_lerp_(shadow, list(AVERAGED.parameters()), 0.1)
+
+
 def never_detached(detach=False):
     cell, state = torch.nn.RNNCell(8, 8), torch.zeros(4, 8)
     for _ in range(40):
@@ -462,6 +481,7 @@ FAULTS = [
     ("summed-broadcast", pairs, "pairs", products_of_pairs),
     ("modules-made-again", layers_made, "fresh", layers_kept),
     ("tensor-by-tensor", averaging, "averaging", averaging_together),
+    ("tensor-by-tensor", averaging_weights, "averaging weights", averaging_weights_together),
     ("graph-that-grows", never_detached, "history", detached),
     ("graph-of-gradients", second_order, "graph", first_order),
     ("graph-of-gradients", second_order, "graph", penalised),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,15 @@ from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import METRICS, write_stacks
-from opscope.readers.agent_report import explain_brief, findings_brief, query_brief, verdict_brief
-from opscope.readers.answers import answers_of
+from opscope.readers.mcp_server import server
+from opscope.readers.notebook import CellProfile
+from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
+from opscope.report.windows import Windows
+from opscope.storage.long_trace import LongTrace
+from opscope.storage.sql import query_long
 from opscope.timeline.listing import TorchListing
+from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks
 from support.read_report import read_report
 
@@ -55,8 +62,22 @@ def look_at_everything(path: Path, folder: Path) -> str:
     except OpscopeError as error:
         assert str(error).rstrip().endswith((".", ")")), f"no sentence: {error}"
         return "refused"
+    return _shown((*_views(trace, folder), *_readers(trace, path)))
+
+
+def look_as_readers(path: Path) -> str:
+    """Only what agents, notebooks and a page that is served show of it."""
+    try:
+        trace = opscope.load(path)
+    except OpscopeError:
+        _shown([lambda: _agent(path)])
+        return "refused"
+    return _shown(_readers(trace, path))
+
+
+def _shown(views: Iterable[Callable[[], Any]]) -> str:
     shown = 0
-    for view in (*_views(trace, folder), lambda: _round_trip(trace, folder)):
+    for view in views:
         try:
             view()
             shown += 1
@@ -111,26 +132,70 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
         lambda: trace.findings().as_dict(),
         lambda: trace.critical_path().as_dict(),
         lambda: trace.what_if({}).saved_ns,
-        lambda: trace._repr_html_(),
         lambda: [trace.to_arrow(table) for table in (*TABLES, "names")],
         lambda: trace.sql("select * from named_events").fetchall(),
-        lambda: _briefs(trace),
+        lambda: _round_trip(trace, folder),
     ]
     views += [lambda f=f: _export(trace, f.name, folder) for f in FORMATS]
     views += [lambda m=m: write_stacks(trace, folder / "stacks.txt", m) for m in METRICS]
     return views
 
 
-def _briefs(trace: Trace) -> None:
+def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
+    windowed = [lambda: _served(trace, path)] if path.is_dir() else []
+    return [lambda: _agent(path), lambda: _cell(trace), *windowed]
+
+
+def _agent(path: Path) -> None:
     """What an agent gets: one line a line, short, and nothing of a trace outside of quotes."""
-    answers = answers_of(trace, "trace")
-    found = answers.query("select id from findings").column("id").to_pylist()
-    texts = [verdict_brief(answers), findings_brief(answers)]
-    texts += [explain_brief(answers, one) for one in found]
-    texts.append(query_brief(answers, "select * from named_events", 20))
-    for text in texts:
-        assert text.replace("\n", "").isprintable() and len(text.encode()) <= 6000
+    made = server(False, "1")
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    def call(tool: str, **arguments: Any) -> str:
+        try:
+            result = asyncio.run(made.call_tool(tool, {"trace": str(path), **arguments}))
+            text: str = result.content[0].text
+        except ToolError as error:
+            _, _, text = str(error).partition(": ")
+            assert text.startswith("«") and text.endswith("»"), f"not one of ours: {error}"
+        assert text.replace("\n", "").isprintable()
+        assert tool == "open" or len(text.encode()) <= 6000
         assert all(line.count("«") == line.count("»") for line in text.splitlines())
+        return text
+
+    for tool in ("open", "verdict", "findings"):
+        call(tool)
+    call("sql", query="select * from named_events", rows=20)
+    call("explain", what="aten")
+    found = call("sql", query="select id from findings")
+    for finding in re.findall("«([a-z-]+)»", found):
+        call("explain", what=finding)
+
+
+def _cell(trace: Trace) -> None:
+    """What a notebook shows: its page is one attribute, in which nothing is markup."""
+    before, _, page = CellProfile(trace)._repr_html_().partition('<iframe srcdoc="')
+    page, _, after = page.partition('"')
+    assert "<" not in page and "<script" not in (before + after).lower()
+
+
+def _served(trace: Trace, path: Path) -> None:
+    """What a page that is served requests."""
+    long = LongTrace.at(path)
+    windows = Windows(long)
+    html, start_ns = windowed_page(windows, trace, long.rows, "", Which.ALL)
+    read_report(html)
+    page = LivePage(lambda: html, lambda text: query_long(long, text, True), windows, start_ns)
+    end = windows.end_ns - start_ns
+    for name, query in (
+        ("spans", {"from": "0", "to": str(max(end, 1))}),
+        ("spans", {"from": str(end // 3), "to": str(end // 3 + max(end // 2000, 1))}),
+        ("find", {"text": "a", "after": "0"}),
+        ("find", {"text": "", "after": str(end), "backwards": "1"}),
+        ("sql", {"query": "select * from named_events"}),
+    ):
+        with contextlib.suppress(OpscopeError):
+            _check_json(name, json.dumps(page.answer(name, query)))
 
 
 def _walk(trace: Trace) -> None:

@@ -2,6 +2,7 @@
 
     cd tests && ../.venv/bin/python -m torture.corrupted_files --count 2000 --seed 7
     cd tests && ../.venv/bin/python -m torture.corrupted_files --kind replay --seconds 600
+    cd tests && ../.venv/bin/python -m torture.corrupted_files --kind readers --count 10000
 
 More than a minute or more than 3 GB of memory is a finding, too: see ``cases.py``.
 """
@@ -20,14 +21,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from support.corruptions import corrupt_calls, corrupt_folder, corrupt_json, numpy_of, seeded
-from support.every_view import look_at_everything, replay_again
+from support.every_view import look_as_readers, look_at_everything, replay_again
 from support.hostile_sources import write_sources
 from torture.cases import Case, chosen, in_use_bytes, parser, run_cases, tell
 
 MOST_BYTES = 3 << 30
 LIMIT_S = 60
 KINDS = (*["folder"] * 6, *["chrome"] * 2, *["replay"] * 2)
-CORRUPT = {"folder": corrupt_folder, "chrome": corrupt_json, "replay": corrupt_calls}
+CORRUPT = {
+    "folder": corrupt_folder,
+    "readers": corrupt_folder,
+    "chrome": corrupt_json,
+    "replay": corrupt_calls,
+}
 
 
 def run_case(seed: int, work: Path, kind: str, number: int) -> str:
@@ -40,11 +46,13 @@ def run_case(seed: int, work: Path, kind: str, number: int) -> str:
     warnings.simplefilter("error", RuntimeWarning)  # NumPy's, of arithmetic that went wrong
     faulthandler.dump_traceback_later(LIMIT_S, exit=True)
     try:
-        sources = work / "sources" / ("folder" if kind == "folder" else "chrome")
+        sources = work / "sources" / ("folder" if kind in ("folder", "readers") else "chrome")
         source = draw.choice(sorted(sources.iterdir()))
-        path = folder / ("t" if kind == "folder" else "t.json")
+        path = folder / ("t" if source.is_dir() else "t.json")
         print(f"{source.name}: {CORRUPT[kind](draw, source, path)}", flush=True)
-        return replay_again(path) if kind == "replay" else look_at_everything(path, folder)
+        if kind == "replay":
+            return replay_again(path)
+        return look_as_readers(path) if kind == "readers" else look_at_everything(path, folder)
     finally:
         faulthandler.cancel_dump_traceback_later()
         shutil.rmtree(folder, ignore_errors=True)

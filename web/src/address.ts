@@ -5,12 +5,14 @@ const QUIET_MS = 250; // browsers refuse addresses that change with every frame
 
 export function addressOf(state: State): string {
   const parts = new URLSearchParams();
-  const { view, range, selected, search, tab } = state;
+  const { view, range, selected, search, tab, pinned, notes } = state;
   if (tab !== "overview" || range || selected >= 0) parts.set("tab", tab);
   if (!state.seesWhatCameFirst) parts.set("view", times(view.from, view.to));
   if (range) parts.set("range", times(range.from, range.to));
   if (selected >= 0 && !state.spans.window) parts.set("span", String(selected));
   if (search) parts.set(search.exact ? "name" : "search", search.text);
+  for (const line of pinned) parts.append("pin", line);
+  for (const { time, text } of notes) parts.append("note", `${Math.round(time)} ${text}`);
   return parts.toString();
 }
 
@@ -25,6 +27,12 @@ export function goToAddress(state: State, address: string): void {
     state.goTo(span);
   const view = readTimes(parts.get("view"));
   if (view) state.setView(...view);
+  const notes = parts.getAll("note").flatMap((text) => {
+    const found = /^(\d{1,18}) (.{1,500})$/.exec(text);
+    return found ? [{ time: Number(found[1]), text: found[2] }] : [];
+  });
+  const pinned = parts.getAll("pin");
+  if (notes.length || pinned.length) state.setMarks(pinned, notes);
   const tab = parts.get("tab");
   if (tab) state.setTab(tab);
 }
@@ -35,7 +43,7 @@ export function keepAddress(state: State): void {
     const address = addressOf(state);
     history.replaceState(null, "", address ? `#${address}` : location.pathname + location.search);
   };
-  state.on(["view", "selection", "search", "tab"], () => {
+  state.on(["view", "selection", "search", "tab", "marks"], () => {
     clearTimeout(timer);
     timer = window.setTimeout(write, QUIET_MS);
   });

@@ -5,6 +5,7 @@ import { formatCount, formatShare, formatTime } from "./format";
 import { Help } from "./help";
 import { listenToKeys } from "./keyboard";
 import { devicesPanel } from "./panels/devices";
+import { differencesPanel } from "./panels/differences";
 import { findingsPanel } from "./panels/findings";
 import { flamePanel } from "./panels/flame";
 import { memoryPanel } from "./panels/memory";
@@ -88,7 +89,7 @@ export class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
       if (!this.themeChosen) state.setTheme(event.matches);
     });
-    this.state.tab = this.tabs[0].id;
+    this.state.tab = state.spans.count || !state.report.memory.length ? this.tabs[0].id : "memory";
     this.showTab();
     this.timeline.draw();
   }
@@ -152,13 +153,21 @@ export class App {
     ];
     if (state.source.hasSql)
       tabs.splice(-1, 0, { id: "sql", title: "SQL", badge: "", make: () => sqlPanel(state), follows: [] });
-    const { ranks, devices } = report;
+    const { ranks, devices, differences } = report;
     if (devices)
       tabs.splice(-1, 0, {
         id: "devices",
         title: "Devices",
         badge: devices.devices.length ? formatCount(devices.devices.length) : "",
         make: () => devicesPanel(state, devices),
+        follows: [],
+      });
+    if (differences)
+      tabs.splice(1, 0, {
+        id: "differences",
+        title: "Differences",
+        badge: "",
+        make: () => differencesPanel(differences),
         follows: [],
       });
     if (ranks)

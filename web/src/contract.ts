@@ -19,6 +19,7 @@ export interface Report {
   findings: FindingSection;
   verdict: string[]; // at most four lines; none where no times were recorded
   ranks: RankSection | null; // of a job of several processes
+  differences: SaidWithTables | null; // of two traces
   columns: PackedColumn[];
 }
 
@@ -197,7 +198,12 @@ export interface RankSection {
   causes: string[];
   causeMeanings: string[];
   causeTimes: number[][]; // rank, cause
-  together: { said: string[]; tables: TextTable[] };
+  together: SaidWithTables;
+}
+
+export interface SaidWithTables {
+  said: string[];
+  tables: TextTable[];
 }
 
 // The first column has names, the others numbers; all as text.
@@ -217,10 +223,12 @@ export interface MemoryDevice {
   peakTime: number;
   beforeBytes: number; // of the peak, allocated before the recording
   groups: Record<MemoryGrouping, MemoryGroup[]>; // of the peak; empty if not known
+  stacks: MemoryGroup[]; // likewise, by the functions that allocated, outermost first, with ";" between
   blocks: MemoryBlock[]; // the largest in use at the peak
 }
 
-export type MemoryGrouping = "category" | "operator" | "module" | "function" | "phase";
+// "end": of a snapshot, lines of what was in use at its end.
+export type MemoryGrouping = "category" | "operator" | "module" | "function" | "phase" | "line" | "end";
 
 export interface MemoryParts {
   names: string[];

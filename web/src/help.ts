@@ -14,6 +14,7 @@ const KEYS: [string, string][] = [
   ["N   Shift + N", "next, previous match"],
   ["1 to 9", "panels"],
   ["P", "show or hide calls of Python functions in the timeline"],
+  ["M", "note at the pointer; without a text it goes. Notes and pinned lines are in the address"],
   ["T", "light or dark"],
   ["Esc", "clear selection and search"],
 ];

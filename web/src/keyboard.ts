@@ -71,6 +71,7 @@ function press(
   else if (key === "/") actions.focusSearch();
   else if (key === "?") actions.toggleHelp();
   else if (key === "t") actions.toggleTheme();
+  else if (key === "m") timeline.editNote();
   else if (key === "p") actions.togglePython();
   else if (key === "n") actions.nextMatch(event.shiftKey ? -1 : 1);
   else if (key === "arrowup" || key === "arrowdown") timeline.scrollBy(key === "arrowup" ? -54 : 54);

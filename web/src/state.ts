@@ -10,7 +10,12 @@ import type { Columns, OfRanks } from "./data/unpack";
 
 const MOST_ROWS_AT_FIRST = 14; // deeper than that, calls of Python are only shown when asked for
 
-export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows" | "spans";
+export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows" | "spans" | "marks";
+
+export interface Note {
+  time: number;
+  text: string;
+}
 
 const SHORTEST_VIEW = 20; // nanoseconds across the window
 
@@ -26,6 +31,8 @@ export class State {
   overviewColors: SpanColors;
   activities: Activities;
   query: string | null = null; // as last written in the SQL panel
+  pinned: string[] = []; // names of lines that are on top
+  notes: Note[] = [];
   readonly duration: number;
   readonly overview: Spans; // of the whole recording
   private readonly firstView: TimeRange;
@@ -220,6 +227,23 @@ export class State {
   setTab(tab: string): void {
     this.tab = tab;
     this.tell("tab");
+  }
+
+  setMarks(pinned: string[], notes: Note[]): void {
+    this.pinned = pinned;
+    this.notes = notes;
+    this.tell("marks");
+  }
+
+  togglePin(line: string): void {
+    const others = this.pinned.filter((name) => name !== line);
+    this.setMarks(others.length < this.pinned.length ? others : [...this.pinned, line], this.notes);
+  }
+
+  // In place of those nearer than `near`; without text these go.
+  setNote(time: number, text: string, near: number): void {
+    const others = this.notes.filter((note) => Math.abs(note.time - time) > near);
+    this.setMarks(this.pinned, text.trim() ? [...others, { time, text: text.trim() }] : others);
   }
 
   setTheme(dark: boolean): void {

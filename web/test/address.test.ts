@@ -44,8 +44,24 @@ describe("the address", () => {
     expect(again.search?.exact).toBe(true);
   });
 
+  it("keeps pinned lines and notes", () => {
+    state.togglePin("t0 · 100");
+    state.setNote(500, "here & <there>", 1);
+    state.setNote(501, "second", 0);
+    const again = newState();
+    goToAddress(again, addressOf(state));
+    expect(again.pinned).toEqual(["t0 · 100"]);
+    expect(again.notes).toEqual([
+      { time: 500, text: "here & <there>" },
+      { time: 501, text: "second" },
+    ]);
+    again.togglePin("t0 · 100");
+    again.setNote(500, " ", 2);
+    expect(addressOf(again)).toBe("");
+  });
+
   it("of another report, or of nobody, changes nothing it should not", () => {
-    goToAddress(state, "span=99&view=9-3&range=x&span=-4&tab=");
+    goToAddress(state, "note=x&note=-1 a&span=99&view=9-3&range=x&span=-4&tab=");
     expect([state.selected, state.tab, state.range]).toEqual([-1, "overview", null]);
     expect(addressOf(state)).toBe("");
   });

@@ -1,11 +1,14 @@
 import { describe, expect, it } from "vitest";
 import type { MemoryDevice, MemoryGroup } from "../src/contract";
 import { bestParts, explainPeak, largestGroups } from "../src/panels/memory_facts";
+import { stackTree } from "../src/panels/memory_flame";
 import { visiblePoints } from "../src/view/memory_strip";
 
 function group(name: string, bytes: number, before = 0): MemoryGroup {
   return { name, bytes, blocks: 1, before };
 }
+
+const none = { line: [], end: [] };
 
 function device(changes: Partial<MemoryDevice>): MemoryDevice {
   return {
@@ -18,7 +21,15 @@ function device(changes: Partial<MemoryDevice>): MemoryDevice {
     peakBytes: 1000,
     peakTime: 10,
     beforeBytes: 0,
-    groups: { category: [], operator: [group("aten::mm", 1000)], module: [], function: [], phase: [] },
+    groups: {
+      category: [],
+      operator: [group("aten::mm", 1000)],
+      module: [],
+      function: [],
+      phase: [],
+      ...none,
+    },
+    stacks: [],
     blocks: [],
     ...changes,
   };
@@ -31,6 +42,7 @@ describe("the peak", () => {
     module: [],
     function: [],
     phase: [group("forward", 1000)],
+    ...none,
   };
 
   it("is told by category, leaving out what is too small to matter", () => {
@@ -75,5 +87,16 @@ describe("samples in few pixels", () => {
   it("are all there when they are far apart", () => {
     const points = visiblePoints(samples, 1, 5, (time) => Math.min((time - 100) * 50, 200));
     expect(points.map(({ sample }) => sample)).toEqual([1, 1, 2, 2, 3, 3, 4, 4]);
+  });
+});
+
+describe("the flame graph of the peak", () => {
+  it("adds up stacks that begin alike", () => {
+    const root = stackTree([group("main;f;g", 600), group("main;h", 300), group("no stack", 100)]);
+    expect([...root.children.keys()]).toEqual(["main", "no stack"]);
+    const main = root.children.get("main")!;
+    expect([root.bytes, main.bytes, main.children.get("f")!.children.get("g")!.bytes]).toEqual([
+      1000, 900, 600,
+    ]);
   });
 });

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.shown_result import ShownResult
 from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
@@ -112,7 +113,7 @@ class CompilationEvent:
 
 
 @dataclass(frozen=True)
-class CompiledCode:
+class CompiledCode(ShownResult):
     """All time in graphs that torch.compile generated code for.
 
     Attributes:

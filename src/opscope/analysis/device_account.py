@@ -26,10 +26,10 @@ def _rules_text(rules: DeviceRules) -> str:
     if not rules.work:
         return "no device work"
     broken = [sentence(doubt) for doubt in rules.doubts]
-    verdict = f"BROKEN RULES: {'; '.join(broken)}" if broken else "all rules kept"
+    verdict = f"INCONSISTENT: {'; '.join(broken)}" if broken else "consistent"
     share = rules.busy_ns / rules.wall_ns if rules.wall_ns else 0.0
-    busy = f"busy {share:.1%} from the first to the last"
-    return f"{rules.work:,} pieces of device work, {busy}, {verdict}"
+    busy = f"busy {share:.1%} of the time from first to last"
+    return f"{rules.work:,} device activities, {busy}, {verdict}"
 
 
 def describe_devices(trace: TraceData) -> list[str]:
@@ -52,7 +52,7 @@ def describe_devices(trace: TraceData) -> list[str]:
         )
     if unheard_ns := trace.ledger.get("gpu", {}).get(UNHEARD, 0):
         lines.append(
-            f"devices were last heard {unheard_ns / 1e6:,.0f} ms before the end: what they did "
-            "after that is not known"
+            f"the last device data is from {unheard_ns / 1e6:,.0f} ms before the end; later device "
+            "work is missing"
         )
     return lines

@@ -17,6 +17,7 @@ import numpy as np
 from opscope.base.html_table import ShownTable
 from opscope.base.printable import printable
 from opscope.base.quantity_text import share_text, time_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
@@ -58,7 +59,7 @@ class PhaseSummary:
 
 
 @dataclass(frozen=True)
-class EngineSteps:
+class EngineSteps(ShownResult):
     """One row per step, in order of start; arrays have shape (steps,).
 
     Attributes:

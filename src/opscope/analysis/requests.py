@@ -13,6 +13,7 @@ import numpy as np
 
 from opscope.base.printable import printable
 from opscope.base.quantity_text import share_text, time_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.names import REQUEST_PREFIX
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
@@ -58,7 +59,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(ShownResult):
     """Requests of the whole recording; of requests that cross its begin or end, the part inside.
 
     Attributes:
@@ -107,11 +108,19 @@ class RequestSpans:
         return len(self.event)
 
 
+def rows_of_requests(trace: TraceData) -> Values:
+    """Their spans, rows of events."""
+    named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
+    if not named:
+        return np.zeros(0, dtype=np.int64)
+    events = trace.events
+    is_request = (events["kind"] == EventKind.ANNOTATION) & np.isin(events["name"], named)
+    return np.flatnonzero(is_request)
+
+
 def request_spans(trace: TraceData) -> RequestSpans:
     """The requests of a recording, each from its first span to its last."""
-    events, tree = trace.events, event_tree(trace)
-    named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
-    rows = np.flatnonzero((events["kind"] == EventKind.ANNOTATION) & np.isin(events["name"], named))
+    events, tree, rows = trace.events, event_tree(trace), rows_of_requests(trace)
     run = nearest_ancestor(tree.parent, _is_run(trace)).astype(np.int64)
     # A request has a task of its own; outside of tasks each span is one request.
     key = np.where(run[rows] >= 0, _tasks(trace)[run[rows]], -1 - rows)

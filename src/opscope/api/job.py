@@ -402,5 +402,8 @@ class Job:
                 f"A process is chosen by its rank or its Partition; {part!r} is neither."
             ) from None
 
+    def _repr_html_(self) -> str:
+        return self.verdict()._repr_html_()
+
     def __repr__(self) -> str:
         return f"<Job {as_asked(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"

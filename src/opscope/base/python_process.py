@@ -51,7 +51,7 @@ def opscope_command(*words: str) -> list[str]:
     name opscope imports nothing of the current folder.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        raise FileNotFoundError(2, "this program has no Python of its own that could be started")
+        raise FileNotFoundError(2, "no Python interpreter of this program can be started")
     return [sys.executable, "-m", "opscope", *words]
 
 

@@ -115,7 +115,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
             value = -1.0
         if not least <= value <= most:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is no time between {least:g} and {most:g} seconds"
+                f"{text!r} is not between {least:g} and {most:g} seconds"
             )
         return value
 

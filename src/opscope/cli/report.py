@@ -4,7 +4,8 @@ Timeline and memory cover the whole recording, everything else the period. The p
 works without network and server.
 
 For a folder with several processes it also has the steps of all. The timeline shows the ranks
-chosen with --rank; by default all, or of many ranks the slowest, the median and the fastest.
+chosen with --rank; by default all, or of many ranks the slowest, the median and the fastest. TRACE
+may also be a memory snapshot of torch.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from opscope._native import keep_freed_memory
 from opscope.cli.parser import Parser, example
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.views.console import Messages
+from opscope.cli.views.snapshot import is_snapshot
 from opscope.cli.whole_job import of_readable, say_what_is_missing
 from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
 from opscope.report.page import report_html, write_report
+from opscope.report.snapshot_page import snapshot_html
 from opscope.storage.partition import Partition, parts_text
+from opscope.storage.snapshot import read_snapshot
 from opscope.timeline.period import Which
 
 if TYPE_CHECKING:
@@ -53,8 +57,21 @@ def options(parser: Parser) -> None:
 
 def main(asked: Namespace) -> None:
     """Write the page."""
-    messages, chosen = Messages(), choose_trace(asked)
-    page = asked.output or Path(f"{page_stem(chosen.path)}.html")
+    messages = Messages()
+    if asked.trace is not None and is_snapshot(asked.trace):
+        page = asked.output or Path(f"{asked.trace.stem}.html")
+        html = snapshot_html(read_snapshot(asked.trace), asked.title or asked.trace.name)
+        write_file(page, [html.encode("utf-8")])
+    else:
+        page = _write_page(asked, messages)
+    messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    if asked.open:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _write_page(asked: Namespace, messages: Messages) -> Path:
+    chosen = choose_trace(asked)
+    page: Path = asked.output or Path(f"{page_stem(chosen.path)}.html")
     if chosen.is_of_several:
         html = page_of_several(chosen, asked.title, asked.period, messages)
         write_file(page, [html.encode("utf-8")])
@@ -62,12 +79,12 @@ def main(asked: Namespace) -> None:
         loaded = load_chosen(chosen)
         with messages.progress(f"writing {page}"):
             write_report(loaded, page, title=asked.title, period=asked.period)
-    messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
-    if asked.open:
-        webbrowser.open(page.resolve().as_uri())
+    return page
 
 
-def page_of_several(chosen: Chosen, title: str, period: Which, messages: Messages) -> str:
+def page_of_several(
+    chosen: Chosen, title: str, period: Which, messages: Messages, is_served: bool = False
+) -> str:
     """The page of a job, as text; says what of it is missing."""
     from opscope.api.job import Job
 
@@ -94,6 +111,7 @@ def page_of_several(chosen: Chosen, title: str, period: Which, messages: Message
             ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
             on_timeline=shown.parts,
             process=(one, trace),
+            is_served=is_served,
         )
     there = parts_text(shown.parts, len(whole))
     say_what_is_missing(whole, messages)

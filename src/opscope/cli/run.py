@@ -38,6 +38,7 @@ from opscope.cli.session.options import (
     add_switches,
     what_to_record,
 )
+from opscope.cli.session.page_after_run import show_when_over
 from opscope.cli.session.termination import LastAction
 from opscope.cli.views.console import Messages
 from opscope.errors import BridgeError, UsageError
@@ -46,6 +47,7 @@ from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
 from opscope.recording.bridge import bridge, torch_build
+from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 _MAX_MEMORY = "256MiB"
 _BUDGET = 0.01
 _OF_RECORDINGS = ("recorded", "record", "children")
-_OF_WHOLE_RUNS = ("why", "schedule", "chrome", "report", "table", "flops")
+_OF_WHOLE_RUNS = ("why", "schedule", "chrome", "report", "view", "table", "flops")
 
 
 def options(parser: Parser) -> None:
@@ -193,6 +195,11 @@ def _add_what_to_write(parser: Parser) -> None:
         help="Also write an HTML report.",
     )
     group.add_argument(
+        "--view",
+        action="store_true",
+        help="Show the trace in the browser when the program has ended, like opscope view.",
+    )
+    group.add_argument(
         "--table",
         action=BooleanOptionalAction,
         help="Print the table of operators. [default: off]",
@@ -246,6 +253,8 @@ def main(asked: Namespace) -> Callable[[], None]:
         served = flying if asked.http is None else _http(asked, messages, flying)
         assert served is not None
         return lambda: _record(what, served)
+    if asked.view and launched_rank() in (None, 0):
+        show_when_over(files.trace)
     if not asked.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what, alone, alone.program_is_over)
@@ -300,6 +309,7 @@ def _run_options(asked: Namespace) -> RunOptions:
         detail=_settings(asked, DETAIL.union(recorded)) if is_in_detail else None,
         why=asked.why,
         table=asked.table is True,
+        view=asked.view,
         stream=asked.stream is not False,
         keeper=asked.keeper is not False,
         max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,

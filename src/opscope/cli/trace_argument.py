@@ -258,7 +258,7 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
     for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
         messages.say(line)
     for part, error in damaged.items():
-        messages.say(f"{part} is left out: {error}")
+        messages.say(f"{part} is excluded: {error}")
     if empty:
         messages.say(f"without any event: {listed(empty)}")
     say_what_is_missing(job, messages, incomplete)

@@ -4,8 +4,8 @@ The page is that of `opscope report`. A server on this machine reads only the pa
 the window shows, so a recording of a hundred million spans opens as fast as a short one. The server
 accepts requests only at the printed address, and ends when the page is closed or at Ctrl-C.
 
-For a folder with several processes it shows the ranks chosen with --rank; for two traces, their
-differences.
+For a folder with several processes it shows the ranks chosen with --rank. Two traces share one
+timeline, and a tab lists what differs. TRACE may also be a memory snapshot of torch.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import webbrowser
 from argparse import Namespace
 from pathlib import Path
 
+from opscope.analysis.diff.step_costs import Side
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.report import page_of_several, page_stem
 from opscope.cli.trace_argument import (
@@ -29,12 +30,21 @@ from opscope.cli.trace_argument import (
     stretch_of,
 )
 from opscope.cli.views.console import Messages
+from opscope.cli.views.snapshot import is_snapshot
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
+from opscope.errors import UsageError
 from opscope.export.perfetto import write_perfetto
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
 from opscope.report.server import FileServer, PageServer, tunnel
+from opscope.report.snapshot_page import snapshot_html
+from opscope.report.two_traces import two_traces
 from opscope.report.windows import Windows
+from opscope.storage.snapshot import read_snapshot
 from opscope.storage.sql import query, query_long
+
+_NO_TRACE = TraceData({}, Names.from_strings([]))
 
 MOST_ON_PAGE = 1_000_000
 """Events that the page holds all of; of more it holds a window."""
@@ -43,6 +53,13 @@ MOST_ON_PAGE = 1_000_000
 def options(parser: Parser) -> None:
     """Declare them."""
     add_trace(parser)
+    parser.add_argument(
+        "other",
+        nargs="?",
+        type=Path,
+        metavar="OTHER",
+        help="A second trace, of a newer version: shown below the first, with what differs.",
+    )
     parser.add_argument(
         "--port",
         metavar="N",
@@ -60,15 +77,26 @@ def options(parser: Parser) -> None:
         help="Open the trace in https://ui.perfetto.dev instead, which reads it in your browser "
         "without an upload.",
     )
-    parser.epilog = example("opscope view", "opscope view train.opscope --no-open --port 8700")
+    parser.epilog = example(
+        "opscope view train.opscope --no-open --port 8700", "opscope view old.opscope new.opscope"
+    )
 
 
 def main(asked: Namespace) -> None:
     """Serve the page until it is closed."""
-    messages, chosen = Messages(), choose_trace(asked)
+    messages = Messages()
+    if asked.trace is not None and is_snapshot(asked.trace):
+        return _serve(_page_of_snapshot(asked, messages), asked, messages)
+    chosen = choose_trace(asked)
+    if asked.perfetto and asked.other is not None:
+        raise UsageError(f"--perfetto shows one trace. Leave {asked.other} out.")
     if asked.perfetto:
         return _serve_to_perfetto(asked, chosen, messages)
-    server = PageServer(_page(chosen, asked, messages), asked.port)
+    _serve(_page(chosen, asked, messages), asked, messages)
+
+
+def _serve(page: LivePage, asked: Namespace, messages: Messages) -> None:
+    server = PageServer(page, asked.port)
     messages.say(f"open {server.address}")
     if "SSH_CONNECTION" in os.environ:
         messages.say(f"from another machine, first run `{tunnel(server.port)}`")
@@ -80,8 +108,10 @@ def main(asked: Namespace) -> None:
 
 def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
     title, period = asked.title, asked.period
+    if asked.other is not None:
+        return _page_of_two(chosen, asked, messages)
     if chosen.is_of_several:
-        html = page_of_several(chosen, title, period, messages)
+        html = page_of_several(chosen, title, period, messages, is_served=True)
         return LivePage(lambda: html, lambda statement: chosen.job.sql(statement, True))
     long = long_trace(chosen, MOST_ON_PAGE)
     if long is None:
@@ -97,6 +127,25 @@ def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
     return LivePage(
         lambda: html, lambda statement: query_long(long, statement, True), windows, start_ns
     )
+
+
+def _page_of_snapshot(asked: Namespace, messages: Messages) -> LivePage:
+    with messages.progress(f"reading {asked.trace}"):
+        html = snapshot_html(read_snapshot(asked.trace), asked.title or asked.trace.name, True)
+    return LivePage(lambda: html, lambda statement: query(_NO_TRACE, statement, True))
+
+
+def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
+    other = choose_trace(Namespace(**{**vars(asked), "trace": asked.other}))
+    names = [page_stem(chosen.path), page_stem(other.path)]
+    if names[0] == names[1]:
+        names = [str(chosen.path), str(other.path)]
+    a, b = (
+        Side((name,), (load_chosen(one),)) for name, one in zip(names, (chosen, other), strict=True)
+    )
+    with messages.progress("comparing"):
+        html, together = two_traces(a, b, asked.title, asked.period)
+    return LivePage(lambda: html, lambda statement: query(together, statement, True))
 
 
 def _open(address: str, asked: Namespace) -> None:

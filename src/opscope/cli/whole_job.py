@@ -47,7 +47,7 @@ def of_readable(
                 if not rest or len(job.only(rest).compared) < fewest:
                     raise damaged[0] from error
                 job = job.only(rest)
-    left_out = tuple(f"{error.part} is left out: {error.why}" for error in damaged)
+    left_out = tuple(f"{error.part} is excluded: {error.why}" for error in damaged)
     for line in left_out:
         messages.say(line)
     return found, job, left_out
@@ -63,6 +63,6 @@ def say_what_is_missing(
     if parts:
         among = job.compared if {*parts} <= {*job.compared} else job
         messages.say(
-            f"of {parts_text(parts, len(among))} not all is there: `opscope ranks --ask losses` "
-            "says what"
+            f"data of {parts_text(parts, len(among))} is missing: `opscope ranks --ask losses` "
+            "lists it"
         )

@@ -51,7 +51,7 @@ NOT_SHOWN = "not shown: "
 END_MISSING = "the end of the file is missing"
 """Of the source ``import``: its writer was killed, or the disk was full."""
 
-NOT_EXPORTED = "rows that such a file cannot hold: "
+NOT_EXPORTED = "rows that this format cannot hold: "
 """Of the source ``import``; a table of the recording follows, which opscope wrote the file of."""
 
 KIND_COST = "cost_ns of one "

@@ -61,5 +61,14 @@ def places_in(ordered: Values, values: Values, side: Literal["left", "right"] = 
     return _native.places(ordered, values, side == "right")
 
 
+def rows_among(ascending: Values, values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The place of each value among ascending ones, each there once; -1 for what is not there."""
+    if not len(ascending):
+        return np.full(len(values), -1, dtype=np.int32)
+    place = np.searchsorted(ascending, values)
+    place[place == len(ascending)] = 0
+    return np.where(ascending[place] == values, place, -1).astype(np.int32)
+
+
 def _wide(columns: Sequence[Column]) -> list[Values]:
     return [np.ascontiguousarray(column, dtype=np.int64) for column in columns]

@@ -130,7 +130,7 @@ def _sum(table: Table, column: Column, rows: Rows) -> str:
     if largest * len(values) <= column.most_sum:
         return ""
     total = np.abs(values.astype(np.float64)).sum()
-    return "" if total <= column.most_sum else f"adds up to {total:.3g}, which is no amount"
+    return "" if total <= column.most_sum else f"adds up to {total:.3g}, which is impossible"
 
 
 def _length(table: Table, column: Column, rows: Rows) -> str:

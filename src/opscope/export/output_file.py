@@ -55,8 +55,8 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(
-            f"Cannot write {name}: {reason}. Nothing was left there; choose a file in a folder "
-            "that exists, that you may write to and that has room."
+            f"Cannot write {name}: {reason}. No file was written; choose a file in a folder "
+            "that exists, is writable and has free space."
         ) from error
 
 

@@ -142,7 +142,7 @@ def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: 
         places=evidence.places or subject.sites.places(evidence.events, took),
         place_note="" if subject.sites.known else RECORD_STACKS,
         link=pattern.link,
-        status=pattern.status,
+        status=evidence.status or pattern.status,
         saved_bytes=evidence.saved_bytes,
         saved_bytes_share=evidence.saved_bytes_share,
     )

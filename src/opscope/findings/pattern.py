@@ -43,6 +43,7 @@ _NOT_HERE = {
     ),
     Needs.MEMORY: (("memory",), "Memory was recorded, but this period has no allocation."),
     Needs.MODULES: (("modules",), "Modules were recorded, but this period has no module call."),
+    Needs.LAYERS: (("modules",), "Modules were recorded, but this period has no module call."),
     Needs.STACKS: (
         ("functions", "own_functions", "stack"),
         "Python calls were recorded, but this period has none of the program's own.",
@@ -68,6 +69,7 @@ class Evidence:
         saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
         saved_bytes_share: of what is in use then.
         saves: whose time ``saved_ns`` is, where devices take part.
+        status: of the program, in place of the pattern's, where the case is special.
     """
 
     events: Values
@@ -81,6 +83,7 @@ class Evidence:
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
     saves: Saves = Saves.EVENTS
+    status: Status | None = None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.6
 """Of the time, waiting for a CPU: "healthy" is worthless then."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
-_WITHOUT_WORK = (*WAITS, Cause.DEVICE)
+_WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS, _LEAST_NS = 3, 500_000
 _RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
@@ -159,7 +159,8 @@ class Verdict:
 
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
-        missing = f"{count} checks need more recorded data: opscope run" if count else ""
+        need = "check needs" if count == 1 else "checks need"
+        missing = f"{count} {need} more recorded data: opscope run" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
@@ -249,6 +250,7 @@ def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float]
     whole = max(sum(took.values()), 1)
     share = {cause: ns / whole for cause, ns in took.items() if cause not in absent}
     work = share.pop(Cause.OPERATOR, 0.0)
+    share.pop(Cause.IDLE, None)  # an event loop without work is not slow
     first = max(share, key=lambda cause: share[cause], default=None)
     if first is None or share[first] < _MUCH:
         return None
@@ -312,9 +314,7 @@ def _without_work(account: Account) -> Iterator[tuple[str, float]]:
 
 def _busy_share(account: Account, thread: int) -> float:
     entries = account.entries(thread=thread)
-    return sum(
-        e.share for e in entries if e.cause not in (*_WITHOUT_WORK, Cause.IDLE, Cause.UNKNOWN)
-    )
+    return sum(e.share for e in entries if e.cause not in (*_WITHOUT_WORK, Cause.UNKNOWN))
 
 
 def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from opscope.analysis.account.account import Account
 from opscope.base.quantity_text import share_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.partition import RANK, Partition
@@ -72,7 +73,7 @@ _SHOWN, _SHOWN_PROCESSES = 5, 20
 
 
 @dataclass(frozen=True, eq=False)
-class ComparedAccounts:
+class ComparedAccounts(ShownResult):
     """The main threads of several processes.
 
     Attributes:

@@ -63,7 +63,7 @@ class Clocks:
 
     def __str__(self) -> str:
         if not self.machines:
-            return "No process was looked at."
+            return "No process was compared."
         if len(self.machines) == 1:
             return f"All processes ran on one machine ({self.machines[0]}) with one clock."
         known = [course for course in self.courses if course is not None]

@@ -22,6 +22,7 @@ from opscope.analysis.collectives.process_collectives import (
     process_collectives,
 )
 from opscope.base.quantity_text import share_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.trace_data import TraceData
 from opscope.jobs.clocks import Arrivals, Clocks, brought_together, machines_of
 from opscope.jobs.collective_numbers import align, one_rank
@@ -39,7 +40,7 @@ _OF_BUS = {
 
 
 @dataclass(frozen=True, eq=False)
-class JobCollectives:
+class JobCollectives(ShownResult):
     """The collectives of a job that several ranks recorded, in order of their begin.
 
     Arrays of collectives have shape (collectives,). A *share* is one rank's part of a collective;

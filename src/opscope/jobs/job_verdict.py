@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opscope.analysis.compiled_code import CompilationEvent
+from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.status import Status
@@ -18,7 +19,7 @@ from opscope.storage.partition import Partition
 
 
 @dataclass(frozen=True)
-class SharedFinding:
+class SharedFinding(ShownResult):
     """One pattern at one place, in one process or more.
 
     Attributes:

@@ -7,7 +7,8 @@ tensors) or left out (memory: the same address is another block in another proce
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,11 @@ _TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000
 _COUNTED = ("requested", "recorded", "dropped")
 
 
-def traces_together(found: Sequence[tuple[ProcessEntry, TraceData]]) -> TraceData:
-    """These as one; the clock is the first one's machine's."""
+def traces_together(
+    found: Sequence[tuple[ProcessEntry, TraceData]], names: Sequence[str] = ()
+) -> TraceData:
+    """These as one; the clock is the first one's machine's. ``names``: of each, by default its
+    rank or process and its program."""
     numbers = _process_numbers(found)
     parts = [entry.partition or Partition(PROCESS, number) for (entry, _), number in
              zip(found, numbers, strict=True)]  # fmt: skip
@@ -45,12 +49,13 @@ def traces_together(found: Sequence[tuple[ProcessEntry, TraceData]]) -> TraceDat
     collectives = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
     moved = []
     for place, (entry, trace) in enumerate(found):
-        of = _short_name(entry, numbers[place])
+        of = names[place] if names else _short_name(entry, numbers[place])
         moved.append(_of_one(trace, place, numbers[place], of, collectives.clocks))
     joined = concat_traces(moved)
     joined = joined.with_tables({"links": _with_arrows(joined.table("links"), traces, collectives)})
     tables = {**in_order_of_start(joined), "ledger": _ledger(traces, collectives)}
-    return TraceData(tables, joined.names, _metadata(found, numbers, collectives.clocks))
+    names = names or [process_name(entry, trace.metadata) for entry, trace in found]
+    return TraceData(tables, joined.names, _metadata(traces, numbers, names, collectives.clocks))
 
 
 def _with_arrows(links: Table, traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
@@ -86,13 +91,9 @@ def _short_name(entry: ProcessEntry, number: int) -> str:
 def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks) -> TraceData:
     """One process's tables, with times, threads and tensors that fit beside those of others."""
     tables: dict[str, Any] = {}
-    for name, schema in TABLES.items():
-        table = trace.table(name)
-        if name not in _LEFT_OUT and len(table):
-            times = [column.name for column in schema.columns if column.name in _TIMES]
-            tables[name] = table.replaced(
-                {time: _moved(table[time], clocks, place) for time in times}
-            )
+    for name in TABLES:
+        if name not in _LEFT_OUT and len(table := trace.table(name)):
+            tables[name] = _at_other_times(table, partial(clocks.on_one, place))
     events, threads = tables["events"], trace.table("threads")
     tables["events"] = events.replaced(
         {
@@ -120,9 +121,22 @@ def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks)
     return TraceData(tables, names, {})
 
 
-def _moved(time_ns: Values, clocks: Clocks, place: int) -> Values:
-    """On the job's clock; 0 stays what it means: not measured."""
-    return np.where(time_ns == 0, 0, clocks.on_one(place, time_ns))
+def moved_by(trace: TraceData, by_ns: int) -> TraceData:
+    """The trace with all its times later by so much."""
+    tables = {
+        name: _at_other_times(trace.table(name), lambda time: time + by_ns) for name in TABLES
+    }
+    bounds = {key: trace.metadata.get(key) for key in ("start_ns", "end_ns")}
+    facts = {key: value + by_ns for key, value in bounds.items() if isinstance(value, int)}
+    return trace.with_tables(tables).with_metadata(facts)
+
+
+def _at_other_times(table: Table, moved: Callable[[Values], Values]) -> Table:
+    """0 stays what it means: not measured."""
+    times = [column.name for column in table.schema.columns if column.name in _TIMES]
+    if not times or not len(table):
+        return table
+    return table.replaced({one: np.where(table[one] == 0, 0, moved(table[one])) for one in times})
 
 
 def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
@@ -165,24 +179,22 @@ def _ledger(traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
 
 
 def _metadata(
-    found: Sequence[tuple[ProcessEntry, TraceData]], numbers: Sequence[int], clocks: Clocks
+    traces: Sequence[TraceData], numbers: Sequence[int], names: Sequence[str], clocks: Clocks
 ) -> dict[str, Any]:
-    first, own = found[0][1].metadata, ("distributedInfo", "ended", "trace_id", "user")
+    first, own = traces[0].metadata, ("distributedInfo", "ended", "trace_id", "user")
     shared = {key: value for key, value in first.items() if key not in own}
     bounds: list[tuple[int, int]] = []
-    names: dict[str, str] = {}
-    for place, (number, (entry, trace)) in enumerate(zip(numbers, found, strict=True)):
+    for place, trace in enumerate(traces):
         about = trace.metadata
         start_ns = about.get("start_ns", int(trace.events["start_ns"].min()))
         end_ns = about.get("end_ns", int(trace.end_ns.max()))
         start_ns, end_ns = clocks.on_one(place, np.array([start_ns, end_ns])).tolist()
         bounds.append((start_ns, end_ns))
-        names[str(number)] = process_name(entry, about)
     return {
         **shared,
         "start_ns": min(start for start, _ in bounds),
         "end_ns": max(end for _, end in bounds),
-        "process_names": names,
+        "process_names": dict(zip(map(str, numbers), names, strict=True)),
     }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from opscope.analysis.collectives.calls import NONE
 from opscope.base.quantity_text import share_text, time_text
+from opscope.base.shown_result import ShownResult
 from opscope.jobs.collectives import JobCollectives
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Flags, Values
@@ -23,7 +24,7 @@ _LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class RankPath:
+class RankPath(ShownResult):
     """The critical path of a job, in pieces, from the end back.
 
     Times are Unix nanoseconds on the job's clock. Arrays have shape (pieces,).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opscope.base.quantity_text import time_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.jobs.rollup.schema import STEPS, cause_column
 from opscope.storage.partition import Partition
@@ -28,7 +29,7 @@ NONE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class RankSteps:
+class RankSteps(ShownResult):
     """Steps of processes; times are nanoseconds of the thread that the program runs on.
 
     Attributes:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.quantity_text import share_text, time_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.jobs.outlier_ranks import StandingOut, stand_out
 from opscope.jobs.rank_steps import NONE, RankSteps
@@ -106,7 +107,7 @@ class SlowRank:
 
 
 @dataclass(frozen=True, eq=False)
-class SlowRanks:
+class SlowRanks(ShownResult):
     """The ranks that others wait for.
 
     Attributes:

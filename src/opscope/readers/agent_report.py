@@ -73,7 +73,7 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
     parts = list(_explaining(answers, what))
     if not parts:
         raise UsageError(
-            f"Nothing in this trace is called {quoted(what, 80)}. Give the id of a finding, a line "
+            f"This trace has nothing named {quoted(what, 80)}. Give the id of a finding, a line "
             "as in train.py:12, or the name of an operator as the table operators has it."
         )
     return brief(answers, parts, tokens, "")
@@ -106,7 +106,7 @@ _VERDICT = (
         ("findings",),
     ),
     Question(
-        "Names with most time of their own",
+        "Names with most self time",
         "select name, calls, cpu_self_ns, device_self_ns from operators order by position limit 8",
         ("operators",),
     ),
@@ -128,7 +128,7 @@ _FINDINGS = Question(
     "from findings order by position",
     ("findings",),
 )
-_UNCHECKED = Question("Not looked for, because not recorded", "from unchecked", ("unchecked",))
+_UNCHECKED = Question("Checks without recorded data", "from unchecked", ("unchecked",))
 _COMPARISON = (
     Question("A step", "from step", ("step",), is_record=True),
     Question(

@@ -68,7 +68,7 @@ class Tools:
         )
         return (
             f"{name} is {quoted(answers.about)}, {what}. {LEGEND}\n\nTables for sql. Times in _ns "
-            f"are nanoseconds, shares of the time looked at:\n{listed}\n\n{more}\n"
+            f"are nanoseconds, shares of the period:\n{listed}\n\n{more}\n"
         )
 
     def verdict(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
@@ -110,7 +110,7 @@ class Tools:
         options = ("--why",) if why else ()
         done = record_run(words, folder, options=options, timeout_s=timeout_s)
         told = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
-        told += ["- it was ended, as it took too long"] if done.is_late else []
+        told += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
         if done.trace is None:
             return "\n".join(["No trace was written.", *told, quoted(done.messages, 1500)]) + "\n"
         told.append(f"- trace: {quoted(done.trace)}")

@@ -28,6 +28,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, UsageError
 from opscope.findings.summary import Summary
 from opscope.launch.program import execute
+from opscope.readers.cell_progress import CellProgress
 from opscope.report.page import report_html
 from opscope.torch_api.profiler import profile
 
@@ -107,6 +108,7 @@ def load_ipython_extension(shell: Any) -> None:
             raise Shown(str(error)) from None
 
     shell.register_magic_function(opscope, "line_cell", "opscope")
+    CellProgress().register(shell)
 
 
 def _asked(line: str, is_cell: bool) -> tuple[Namespace, str]:

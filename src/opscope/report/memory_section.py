@@ -10,7 +10,7 @@ import numpy as np
 from opscope.analysis.memory.counters import where_recorded
 from opscope.analysis.memory.life_categories import PeakGroup, by_function, group_blocks
 from opscope.analysis.memory.over_time import MemoryOverTime, MemoryParts, memory_over_time
-from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
+from opscope.analysis.memory.peak import NO_LINE, NO_STACK, PeakMemory, explain_peak
 from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
 from opscope.report.packing import shown
@@ -21,6 +21,7 @@ from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 MOST_BLOCKS = 200
 MOST_GROUPS = 50
+MOST_STACKS = 500
 
 
 def memory_section(trace: TraceData, spans: Spans) -> list[dict[str, Any]]:
@@ -49,12 +50,15 @@ def _device(
         "peakTime": max(peak.time_ns - spans.start_ns, 0),
         "beforeBytes": peak.before_bytes,
         "groups": {
-            "category": _groups(peak.by_category) if memory.by_category else [],
-            "operator": _groups(peak.by_operator),
-            "module": _groups(peak.by_module) if len(trace.table("python_calls")) else [],
-            "function": _groups(by_function(peak.by_stack)) if _has_stacks(peak) else [],
-            "phase": _groups(_phases(trace, peak, event)),
+            "category": groups_json(peak.by_category) if memory.by_category else [],
+            "operator": groups_json(peak.by_operator),
+            "module": groups_json(peak.by_module) if len(trace.table("python_calls")) else [],
+            "function": groups_json(by_function(peak.by_stack)) if _has_stacks(peak) else [],
+            "phase": groups_json(_phases(trace, peak, event)),
+            "line": groups_json(peak.by_line) if _has_lines(peak) else [],
+            "end": [],
         },
+        "stacks": groups_json(peak.by_stack, MOST_STACKS) if _has_stacks(peak) else [],
         "blocks": _blocks(spans.start_ns, position, peak, event),
     }
 
@@ -65,8 +69,8 @@ def _parts(parts: MemoryParts | None) -> dict[str, Any] | None:
     return {"names": parts.names, "bytes": parts.size_bytes.T.tolist()}
 
 
-def _groups(groups: Iterable[PeakGroup]) -> list[dict[str, Any]]:
-    """The largest groups."""
+def groups_json(groups: Iterable[PeakGroup], most: int = MOST_GROUPS) -> list[dict[str, Any]]:
+    """The largest groups, as JSON has them."""
     return [
         {
             "name": shown(group.name),
@@ -74,12 +78,16 @@ def _groups(groups: Iterable[PeakGroup]) -> list[dict[str, Any]]:
             "blocks": group.blocks,
             "before": group.before_bytes,
         }
-        for group in list(groups)[:MOST_GROUPS]
+        for group in list(groups)[:most]
     ]
 
 
 def _has_stacks(peak: PeakMemory) -> bool:
     return any(group.name != NO_STACK and ";" in group.name for group in peak.by_stack)
+
+
+def _has_lines(peak: PeakMemory) -> bool:
+    return any(group.name != NO_LINE for group in peak.by_line)
 
 
 def _phases(trace: TraceData, peak: PeakMemory, event: Values) -> tuple[PeakGroup, ...]:

@@ -21,11 +21,16 @@ from opscope.findings.verdict import Verdict, weighed
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
 from opscope.report.span_section import Spans, add_merged, add_spans
-from opscope.report.table_sections import module_section, operator_sections, source_section
+from opscope.report.table_sections import (
+    module_section,
+    operator_section,
+    shape_section,
+    source_section,
+)
 from opscope.storage.job import missing_ranks
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Rows
-from opscope.timeline.listing import TorchListing
+from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
@@ -240,11 +245,13 @@ def gather(
     if merged is not None:
         add_merged(packer, merged, spans.position)
     tell(2, _PARTS)
-    operators, by_shape = operator_sections(part)
+    own_listing = OwnListing(part)
+    operators = operator_section(part, own_listing)
     detailed = detailed_period_of(own, which)
     if detailed.in_detail:  # tables of what only that part has
         part = detailed.trace
-        part_listing, (_, by_shape) = TorchListing(part), operator_sections(part)
+        part_listing, own_listing = TorchListing(part), OwnListing(part)
+    by_shape = shape_section(part, own_listing)
     tell(4, _PARTS)
     found = findings
     if found is None:
@@ -274,7 +281,7 @@ def gather(
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
-    report["ranks"] = None
+    report["ranks"] = report["differences"] = None
     if ranks is not None:
         from opscope.report.rank_section import rank_section
 

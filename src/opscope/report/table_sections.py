@@ -34,15 +34,23 @@ _SHOWN = (TimeKind.WORK, TimeKind.WAITING)
 Section = dict[str, Any]
 
 
-def operator_sections(trace: TraceData) -> tuple[Section, Section | None]:
-    """Averages by name, and by name and argument shapes where shapes were recorded."""
-    with_shapes, listing = len(trace.table("tensors")) > 0, OwnListing(trace)
-    flops = count_flops(trace) if with_shapes else None
-    by_name = _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
-    if not with_shapes:
-        return by_name, None
+def operator_section(trace: TraceData, listing: OwnListing) -> Section:
+    """Averages by name."""
+    flops = _flops(trace)
+    return _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
+
+
+def shape_section(trace: TraceData, listing: OwnListing) -> Section | None:
+    """Averages by name and argument shapes; None where no shapes were recorded."""
+    flops = _flops(trace)
+    if flops is None:
+        return None
     averages = key_averages(trace, group_by_input_shape=True, flops=flops, listing=listing)
-    return by_name, _operators(trace, averages, flops)
+    return _operators(trace, averages, flops)
+
+
+def _flops(trace: TraceData) -> FlopCounts | None:
+    return count_flops(trace) if len(trace.table("tensors")) else None
 
 
 def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -> Section:

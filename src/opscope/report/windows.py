@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from opscope.base.progress import tell
 from opscope.columns.part import part_of
+from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -91,7 +92,7 @@ def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpa
     is_long = spans.duration_ns >= least_ns
     kept = spans.take(is_long)
     kept_rows = np.union1d(kept.row[kept.row >= 0], around)
-    outer = ~is_long & ((spans.parent < 0) | _among(spans.parent, kept_rows))
+    outer = ~is_long & ((spans.parent < 0) | (rows_among(kept_rows, spans.parent) >= 0))
     short = spans.take(outer)
     if not len(short):
         return kept
@@ -117,15 +118,6 @@ def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpa
     return WindowSpans.joined([kept, groups])
 
 
-def _among(values: Values, ascending: Values) -> npt.NDArray[np.bool_]:
-    if not len(ascending):
-        return np.zeros(len(values), dtype=np.bool_)
-    place = np.searchsorted(ascending, values)
-    place[place == len(ascending)] = 0
-    found: npt.NDArray[np.bool_] = ascending[place] == values
-    return found
-
-
 @dataclass
 class Occurrences:
     """How often each label occurs, and where."""
@@ -144,13 +136,16 @@ class Windows:
         self._names, self._frames = len(self.small.names), _Frames(trace)
         self._begin: list[int] = []  # of each group of rows: when its first span begins,
         self._last: list[int] = []  # and when its last one begins
-        self.begin_ns, self.end_ns = self._bounds()
+        self.begin_ns, self.end_ns = trace.first_and_last_ns  # the end is known when all is read
         self.least_ns = max((self.end_ns - self.begin_ns) // _FINEST, 1)
         labels = self._names + len(self.small.table("frames"))
         self.occurrences = Occurrences(
             np.zeros(labels, dtype=np.int64), np.zeros(labels, dtype=np.int64), []
         )
         self._kept = self._read_all()
+        if len(gpu := self.small.table("gpu")):
+            self.begin_ns = min(self.begin_ns, int(gpu["start_ns"].min()))
+            self.end_ns = max(self.end_ns, int((gpu["start_ns"] + gpu["duration_ns"]).max()))
         while len(self._kept) > _MOST_KEPT:
             self.least_ns *= 4
             self._kept = merged_below(self._kept, self.least_ns, np.zeros(0, dtype=np.int64))
@@ -160,20 +155,13 @@ class Windows:
         """How many there are in the trace."""
         return self._trace.rows["events"]
 
-    def _bounds(self) -> tuple[int, int]:
-        gpu = self.small.table("gpu")
-        begin, end = self._trace.span_ns
-        if len(gpu):
-            begin = min(begin, int(gpu["start_ns"].min()))
-            end = max(end, int((gpu["start_ns"] + gpu["duration_ns"]).max()))
-        return begin, max(end, begin + 1)
-
     def _read_all(self) -> WindowSpans:
         parts, open_spans = [], _none()
         for spans in self._groups(None):
             self._count(spans)
             around = np.sort(open_spans.row[open_spans.row >= 0])
             part = merged_below(spans, self.least_ns, around)
+            self.end_ns = max(self.end_ns, int(spans.end_ns.max(initial=self.begin_ns + 1)))
             begins = int(spans.start_ns[-1]) if len(spans) else 0
             open_spans = WindowSpans.joined([open_spans, part])
             open_spans = open_spans.take((open_spans.end_ns > begins) & (open_spans.row >= 0))
@@ -241,7 +229,7 @@ class Windows:
             for spans in self._groups(frozenset(near.tolist()))
         ]
         read_rows = np.concatenate([spans.row for spans in read]) if read else nothing
-        earlier = known.take(runs & (known.row >= 0) & ~_among(known.row, read_rows))
+        earlier = known.take(runs & (known.row >= 0) & (rows_among(read_rows, known.row) < 0))
         found = WindowSpans.joined([earlier, *read])
         if len(found) <= _MOST_IN_FULL:
             return found, 0
@@ -289,10 +277,7 @@ class Windows:
 
         def renumbered(events: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
             """Rows of the whole trace as rows of this one; -1 for what is not in it."""
-            found = _among(events.astype(np.int64), rows)
-            place = np.zeros(len(events), dtype=np.int64)
-            place[found] = order[np.searchsorted(rows, events[found])]
-            return np.where(found, place, -1).astype(np.int32)
+            return np.append(order, -1)[rows_among(rows, events)].astype(np.int32)
 
         parent = renumbered(spans.parent)
         parent[parent >= np.arange(len(spans))] = -1

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.arrow import pa
 from opscope.base.input_file import checked_in_folder
 from opscope.base.memory_limit import require_memory
 from opscope.columns.concat import joined
+from opscope.columns.names import Names
 from opscope.columns.part import part_from
+from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import TableChecks
 from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.interop import column_from_arrow, table_from_arrow
+from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
 from opscope.storage.manifest import read_manifest
 from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
@@ -42,6 +45,8 @@ GROWING = (
 
 _BYTES_PER_EVENT = 150
 """About what an event takes in memory, with its rows in other tables."""
+
+_NOTHING = TraceData({}, Names.from_strings([]))
 
 LAST_NS = 50_000_000
 """So much of the end of a recording says what its threads were doing."""
@@ -116,7 +121,9 @@ class LongTrace:
     def _opened(self, table: str) -> Iterator[Any]:
         with pq.ParquetFile(self.file(table)) as file:
             if file.metadata.num_rows != self.rows[table]:
-                raise ValueError(f"it has {file.metadata.num_rows:,} rows, the manifest says else")
+                raise ValueError(
+                    f"it has {file.metadata.num_rows:,} rows, the manifest another number"
+                )
             yield file
 
     def groups(
@@ -153,11 +160,21 @@ class LongTrace:
             yield {name: rows[name] for name in names}
 
     def datasets(self) -> dict[str, Any]:
-        """The tables that grow with the recording, to be read as they are needed."""
+        """The tables that grow with the recording, to be read as they are needed.
+
+        Columns that a file does not have are null.
+        """
         # Takes as long to import as all other of Arrow.
         from pyarrow.dataset import dataset
 
-        return {name: dataset(self.file(name)) for name in self.on_disk}
+        found = {}
+        for name in self.on_disk:
+            with damage_of(self.file(name)):
+                there = dataset(self.file(name))
+                fields, known = to_arrow(_NOTHING, name, text=False).schema, there.schema.names
+                missing = [one for one in fields if one.name not in known]
+                found[name] = there.replace_schema(pa.schema([*there.schema, *missing]))
+        return found
 
     @property
     def on_disk(self) -> list[str]:
@@ -221,6 +238,16 @@ class LongTrace:
         return int(begin), end
 
     @cached_property
+    def first_and_last_ns(self) -> tuple[int, int]:
+        """When the first event and the last one begin; Unix time."""
+        with damage_of(self.file("events")), self._opened("events") as file:
+            first, last = (
+                file.read_row_group(group, columns=["start_ns"])["start_ns"].to_numpy()
+                for group in (0, file.num_row_groups - 1)
+            )
+        return (int(first[0]), int(last[-1])) if len(first) and len(last) else (0, 0)
+
+    @cached_property
     def span_ns(self) -> tuple[int, int]:
         """When the first event began, and when the last one had ended; Unix time."""
         begin, end = np.iinfo(np.int64).max, 0
@@ -282,7 +309,7 @@ class LongTrace:
                     kept = found[:0]
                 else:
                     event = file.read_row_group(group, columns=["event"])["event"].to_numpy()
-                    kept = np.flatnonzero((_renumbered(event, found) >= 0) | (event < 0))
+                    kept = np.flatnonzero((rows_among(found, event) >= 0) | (event < 0))
                 if len(kept):
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
                     yield _referring(table.take(kept), found)
@@ -332,7 +359,7 @@ def _referring(table: Table, found: Values) -> Table:
     refer = [one.name for one in table.schema.columns if one.refers == "events"]
     if not refer or not len(table):
         return table
-    return table.replaced({name: _renumbered(table[name], found) for name in refer})
+    return table.replaced({name: rows_among(found, table[name]) for name in refer})
 
 
 def _parents(
@@ -342,11 +369,5 @@ def _parents(
     moved = np.where(parent >= first, parent - np.int32(first - len(carried_rows)), np.int32(-1))
     before = np.flatnonzero((parent >= 0) & (parent < first))
     if len(carried_rows):
-        moved[before] = _renumbered(parent[before], carried_rows)
+        moved[before] = rows_among(carried_rows, parent[before])
     return moved
-
-
-def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:
-    place = np.searchsorted(found, events)
-    place[place == len(found)] = 0
-    return np.where(found[place] == events, place, -1).astype(np.int32)

@@ -85,7 +85,12 @@ def connection_over(
     for name, table in tables.items():
         connection.register(name, table)
     if tables.keys() >= _SHOWN_BY_NAME:
-        connection.execute(_named_events(keys))
+        try:
+            connection.execute(_named_events(keys))
+        except duckdb.Error as error:
+            raise TraceFormatError(
+                f"The tables of the trace are damaged: {str(error).strip()} Record it again."
+            ) from error
     return connection
 
 

@@ -129,17 +129,17 @@ def what_it_is_about(trace: TraceData) -> str:
     """Which part findings are of, in a sentence."""
     chosen, steps = _chosen(trace), len(optimizer_steps(trace))
     if chosen is None:
-        return "this is about the whole recording"
+        return "findings of the whole recording"
     took = time_text(chosen["end_ns"] - chosen["start_ns"])
     if chosen["steps"]:
-        return f"this is about {chosen['steps']:,} of {steps:,} steps, after warm-up"
+        return f"findings of {chosen['steps']:,} of {steps:,} steps, after warm-up"
     if steps:
         return (
             "the program ended before warm-up was complete, so its start was analysed; a step "
             "ends when Optimizer.step returns"
         )
     where = "the first " if _is_start(trace, chosen) else ""
-    return f"no optimizer's step() has returned, so this is about {where}{took} of the program"
+    return f"no optimizer's step() has returned; findings of {where}{took} of the program"
 
 
 def _steps_of(trace: TraceData) -> dict[str, Any]:

@@ -18,6 +18,7 @@ HOSTILE = "import os; open(os.environ['MARK'], 'a').write(__file__ + '\\n'); rai
 
 STARTERS = {
     "cli/run.py": "own_python",
+    "cli/session/page_after_run.py": "own_python",
     "launch/keeper_process.py": "what it was given",
     "launch/process_end.py": "what it was given",
     "recording/bridge/bridge_compiler.py": "the compiler",

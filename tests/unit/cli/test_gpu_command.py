@@ -38,7 +38,14 @@ def of_gpu(tmp_path):
 def test_a_table(command_line, of_gpu):
     done = command_line("summary --gpu", of_gpu, "--period", "all")
     assert done.code == 0
-    for text in ("CUDA 0", "busy", "communicating", "launch-bound", "stream 7", "3 launches wait"):
+    for text in (
+        "CUDA 0",
+        "busy",
+        "communicating",
+        "launch-bound",
+        "stream 7",
+        "3 launches, delay",
+    ):
         assert text in done.out
     assert "work without operator or module" in done.out
     assert "400 B reserved" in done.out

@@ -89,15 +89,15 @@ def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
 
 
 def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_line, job):
-    assert "not all is there" not in command_line("ranks --ask", "operators", job).err
+    assert "is missing: `opscope ranks" not in command_line("ranks --ask", "operators", job).err
     dropped = {"events": {"dropped: no room": 7.0}}
     newer = {"newer opscope": {"shown as unknown: events of kind 77": 2.0}}
     for rank, ledger in ((1, dropped), (4, newer)):
         build_trace([span("aten::mm", 0, 40)], ledger=ledger).save(job, rank=rank)
     outcome = command_line("ranks --ask", "operators", job)
-    assert "of ranks 1, 4 not all is there: `opscope ranks --ask losses` says what" in outcome.err
+    assert "data of ranks 1, 4 is missing: `opscope ranks --ask losses` lists it" in outcome.err
     losses = command_line("ranks --ask", "losses", job, "--format", "csv")
-    assert "not all is there" not in losses.err
+    assert "is missing: `opscope ranks" not in losses.err
     assert sorted(losses.out.splitlines()[1:]) == [
         "events,dropped: no room,7,1,7,1",
         "newer opscope,shown as unknown: events of kind 77,2,1,2,4",
@@ -115,11 +115,11 @@ def test_whatever_is_asked_of_a_job_says_it(command_line, job, tmp_path, command
             mark.unlink()
     more = ("-o", tmp_path / "page.html") if command == "report" else ()
     outcome = command_line(command, job, *more)
-    said = "of rank 1 not all is there: `opscope ranks --ask losses` says what"
+    said = "data of rank 1 is missing: `opscope ranks --ask losses` lists it"
     assert outcome.err.count(said) == 1
     (job / "rank=00001" / "rollup.json").unlink(missing_ok=True)
     rank_trace().save(job, rank=1)
-    assert "not all is there" not in command_line(command, job, *more).err
+    assert "is missing: `opscope ranks" not in command_line(command, job, *more).err
 
 
 def test_a_rollup_that_does_not_say_whether_something_is_missing_is_made_anew(command_line, job):
@@ -128,4 +128,4 @@ def test_a_rollup_that_does_not_say_whether_something_is_missing_is_made_anew(co
     said = json.loads(mark.read_text())
     del said["lost"]
     mark.write_text(json.dumps(said))
-    assert "of rank 1 not all is there" in command_line("ranks --ask", "operators", job).err
+    assert "data of rank 1 is missing" in command_line("ranks --ask", "operators", job).err

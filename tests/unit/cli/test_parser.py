@@ -47,7 +47,7 @@ def test_what_may_be_left_out_is_left_out_first(parser):
         (["well", "--coats", "two"], "'two' is not a whole number"),
         (["well", "--coats", "0"], "--coats: 0 is less than 1"),
         (["well", "--colour", "green"], "--colour: 'green' is not one of red, blue"),
-        (["well", "--wait", "99"], "--wait: '99' is no time between 0.1 and 60 seconds"),
+        (["well", "--wait", "99"], "--wait: '99' is not between 0.1 and 60 seconds"),
         (["well", "--dry-first=true"], "--dry-first: ignored explicit argument 'true'"),
         (["well", "--col", "red"], "unrecognized arguments: --col"),
         (["well", "--row-limit", "-2"], "--row-limit: -2 is less than -1"),

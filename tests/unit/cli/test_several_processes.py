@@ -225,11 +225,11 @@ def test_a_damaged_rank_is_left_out_of_what_is_asked_of_all_together(
     outcome = command_line(command, job, *more)
     assert outcome.code == 0
     said = " ".join(outcome.err.split())
-    assert said.count("rank 1 is left out: ") >= 1
+    assert said.count("rank 1 is excluded: ") >= 1
     assert "rank=00001/events.parquet is damaged" in said
     if command in COMPARING:
         chosen = command_line(command, job, "--rank", "0,2-3")
-        assert chosen.out == outcome.out and "left out" not in chosen.err
+        assert chosen.out == outcome.out and "excluded" not in chosen.err
     elif command == "sql":
         assert sorted(row["rank"] for row in rows_of(outcome.out)) == ["", "0", "2", "3"]
 
@@ -245,7 +245,7 @@ def test_the_page_says_which_rank_is_left_out(command_line, job, tmp_path):
     page = tmp_path / "page.html"
     assert command_line("report", job, "--output", page).code == 0
     said = read_report(page.read_text()).data["ranks"]["said"]
-    assert len([line for line in said if line.startswith("rank 1 is left out: ")]) == 1
+    assert len([line for line in said if line.startswith("rank 1 is excluded: ")]) == 1
 
 
 def test_a_copy_is_of_all_or_none(command_line, job, tmp_path):
@@ -263,6 +263,6 @@ def test_a_damaged_rank_is_left_out_where_each_has_an_answer_of_its_own(command_
     answered = {one.get("rank") for one in json.loads(outcome.out)["processes"]}
     assert answered >= {0, 2, 3} and 1 not in answered
     said = " ".join(outcome.err.split())
-    assert "rank 1 is left out: " in said and "rank=00001/events.parquet is damaged" in said
+    assert "rank 1 is excluded: " in said and "rank=00001/events.parquet is damaged" in said
     damage(*job.iterdir())
     assert "events.parquet is damaged" in command_line(command, job).complaint

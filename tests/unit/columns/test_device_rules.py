@@ -16,7 +16,7 @@ def test_sound_work_keeps_all_rules():
     assert (rules.work, rules.streams) == (2, 1)
     assert (rules.busy_ns, rules.wall_ns) == (40_000, 40_000)
     assert describe_devices(trace) == [
-        "2 pieces of device work, busy 100.0% from the first to the last, all rules kept"
+        "2 device activities, busy 100.0% of the time from first to last, consistent"
     ]
 
 
@@ -36,7 +36,7 @@ def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
     assert rules.overlapping == 1
     assert rules.too_busy
     assert (
-        "BROKEN RULES: 1 of 2 device activities overlap others on their stream, by up to"
+        "INCONSISTENT: 1 of 2 device activities overlap others on their stream, by up to"
         in (describe_devices(trace)[0])
     )
 

@@ -100,5 +100,5 @@ def test_sums_that_no_view_could_make_are_refused(saved, column):
     table = "events" if column == "duration_ns" else "allocations"
     rows = pq.read_table(saved / f"{table}.parquet").num_rows
     rewrite_column(saved, table, column, [(1 << 61) - 1] * rows)
-    with pytest.raises(TraceFormatError, match=rf"{column} adds up to .*, which is no amount"):
+    with pytest.raises(TraceFormatError, match=rf"{column} adds up to .*, which is impossible"):
         load_trace(saved)

@@ -3,6 +3,7 @@
 from opscope.columns.codes import WaitsFor
 from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
+from opscope.findings.status import Status
 from support.build_trace import build_trace, span
 from support.thread_samples import sampled
 
@@ -35,11 +36,13 @@ def found(waits_for, computed_ms):
 def test_a_line_that_sleeps_says_so():
     finding = found(WaitsFor.TIMER, computed_ms=0)
     assert "sleeps for 80%" in finding.explanation
-    assert "Remove the pause" in finding.advice
+    assert "Remove this pause" in finding.advice
+    assert finding.status is Status.WAITING
     assert finding.places[0].line == 9
 
 
 def test_a_line_that_computes_does_not():
     finding = found(WaitsFor.NOTHING, computed_ms=80)
     assert "sleeps" not in finding.explanation
-    assert "Remove the pause" not in finding.advice
+    assert "Remove this pause" not in finding.advice
+    assert finding.status is Status.PYTHON

@@ -96,7 +96,7 @@ def test_what_only_one_side_bounds_is_not_known():
 
 
 def test_of_no_process_there_is_no_clock():
-    assert str(machines_of([], [])) == "No process was looked at."
+    assert str(machines_of([], [])) == "No process was compared."
 
 
 def test_processes_that_do_not_say_where_they_ran_are_taken_to_agree_where_they_can():

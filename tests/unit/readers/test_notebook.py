@@ -8,6 +8,8 @@ pytest.importorskip("IPython", reason="IPython is not installed")
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from opscope.base.progress import tell
+from opscope.readers import cell_progress
 from opscope.readers.notebook import CellProfile
 
 
@@ -89,6 +91,17 @@ def test_a_cell_that_raises_still_shows_what_it_did(shell, capsys):
     found = run(shell, "%%opscope\ntorch.ones(3).sum()\nraise KeyboardInterrupt").result
     assert "KeyboardInterrupt" in capsys.readouterr().out
     assert "aten::sum" in found.trace.names
+
+
+def test_a_long_analysis_says_how_far_it_is(shell, capsys, monkeypatch):
+    monkeypatch.setattr(cell_progress, "QUIET_S", 0.0)
+    run(shell, "from opscope.base.progress import tell\ntell(1, 4)\ntell(2, 4)")
+    assert capsys.readouterr().out.count("opscope: 25% done") == 1  # the next comes too soon
+    monkeypatch.setattr(cell_progress, "QUIET_S", 60.0)
+    run(shell, "tell(1, 4)\nraise ValueError")
+    assert "done" not in capsys.readouterr().out
+    tell(1, 2)  # outside of cells nobody listens
+    assert capsys.readouterr().out == ""
 
 
 def test_a_line_is_recorded(shell):

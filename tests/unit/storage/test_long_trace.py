@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from tests.support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 
@@ -12,6 +13,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.export.window import Window, window_of
 from opscope.storage import long_trace, parquet
 from opscope.storage.long_trace import LongTrace, end_of_trace
+from opscope.storage.sql import query_long
 
 
 def many(count=200):
@@ -141,3 +143,11 @@ def test_a_trace_without_events_is_refused(tmp_path):
     Trace({}, many().names).save(tmp_path / "t")
     with pytest.raises(TraceFormatError, match="contains no events"):
         LongTrace.at(tmp_path / "t")
+
+
+def test_queries_have_null_for_a_column_that_a_file_lacks(saved):
+    _, trace = saved
+    file = trace.file("events")
+    pq.write_table(pq.read_table(file).drop_columns(["is_async"]), file)
+    found = query_long(trace, "select distinct is_async from named_events", True)
+    assert found.fetchall() == [(None,)]

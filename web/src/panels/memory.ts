@@ -30,7 +30,7 @@ function devicePanel(
   const { byCategory, byPhase, uncategorised } = device;
   const choices: Choice[] = [
     ...(byCategory ? [{ text: "by category", choose: () => chart.show(byCategory) }] : []),
-    { text: "by phase", choose: () => chart.show(byPhase) },
+    { text: byPhase.names.length > 1 ? "by phase" : byPhase.names[0], choose: () => chart.show(byPhase) },
   ];
   const why = uncategorised
     ? element("p", { class: "sentence dim" }, `Memory categories are unknown: ${uncategorised}`)

@@ -13,8 +13,9 @@ export function bestParts(device: MemoryDevice): MemoryParts {
 
 // What the peak consisted of, by what tells most apart.
 export function largestGroups(device: MemoryDevice, count: number): MemoryGroup[] {
-  const { category, phase, operator } = device.groups;
-  const telling = [category, phase].find((groups) => groups.length > 1) ?? operator;
+  const { category, phase, operator, line } = device.groups;
+  const telling =
+    [category, phase].find((groups) => groups.length > 1) ?? (operator.length ? operator : line);
   return telling.slice(0, count);
 }
 

@@ -6,6 +6,7 @@ import { element } from "../dom";
 import type { State } from "../state";
 import { segments, type Choice } from "../view/segments";
 import { Table, type Column } from "../view/table";
+import { stackFlame } from "./memory_flame";
 
 const TITLES: [MemoryGrouping, string][] = [
   ["category", "Category"],
@@ -13,19 +14,26 @@ const TITLES: [MemoryGrouping, string][] = [
   ["operator", "Outermost operator"],
   ["function", "Function"],
   ["phase", "Phase of the step"],
+  ["line", "Line of the program"],
+  ["end", "Line of the program, at the end"],
 ];
 
 export function peakTables(state: State, device: MemoryDevice): HTMLElement {
   const host = element("div", { class: "panel-fill" });
   const groupings: Choice[] = TITLES.filter(([by]) => device.groups[by].length > 0).map(([by, title]) => ({
-    text: by,
+    text: by === "end" ? "line, at the end" : by,
     choose: () => host.replaceChildren(groupTable(state, device, by, title)),
   }));
-  const blocks: Choice = { text: "blocks", choose: () => host.replaceChildren(blockTable(state, device)) };
+  const stacks: Choice[] = device.stacks.length
+    ? [{ text: "stack", choose: () => host.replaceChildren(stackFlame(state, device)) }]
+    : [];
+  const blocks: Choice[] = device.blocks.length
+    ? [{ text: "blocks", choose: () => host.replaceChildren(blockTable(state, device)) }]
+    : [];
   return element(
     "div",
     { class: "panel-fill column" },
-    segments("At the peak", [...groupings, blocks]),
+    segments("At the peak", [...groupings, ...stacks, ...blocks]),
     host,
   );
 }

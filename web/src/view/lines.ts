@@ -19,15 +19,20 @@ export interface PlacedLine {
 
 export class LineLayout {
   readonly lines: PlacedLine[];
+  private readonly order: number[]; // without those that are pinned on top
   height = 0;
 
   // `before`: of another window of the same recording, whose order and folding are kept.
   constructor(
     private readonly spans: Spans,
     before?: LineLayout,
+    pinned: readonly string[] = [],
   ) {
     const known = new Map(
-      before?.lines.map((placed, i) => [`${placed.title}\n${placed.subtitle}`, { ...placed, i }]),
+      before?.lines.map((placed) => [
+        `${placed.title}\n${placed.subtitle}`,
+        { ...placed, i: before.order.indexOf(placed.line) },
+      ]),
     );
     const of = (line: number) => {
       const { title, subtitle } = titles(spans.lines[line]);
@@ -35,7 +40,8 @@ export class LineLayout {
     };
     const order = lineOrder(spans);
     if (before) order.sort((a, b) => (of(a)?.i ?? Number.MAX_VALUE) - (of(b)?.i ?? Number.MAX_VALUE));
-    this.lines = order.map((line, position) => ({
+    this.order = order;
+    this.lines = pinnedFirst(spans, order, pinned).map((line, position) => ({
       line,
       ...titles(spans.lines[line]),
       top: 0,
@@ -109,6 +115,18 @@ function lineOrder(spans: Spans): number[] {
     if (lineA.device >= 0) return lineA.number - lineB.number;
     return busy[homeOf(b)] - busy[homeOf(a)] || homeOf(a) - homeOf(b);
   });
+}
+
+// With its lanes, which follow each line.
+function pinnedFirst(spans: Spans, order: number[], pinned: readonly string[]): number[] {
+  let name = "";
+  const place = new Map(
+    order.map((line) => {
+      if (spans.lines[line].lane === 0) name = lineName(spans.lines[line]);
+      return [line, pinned.includes(name) ? pinned.indexOf(name) : pinned.length];
+    }),
+  );
+  return [...order].sort((a, b) => place.get(a)! - place.get(b)!);
 }
 
 function titles(line: Line): { title: string; subtitle: string } {

@@ -1,9 +1,9 @@
 // The timeline: a ruler, the lines with their names at the left, memory below, on one time axis.
-import { element, fitCanvas, replace } from "../dom";
+import { element, fitCanvas, replace, visible } from "../dom";
 import { formatTime } from "../format";
 import type { State } from "../state";
 import { MemoryStrip } from "./memory_strip";
-import { LineLayout, ROW_HEIGHT, type PlacedLine } from "./lines";
+import { LineLayout, lineName, ROW_HEIGHT, type PlacedLine } from "./lines";
 import { Minimap } from "./minimap";
 import { SpanPainter } from "./paint";
 import { Legend } from "./legend";
@@ -58,7 +58,7 @@ export class Timeline {
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
     state.on(["rows"], () => this.rowsChanged());
-    state.on(["spans"], () => this.spansChanged());
+    state.on(["spans", "marks"], () => this.spansChanged());
     state.on(["selection"], () => this.revealSelected());
     new ResizeObserver(() => this.schedule()).observe(this.scroller);
   }
@@ -97,6 +97,7 @@ export class Timeline {
     this.drawLines(context, perPixel);
     this.memory.draw(this.width, perPixel);
     this.drawRange(context, perPixel);
+    this.drawNotes(context, perPixel);
     this.drawArrows(context, perPixel);
     this.outline(context, this.hovered, theme.dim, 1, perPixel);
     this.outline(context, this.state.selected, theme.text, 2, perPixel);
@@ -141,6 +142,28 @@ export class Timeline {
     context.fillRect(left, 0, 1, this.height);
     context.fillRect(right - 1, 0, 1, this.height);
     context.globalAlpha = 1;
+  }
+
+  private drawNotes(context: CanvasRenderingContext2D, perPixel: number): void {
+    const { notes, view, theme } = this.state;
+    context.fillStyle = theme.accent;
+    context.font = '11px system-ui, -apple-system, "Segoe UI", sans-serif';
+    context.textBaseline = "bottom";
+    for (const { time, text } of notes) {
+      const x = (time - view.from) / perPixel;
+      context.fillRect(x, 0, 1, this.height);
+      context.fillText(visible(text), x + 4, this.height - 3);
+    }
+  }
+
+  // Asks for the text of the note at the pointer, or of a new one.
+  editNote(): void {
+    const { view, notes } = this.state;
+    const time = Math.round(this.pointerTime ?? (view.from + view.to) / 2);
+    const near = ((view.to - view.from) / this.width) * CLICK_SLACK;
+    const there = notes.find((note) => Math.abs(note.time - time) <= near);
+    const text = prompt("Note at this moment, kept in the page's address", there?.text ?? "");
+    if (text !== null) this.state.setNote(there?.time ?? time, text, near);
   }
 
   private drawArrows(context: CanvasRenderingContext2D, perPixel: number): void {
@@ -213,7 +236,7 @@ export class Timeline {
   // The lines stay as they were folded.
   private spansChanged(): void {
     this.hovered = -1;
-    this.layout = new LineLayout(this.state.spans, this.layout);
+    this.layout = new LineLayout(this.state.spans, this.layout, this.state.pinned);
     this.placeNames();
     this.schedule();
   }
@@ -246,10 +269,19 @@ export class Timeline {
         )
       : element("div", { class: "name", title }, element("span", { class: "fold" }), ...text);
     // As high as its line, so that the text can stay in view while the line scrolls by.
-    const holder = element("div", { class: "name-holder" }, name);
+    const holder = element("div", { class: "name-holder" }, name, placed.title && this.pin(placed));
     holder.style.top = `${placed.top}px`;
     holder.style.height = `${placed.height}px`;
     return holder;
+  }
+
+  private pin(placed: PlacedLine): HTMLElement {
+    const line = lineName(this.state.spans.lines[placed.line]);
+    const isPinned = this.state.pinned.includes(line);
+    const title = isPinned ? "Back to its place" : "Keep on top";
+    const click = () => this.state.togglePin(line);
+    const shown = { class: isPinned ? "pin on" : "pin", title, aria: { label: title }, on: { click } };
+    return element("button", shown, isPinned ? "★" : "☆");
   }
 
   private revealSelected(): void {

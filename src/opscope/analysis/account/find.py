@@ -12,7 +12,7 @@ from opscope import _native
 from opscope.analysis.account.account import Account, MainTime
 from opscope.analysis.account.device_rows import device_rows
 from opscope.analysis.account.helper_threads import passes_of_engine, transfers
-from opscope.analysis.account.pieces import thread_of_operators, time_of_threads
+from opscope.analysis.account.pieces import thread_of_program, time_of_threads
 from opscope.analysis.account.processor import Intervals, intervals_by_thread
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.cached_property import cached_property
@@ -46,8 +46,8 @@ class Divided:
 
     @property
     def main(self) -> int:
-        """The thread that calls most operators; where none does, the one that most was seen to run
-        on."""
+        """The thread that handles requests or calls most operators; where none does, the one that
+        most was seen to run on."""
         if self._calls_most >= 0:
             return self._calls_most
         busy = [busy_ns for _, _, busy_ns in self._sums]
@@ -95,7 +95,7 @@ def _divide(whole: TraceData, period: Period) -> Divided:
     ]
     cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
     time = time_of_threads(trace, steps, bounds, cuts, stretches.edges_ns, passes.edges_ns, cost_ns)
-    most = thread_of_operators(trace, threads)
+    most = thread_of_program(trace, threads)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 
 

@@ -12,13 +12,15 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.account.helper_threads import threads_of_engine
+from opscope.analysis.requests import rows_of_requests
+from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.steps import Steps
 from opscope.timeline.tree.frame_text import event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
-from opscope.timeline.waits import cause_of_name
+from opscope.timeline.waits import cause_of_name, is_idle
 
 Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
@@ -34,7 +36,10 @@ def causes_of_events(trace: TraceData, around: Around) -> Causes:
     """
     label, texts = event_texts(trace)
     events, names = trace.events, trace.names
-    by_label = np.array([*map(_of_name, texts), AS_AROUND], dtype=np.int8)
+    # An event loop that waits for whatever comes next has nothing to do.
+    has_loop = len(trace.table("task_runs")) > 0
+    found = [Cause.IDLE if has_loop and is_idle(text) else _of_name(text) for text in texts]
+    by_label = np.array([*found, AS_AROUND], dtype=np.int8)
     is_engine = [text.startswith("autograd::engine::") for text in names]
     kind, scope, name = (np.ascontiguousarray(events[one]) for one in ("kind", "scope", "name"))
     return _native.causes_of_events(
@@ -165,10 +170,15 @@ def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
     return result
 
 
-def thread_of_operators(trace: TraceData, lines: Sequence[Line]) -> int:
-    """The row of the thread that calls most operators, but for threads of autograd's engine; -1
-    where none is called."""
+def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
+    """The row of the thread that handles most marked requests, as a server's operators may run on
+    workers of a pool; else of the one that calls most operators, but for threads of autograd's
+    engine; -1 where none is called."""
     _, counted, _ = _counts(trace, lines)
+    requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
+    if len(requests) and len(numbers):
+        most = int(numbers[np.argmax(np.bincount(trace.events["thread"][requests]))])
+        return next((row for row, line in enumerate(lines) if line.number == most), -1)
     return int(np.argmax(counted)) if counted.any() else -1
 
 

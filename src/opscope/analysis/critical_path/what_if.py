@@ -13,6 +13,7 @@ from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
+from opscope.base.shown_result import ShownResult
 from opscope.columns.table import nearest
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
@@ -24,7 +25,7 @@ from opscope.timeline.tree.links import forward_backward_links
 
 
 @dataclass(frozen=True, eq=False)
-class WhatIf:
+class WhatIf(ShownResult):
     """The recording replayed with other durations.
 
     Attributes:

@@ -23,6 +23,7 @@ from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.analysis.memory.counters import ReservedMemory, memory_of
 from opscope.base.quantity_text import share_text
 from opscope.base.reused_memory import reusing_memory
+from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
 from opscope.columns.labels import device_name, device_title
@@ -89,7 +90,7 @@ class DeviceUse:
 
 
 @dataclass(frozen=True)
-class DevicesUse:
+class DevicesUse(ShownResult):
     """All devices of a trace.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import Any
 
 from opscope.analysis.diff.places import CallPlace
 from opscope.analysis.diff.step_costs import PerStep
+from opscope.base.shown_result import ShownResult
 
 
 class Level(str, Enum):
@@ -172,7 +173,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Diff:
+class Diff(ShownResult):
     """Differences of the second side (the new version) from the first (the old version).
 
     Attributes:

@@ -11,6 +11,7 @@ import numpy as np
 from opscope.analysis.memory.life_categories import PeakGroup
 from opscope.base.program_files import is_library
 from opscope.base.quantity_text import bytes_text
+from opscope.base.shown_result import ShownResult
 from opscope.columns.location import Location
 from opscope.errors import UsageError
 from opscope.storage.snapshot import DeviceSnapshot, MemorySnapshot
@@ -22,7 +23,7 @@ MOST_POINTS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class SnapshotMemory:
+class SnapshotMemory(ShownResult):
     """Memory of one device, by what its allocator wrote down.
 
     The record is a ring, whose beginning may be lost: what is freed without having been allocated
@@ -35,6 +36,7 @@ class SnapshotMemory:
         before_bytes: of ``peak_bytes``, allocated before the record begins.
         at_peak: by line of the program, largest first.
         at_end: likewise what was in use at the end.
+        stacks: the peak by stack, as ``PeakMemory.by_stack``.
         end_bytes: all of that.
         in_use_bytes: after every allocation and free. Shape (events,).
         time_us: when that was, since the first. Shape (events,).
@@ -51,6 +53,7 @@ class SnapshotMemory:
     before_bytes: int
     at_peak: tuple[PeakGroup, ...]
     at_end: tuple[PeakGroup, ...]
+    stacks: tuple[PeakGroup, ...]
     end_bytes: int
     in_use_bytes: Values
     time_us: Values
@@ -76,7 +79,7 @@ class SnapshotMemory:
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
-        left_out = ("in_use_bytes", "time_us", "at_peak", "at_end")
+        left_out = ("in_use_bytes", "time_us", "at_peak", "at_end", "stacks")
         return {
             **{name: value for name, value in vars(self).items() if name not in left_out},
             "at_peak": [asdict(group) for group in self.at_peak],
@@ -114,8 +117,9 @@ def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> Snapsho
     at_end = np.flatnonzero(~ended)
     first = int(one.time_us[0]) if events else 0
 
-    def groups(rows: Values) -> tuple[PeakGroup, ...]:
-        return _by_line(snapshot.frames, stack[rows], size[rows], begin[rows] < 0)
+    def groups(rows: Values, name_of: Callable[[Any], str] = _place) -> tuple[PeakGroup, ...]:
+        frames = snapshot.frames
+        return _grouped(lambda one: name_of(frames(one)), stack[rows], size[rows], begin[rows] < 0)
 
     return SnapshotMemory(
         device=name,
@@ -124,6 +128,7 @@ def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> Snapsho
         before_bytes=int(size[at_peak][begin[at_peak] < 0].sum()),
         at_peak=groups(at_peak),
         at_end=groups(at_end),
+        stacks=groups(at_peak, _path),
         end_bytes=int(size[at_end].sum()),
         in_use_bytes=in_use[1:],
         time_us=one.time_us - first,
@@ -166,11 +171,11 @@ def _joined(*parts: Any) -> Values:
     return np.concatenate(parts).astype(np.int64)
 
 
-def _by_line(
-    frames: Callable[[int], Iterable[Location]], stack: Values, size: Values, is_before: Any
+def _grouped(
+    name_of: Callable[[int], str], stack: Values, size: Values, is_before: Any
 ) -> tuple[PeakGroup, ...]:
     stacks, of_stack = np.unique(stack, return_inverse=True)
-    names = [_place(frames(one)) for one in stacks.tolist()]
+    names = list(map(name_of, stacks.tolist()))
     number = {name: row for row, name in enumerate(dict.fromkeys(names))}
     row = np.array([number[name] for name in names], dtype=np.int64)[of_stack.reshape(-1)]
     sums = [
@@ -179,6 +184,12 @@ def _by_line(
     ]
     found = [PeakGroup(name, *values) for name, *values in zip(number, *sums, strict=True)]
     return tuple(sorted(found, key=lambda group: -group.size_bytes))
+
+
+def _path(frames: Iterable[Location]) -> str:
+    """The frames from the outermost inwards."""
+    known = [f"{one} in {one.function}" if one.file else one.function for one in frames]
+    return ";".join(reversed(known)) or NO_STACK
 
 
 def _place(frames: Iterable[Location]) -> str:

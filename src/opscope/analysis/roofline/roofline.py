@@ -18,6 +18,7 @@ from opscope.analysis.flops import count_flops, is_computed_inside
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
 from opscope.base.reused_memory import reusing_memory
+from opscope.base.shown_result import ShownResult
 from opscope.columns.codes import DeviceType
 from opscope.columns.schema import EventKind, Role
 from opscope.columns.trace_data import TraceData
@@ -77,7 +78,7 @@ class RooflineRow:
 
 
 @dataclass(frozen=True)
-class Roofline:
+class Roofline(ShownResult):
     """What operators reach.
 
     Attributes:

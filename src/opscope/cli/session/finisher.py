@@ -27,9 +27,9 @@ _LEAST_S, _SHARE = 2.0, 0.03
 class Finisher:
     """Asked for one thing after the other; each of them is another process."""
 
-    def __init__(self, folder: Path, messages: Messages) -> None:
-        """``folder``: of the trace, as its keeper knows it."""
-        self._folder, self._messages = folder, messages
+    def __init__(self, folder: Path, messages: Messages, is_patient: bool = False) -> None:
+        """``folder``: of the trace, as its keeper knows it; ``is_patient``: wait until it is."""
+        self._folder, self._messages, self._is_patient = folder, messages, is_patient
         self._running: OwnSocket | None = None
         self._began_s = time.monotonic()
         self._leaves_at_s: float | None = None
@@ -37,7 +37,7 @@ class Finisher:
     def program_ends(self) -> None:
         """From now on the user waits, so limit the time."""
         now_s = time.monotonic()
-        asked_s = _asked_s()
+        asked_s = _LONGEST_S if self._is_patient else _asked_s()
         longest_s = max(_LEAST_S, _SHARE * (now_s - self._began_s)) if asked_s is None else asked_s
         self._leaves_at_s = now_s + longest_s
 
@@ -86,10 +86,7 @@ class Finisher:
         return True
 
     def wait_at_the_end(self) -> None:
-        """Wait until all is done, but not for long: there, it is the user's time.
-
-        On a terminal the user says how long.
-        """
+        """Wait for the trace: for a short time, or on a terminal until the user interrupts."""
         if not self.is_busy or self.wait(self._left_s):
             return
         if self._messages.is_terminal:
@@ -97,9 +94,8 @@ class Finisher:
             self.wait(None)
         else:
             self._messages.say(
-                "another process continues to write and analyse the trace, so the program can "
-                f"end now; `opscope summary {quote(str(self._folder))}` shows it when it is "
-                f"done; {WAIT}=60 waits up to a minute instead"
+                "another process continues to write the trace; afterwards `opscope summary "
+                f"{quote(str(self._folder))}` shows it ({WAIT}=60 waits up to a minute)"
             )
         self._leave()
 

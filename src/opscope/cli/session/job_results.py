@@ -110,12 +110,12 @@ class JobResults:
             return self._messages.fail("None of the processes ran torch operators.")
         slow = self._slow_rank(processes)
         chosen = next((done for done in ranked if done.part == slow), ranked[0])
-        about = f"this is about {_named(processes, chosen)}"
+        about = f"findings of {_named(processes, chosen)}"
         if len(ranked) > 1:
             warm = sum(done.is_warm for done in ranked)
-            state = f"{warm} reached warm-up" if warm else "none reached warm-up before its end"
-            why = "the others wait for it" if chosen.part == slow else "it did most"
-            about += f"; of {len(ranked)} processes {state}, and {why}"
+            state = f"{warm or 'none'} of {len(ranked)} processes completed warm-up"
+            why = "the others wait for it" if chosen.part == slow else "it has most events"
+            about += f", because {why}; {state}"
         self._messages.say(about)
         found = what_to_change(processes.load(chosen.part), self._messages.wraps)
         self._messages.show(found)
@@ -123,7 +123,7 @@ class JobResults:
             other = next(done for done in ranked if done is not chosen)
             folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {folder} {other.part.option}` analyses another one; `opscope "
+                f"`opscope why {folder} {other.part.option}` shows another one; `opscope "
                 f"summary {folder}` lists them"
             )
 

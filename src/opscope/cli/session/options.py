@@ -77,6 +77,7 @@ class RunOptions:
     detail: ProfileSettings | None = None
     why: bool = False
     table: bool = False
+    view: bool = False
     stream: bool = True
     keeper: bool = True
     max_disk_bytes: int | None = None

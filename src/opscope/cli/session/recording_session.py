@@ -63,7 +63,7 @@ class RecordingSession:
         self._children = children
         self._rank = launched_rank() if children is None else children.rank
         self._process = None if children is None else children.process
-        self._finisher = Finisher(destination.trace, messages)
+        self._finisher = Finisher(destination.trace, messages, options.view)
         self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending = False
         self._asked_last: EndRequest | None = None

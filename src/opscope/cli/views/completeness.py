@@ -71,7 +71,7 @@ def _dropped(ledger: Ledger) -> str:
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What was recorded for part of the time only, so that counts of it are of that part."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
-    said = f"of its last {not_known_ms / 1e3:.1f} s it is unknown how much the budget left out"
+    said = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
     recorded = recorded_for(ledger)
     return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
 
@@ -115,4 +115,4 @@ def _held(dump: dict[str, Any]) -> str:
     held_s, asked_s = float(dump["held_s"]), float(dump["asked_s"])
     if held_s >= asked_s:
         return f"the last {held_s:.3g} s"
-    return f"the last {held_s:.3g} s of the {asked_s:.3g} s asked for ({dump['limited_by']})"
+    return f"the last {held_s:.3g} s of the requested {asked_s:.3g} s ({dump['limited_by']})"

@@ -154,8 +154,8 @@ def _stream_row(found: DevicesUse, stream: StreamUse, title: str) -> Row:
     delay = "launch unknown"
     if stream.delay_median_ns >= 0:
         delay = (
-            f"{stream.launches:,} launches wait {time_text(stream.delay_median_ns)}, one of ten "
-            f"{time_text(stream.delay_90_ns)}; {stream.depth_mean:.1f} at once, at most "
+            f"{stream.launches:,} launches, delay {time_text(stream.delay_median_ns)} (p90 "
+            f"{time_text(stream.delay_90_ns)}); queue length {stream.depth_mean:.1f}, at most "
             f"{stream.depth_max:,}"
         )
     share = share_text(found.share(stream.busy_ns))

@@ -157,7 +157,10 @@ def table_of(section: Section, width: int) -> RenderableType:
     if not left_out:
         return table
     return Group(
-        table, Text(f"not shown, the terminal is too narrow: {', '.join(left_out)}", "dim")
+        table,
+        Text(
+            f"columns not shown, because the terminal is too narrow: {', '.join(left_out)}", "dim"
+        ),
     )
 
 

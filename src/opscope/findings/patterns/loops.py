@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.row_groups import group_rows
-from opscope.columns.schema import Role
+from opscope.columns.schema import ParameterRole, Role
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.findings.loop_lines import (
     CHOOSING,
@@ -59,6 +59,11 @@ _TOGETHER = tuple(f"aten::{name}" for name in (
     "linalg_vector_norm",
 ))  # fmt: skip
 """Operators that have a form for lists of tensors."""
+
+_MAKING = tuple(f"aten::{name}" for name in (
+    "add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "sqrt", "neg", "exp", "abs", "pow",
+))  # fmt: skip
+"""Likewise, with new tensors as results: of parameters alone, as networks call these, too."""
 
 _SPLITTING, _LONGEST_ROUND = ("aten::unbind", "aten::split", "aten::chunk"), 16
 """What begins a loop over the parts of a tensor, and operators in a round of it."""
@@ -258,7 +263,8 @@ def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
 
 def _tensors(subject: Subject, calls: LineCalls) -> Values:
     """Lines where operators that have a form for lists get many tensors, each with its memory."""
-    operators = np.flatnonzero(subject.named(*_TOGETHER) & subject.is_outermost)
+    together = subject.named(*_TOGETHER) | (subject.named(*_MAKING) & _on_parameters(subject))
+    operators = np.flatnonzero(together & subject.is_outermost)
     site = subject.sites.around[operators]
     # Where a function of a library stands in between, the loop is that one's; but not where it
     # is a method of a tensor that torch has in Python, such as norm().
@@ -279,6 +285,14 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
     return np.where(mostly, many, 0)
 
 
+def _on_parameters(subject: Subject) -> Flags:
+    """Whether the first tensor of each event is a parameter of a module or an optimizer."""
+    table = subject.trace.table("parameters")
+    memory = table["storage"][table["role"] == ParameterRole.PARAMETER]
+    given = subject.tensor_column("storage", subject.tensor_argument(0))
+    return np.asarray(np.isin(given, memory) & (given > 0))
+
+
 def _in_lists_ns(subject: Subject) -> Values:
     """What functions for lists take of each event."""
     gpu, result = subject.trace.table("gpu"), np.zeros(len(subject.parent), dtype=np.int64)
@@ -289,10 +303,13 @@ def _in_lists_ns(subject: Subject) -> Values:
         return result
     rows, tensor = subject.outermost, subject.tensor_argument(0)
     result[rows] = _OF_LISTS * subject.duration_ns[rows]
-    # Multiplied, and then added to, is one lerp.
+    # Multiplied, and then added to, is one lerp; and so is the sum of two products.
     memory = subject.tensor_column("storage", tensor[rows])
     averaged = subject.named("aten::mul_")[rows[:-1]] & subject.named("aten::add_")[rows[1:]]
     result[rows[:-1][averaged & (memory[1:] == memory[:-1]) & (memory[1:] > 0)]] = 0
+    product, total = subject.named("aten::mul")[rows], subject.named("aten::add")[rows]
+    weighted = np.flatnonzero(product[:-2] & product[1:-1] & total[2:])
+    result[rows[np.concatenate([weighted, weighted + 1])]] = 0
     return result
 
 

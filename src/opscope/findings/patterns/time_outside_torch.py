@@ -60,7 +60,7 @@ def _find(subject: Subject) -> Evidence | None:
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
     told = " Lines of Python code are approximate, derived from the calls around them."
-    asleep = _asleep_share(subject) * subject.wall_ns
+    asleep, blocked = (share * subject.wall_ns for share in _blocked_shares(subject))
     sleeps = f" The thread sleeps for {subject.share(int(asleep))} of the time." if asleep else ""
     return Evidence(
         events=np.concatenate([one.events for one in named]),
@@ -78,17 +78,21 @@ def _find(subject: Subject) -> Evidence | None:
         ),
         places=tuple(one.place for one in named),
         advice=_OF_SLEEP if asleep > _MOSTLY * total else "",
+        status=Status.WAITING if blocked > _MOSTLY * total else None,
     )
 
 
-def _asleep_share(subject: Subject) -> float:
-    """Share of the time that the main thread asked to pass; 0 where that was not sampled."""
+def _blocked_shares(subject: Subject) -> tuple[float, float]:
+    """Shares of the time that the main thread asked to pass, and that it waited for anything but
+    the GIL; 0 where that was not sampled."""
     samples = sampled_threads(subject.recorded).get(main_thread(subject.recorded))
     if samples is None:
-        return 0.0
-    within = samples.share_within(*wall_bounds(subject.recorded))
-    asleep = np.where(samples.waits_for == WaitsFor.TIMER, samples.blocked_ns, 0) * within
-    return float(asleep.sum() / max((samples.length_ns * within).sum(), 1))
+        return 0.0, 0.0
+    blocked = samples.blocked_ns * samples.share_within(*wall_bounds(subject.recorded))
+    whole = (samples.length_ns * samples.share_within(*wall_bounds(subject.recorded))).sum()
+    asleep = blocked[samples.waits_for == WaitsFor.TIMER].sum()
+    waited = blocked[samples.waits_for != WaitsFor.GIL].sum()
+    return float(asleep / max(whole, 1)), float(waited / max(whole, 1))
 
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:

@@ -119,16 +119,10 @@ class Server:
         self._listening_since_ns = time.time_ns()
 
     def _open(self) -> None:
-        """Open the socket, and the pair that wakes the thread."""
-        with contextlib.ExitStack() as files:
-            self._socket = OwnSocket(bound(self._path))
-            self._is_bound = True
-            files.callback(self._socket.close)
-            files.callback(self._remove)
-            self._wake, self._woken = map(OwnSocket, socket.socketpair())
-            files.pop_all()
-        for own in (self._socket, self._woken):
-            self._selector.register(own.socket, selectors.EVENT_READ, own)
+        """Open the socket."""
+        self._socket = OwnSocket(bound(self._path))
+        self._is_bound = True
+        self._selector.register(self._socket.socket, selectors.EVENT_READ, self._socket)
 
     def begin(self) -> None:
         """Answer from now on."""
@@ -149,14 +143,13 @@ class Server:
 
     def _ask_to_end(self) -> None:
         self._ends = True
-        if self._wake.is_ours() and self._woken.is_ours():
+        if self._socket.is_ours():
             with contextlib.suppress(OSError):
-                self._wake.socket.send(b"x")
+                self._socket.socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread
                 return
         # It waits for what was open when it began to wait, also where that was closed since.
-        with contextlib.suppress(OSError), contextlib.ExitStack() as files:
-            asking = files.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            asking.setblocking(False)
+        stream = socket.SOCK_STREAM | socket.SOCK_NONBLOCK
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, stream) as asking:
             asking.connect(os.fspath(self._path))
 
     def forget(self) -> None:
@@ -171,8 +164,7 @@ class Server:
         atexit.unregister(self._remove)
         self._selector.close()
         self._remove()
-        for own in (self._socket, self._wake, self._woken):
-            own.close()
+        self._socket.close()
 
     def _remove(self) -> None:
         if os.getpid() == self._process and self._is_bound:
@@ -237,12 +229,10 @@ class Server:
         """The program closed the socket: stop serving it."""
         for own in [own for own in self._connections if not own.is_ours()]:
             self._drop(own)
-        if self._ends or all(own.is_ours() for own in (self._socket, self._wake, self._woken)):
+        if self._ends or self._socket.is_ours():
             return
-        for own in (self._socket, self._woken):
-            self._selector.unregister(own.socket)
-        for own in (self._socket, self._wake, self._woken):
-            own.close()
+        self._selector.unregister(self._socket.socket)
+        self._socket.close()
         try:
             self._open()
         except (OSError, ReachError) as error:

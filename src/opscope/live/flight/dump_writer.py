@@ -23,13 +23,13 @@ def finish_dump(spool: Path) -> Path | None:
         OSError, ValueError: what was left cannot be read.
     """
     one, folder = at(spool), spool.parent
-    assert one is not None, f"{spool} is no name of a dump"
+    assert one is not None, f"{spool} is not the name of a dump"
     with turn_of(folder), ours(one) as is_there, left_to_be_recovered(spool.name, folder):
         if not is_there:
             return None
         if not is_whole(spool):
             remove(one)
-            raise ValueError("its program was killed as it began to write it; it was removed")
+            raise ValueError("its program was killed before it was complete; it was removed")
         return write_dump(spool)
 
 

@@ -177,8 +177,8 @@ class Keeper:
                 notice(f"no dump for {reason}: {request.refusal}; further ones are only counted")
             return request.done.set()
         let_others_run()
-        windows = self._watch.windows
-        snapshot = _native.snapshot_window(windows[0]) if windows else 0
+        # The first may have grown too old meanwhile.
+        snapshot = next(filter(None, map(_native.snapshot_window, self._watch.windows)), 0)
         try:
             if snapshot:
                 places = self._places()
@@ -196,7 +196,7 @@ class Keeper:
         self.faults[what] += 1
         if self.faults[what] == 1:
             said = str(error) or type(error).__name__
-            notice(f"{what} failed: {said}. The program is not affected; the recording goes on.")
+            notice(f"{what} failed: {said}. The program is not affected; recording continues.")
 
 
 def _own_cost(processor_ns: int) -> OwnCost:

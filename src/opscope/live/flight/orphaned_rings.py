@@ -53,7 +53,7 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         OSError: it cannot be read.
     """
     one = at(name)
-    assert one is not None, f"{name} is no name of a ring"
+    assert one is not None, f"{name} is not the name of a ring"
     beside = left_to_be_recovered(one.name, one.folder)
     with turn_of(one.folder), ours(one) as is_there, beside, reading(name):
         saved = _dump_ours(one, how) if is_there else None

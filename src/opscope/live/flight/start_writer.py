@@ -28,7 +28,7 @@ _NICE = 10
 
 def _main(spool: Path) -> None:
     one = at(spool)
-    assert one is not None, f"{spool} is no name of a dump"
+    assert one is not None, f"{spool} is not the name of a dump"
     with contextlib.ExitStack() as held:
         try:
             is_there = held.enter_context(claimed(one))

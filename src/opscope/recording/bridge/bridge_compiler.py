@@ -114,7 +114,7 @@ def _speed_flags(compiler: str) -> tuple[str, ...]:
 def _what_was_said(stderr: str) -> str:
     lines = stderr.splitlines()
     errors = [line for line in lines if "error" in line or "No space left" in line]
-    return "\n  ".join((errors or lines)[:5]) or "The compiler said nothing."
+    return "\n  ".join((errors or lines)[:5]) or "The compiler printed nothing."
 
 
 def _advice(returncode: int, folder: Path) -> str:

@@ -81,7 +81,7 @@ def judge_times(collected: CollectedEvents) -> None:
     _cut_work(collected)
     gpu = collected.gpu
     ends = (gpu["start_ns"] + gpu["duration_ns"])[gpu["kind"] <= GpuKind.SET]
-    _doubt_ends(collected, "pieces of device work", ends, believed)
+    _doubt_ends(collected, "device activities", ends, believed)
 
 
 def _times(collected: CollectedEvents) -> dict[str, Int64]:

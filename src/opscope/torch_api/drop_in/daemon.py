@@ -74,7 +74,7 @@ class DaemonClient:
             except (OSError, ValueError):
                 self._is_registered = False  # no daemon, or another one: say again who this is
             except Exception as error:
-                notice(f"a trace that Dynolog asked for could not be made: {error}")
+                notice(f"the trace for Dynolog could not be made: {error}")
 
     def _ask(self) -> TraceRequest | None:
         if not self._endpoint.is_ours():  # the program has closed it
@@ -140,7 +140,7 @@ class DaemonClient:
                 recording.stop()
         with short_turns:
             _write(recording.trace.with_metadata(settings.metadata()), request.path)
-        notice(f"trace that Dynolog asked for written to {request.path}")
+        notice(f"trace for Dynolog written to {request.path}")
 
 
 def _write(trace: TraceData, path: str) -> None:

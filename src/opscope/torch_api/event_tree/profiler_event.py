@@ -28,6 +28,12 @@ class ProfilerEvent:
         typed: the kind of event, and its extra fields.
     """
 
+    name: str
+    id: int
+    correlation_id: int
+    start_time_ns: int
+    duration_time_ns: int
+    start_tid: int
     parent: Any
     children: Any
     typed: Any

@@ -24,7 +24,7 @@ def said(monkeypatch):
 
 
 def watched(dumped):
-    return Watched(dumped.append, None, None, None)
+    return Watched(dumped.append, None, None)
 
 
 def test_a_hook_of_the_program_s_around_ours_stays_when_the_recorder_starts_again(said):
@@ -58,7 +58,7 @@ def test_where_no_dump_can_be_asked_for_the_program_s_hook_is_called_all_the_sam
         raise OSError("nothing left")
 
     trigger, error = UncaughtException(), ValueError()
-    trigger.begin(Watched(no_dump, None, None, None))
+    trigger.begin(Watched(no_dump, None, None))
     sys.excepthook(ValueError, error, None)
     trigger.end()
     assert said == [error]

@@ -156,7 +156,7 @@ def test_an_end_before_its_begin_is_counted(read):
     assert doubts(trace) == ["1 spans end before they begin, and have duration 0"]
 
 
-@pytest.mark.parametrize(("row", "what"), [(0, "operators"), (29, "pieces of device work")])
+@pytest.mark.parametrize(("row", "what"), [(0, "operators"), (29, "device activities")])
 def test_what_computes_long_after_all_else_is_said(read, row, what):
     events = sound()
     events[row]["dur"] = 3.6e9

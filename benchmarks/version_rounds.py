@@ -1,0 +1,163 @@
+"""``python -m benchmarks.version_rounds``: how often rounds of two versions are judged wrongly.
+
+As ``opscope diff --run`` does, each version is recorded five times in turns, here in forks of one
+process. Half of the pairs are equal, in the others the new version does 5 % more in each step. A
+process beside them computes in bursts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import opscope
+from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.result import TimeVerdict
+from opscope.api.diff import open_sides
+from opscope.readers.version_comparison import with_program_times
+from opscope.recording.bridge import bridge
+
+_ROUNDS, _STEPS = 5, 150
+_MORE = 1.05
+
+
+def main() -> None:
+    name = "python -m benchmarks.version_rounds"
+    parser = argparse.ArgumentParser(prog=name, description=__doc__)
+    parser.add_argument("--pairs", type=int, default=40)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    bridge.load()
+    noise = _forked(_bursts, wait=False)
+    alarms = found = 0
+    try:
+        for pair in range(options.pairs):
+            work = list(_PROGRAMS)[pair // 2 % len(_PROGRAMS)]
+            more = _MORE if pair % 2 else 1.0
+            verdicts = _judged(_PROGRAMS[work], more)
+            alarms += more == 1.0 and verdicts[1][0] is not TimeVerdict.NO_DIFFERENCE
+            found += more != 1.0 and verdicts[1][0] is TimeVerdict.SLOWER
+            wall, own = (f"{one:+.1%} ± {off:.1%} {said.value}" for said, one, off in verdicts)
+            print(f"{work:10} x {more:<5} wall {wall:40} program {own}", flush=True)
+    finally:
+        os.kill(noise, 9)
+        os.waitpid(noise, 0)
+    half = options.pairs // 2
+    print(f"{alarms} false alarms in {half}; {found} of {half} found")
+
+
+_Step = Callable[[], None]
+
+
+def _judged(made: Callable[[float], _Step], more: float) -> list[tuple[TimeVerdict, float, float]]:
+    """The step's verdict, change and margin, as shares; by wall time, and by the program's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        traces: dict[str, list[Path]] = {"old": [], "new": []}
+        for number in range(_ROUNDS):
+            for side in ("old", "new") if number % 2 else ("new", "old"):
+                trace = Path(folder, f"{side}-{number}")
+                step = made(more if side == "new" else 1.0)
+                _forked(partial(_record, step, trace))
+                traces[side].append(trace)
+        sides = open_sides(traces["old"], traces["new"])
+        old, new = map(with_program_times, sides)
+        both = [compare(*sides), compare(old, new)]
+    steps = [one.step for one in both if one.step is not None]
+    return [(one.verdict, one.change_ns / one.a_ns, one.margin_ns / one.a_ns) for one in steps]
+
+
+def _record(step: _Step, trace: Path) -> None:
+    with opscope.profile() as profile:
+        for _ in range(_STEPS):
+            step()
+    profile.trace.save(trace)
+
+
+def _forked(work: Callable[[], object], wait: bool = True) -> int:
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    if wait and os.waitpid(child, 0)[1]:
+        raise SystemExit("A recording failed.")
+    return child
+
+
+def _bursts() -> None:
+    draw = random.Random(1)
+    while os.getppid() != 1:
+        until = time.perf_counter() + draw.uniform(0.05, 1.5)
+        while time.perf_counter() < until:
+            sum(range(1000))
+        time.sleep(draw.uniform(0.05, 1.5))
+
+
+def _training(network: nn.Module, loss: Callable[[], torch.Tensor]) -> _Step:
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
+
+
+def _products(more: float) -> _Step:
+    network, x, m = nn.Linear(64, 64), torch.randn(64, 64), torch.randn(128, 128)
+
+    def loss() -> torch.Tensor:
+        for _ in range(round(40 * more)):
+            torch.mm(m, m)
+        return network(x).square().mean()
+
+    return _training(network, loss)
+
+
+def _python(more: float) -> _Step:
+    network, x = nn.Linear(64, 64), torch.randn(64, 64)
+
+    def loss() -> torch.Tensor:
+        sum(i * i for i in range(round(40_000 * more)))
+        return network(x).square().mean()
+
+    return _training(network, loss)
+
+
+def _small(more: float) -> _Step:
+    network, x = nn.Linear(16, 16), torch.randn(8, 16)
+
+    def loss() -> torch.Tensor:
+        y = x
+        for _ in range(round(400 * more)):
+            y = y * 1.0001
+        return network(y).square().mean()
+
+    return _training(network, loss)
+
+
+def _layers(more: float) -> _Step:
+    network = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
+    x = torch.randn(round(200 * more), 256)
+    return _training(network, lambda: network(x).square().mean())
+
+
+_PROGRAMS = {"products": _products, "python": _python, "small": _small, "layers": _layers}
+
+
+if __name__ == "__main__":
+    main()
