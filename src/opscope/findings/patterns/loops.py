@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.codes import ParameterRole
 from opscope.columns.row_groups import group_rows
-from opscope.columns.schema import ParameterRole, Role
+from opscope.columns.schema import Role
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.findings.loop_lines import (
     CHOOSING,
