@@ -20,9 +20,9 @@ that questions about a job need. `opscope ranks`, `opscope ranks --ask`, `Job.qu
         rollup_steps.parquet                   ... and its tables
 
 `rollup.json` has a hash of the manifest beside it and the sizes of the files. opscope ignores a
-rollup that does not match the trace, is damaged, belongs to another rank or has another version; the
-next question about the job, or `opscope ranks --rollup FOLDER`, makes it again. Readers of traces
-do not read these files, so you can remove them at any time.
+rollup that does not match the trace, is damaged, belongs to another rank or has another version.
+The next question about the job, or `opscope ranks --rollup FOLDER`, makes it again. Readers of
+traces do not read these files, so you can remove them at any time.
 
 Names are stored as text, and -1 means "none" or "unknown". Times are nanoseconds. Any reader of
 Parquet can query the files of all ranks together:

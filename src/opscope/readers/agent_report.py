@@ -81,7 +81,8 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
 
 def query_brief(answers: Answers, statement: str, rows: int, tokens: int = DEFAULT_TOKENS) -> str:
     """The rows of the reader's own query."""
-    part = Question("", statement, trusted=False, most=rows)
+    tables = answers.named_in(statement)
+    part = Question("", statement, tables, trusted=False, most=rows)
     return brief(answers, (part,), tokens, "", shows_query=False)
 
 
@@ -203,9 +204,10 @@ def brief(
     room = _Room(tokens)
     room.add(f"About {quoted(answers.about)}. {LEGEND}")
     left_out = []
-    for part in parts:
-        if not _written(answers, part, room, shows_query):
-            left_out.append(part.title)
+    with answers.opened(dict.fromkeys(name for part in parts for name in part.tables)) as ask:
+        for part in parts:
+            if not _written(ask(part.statement), part, room, shows_query):
+                left_out.append(part.title)
     if left_out:
         room.end(f"Not included (token limit): {', '.join(left_out)}. Raise the limit.")
     if after:
@@ -213,9 +215,8 @@ def brief(
     return room.text()
 
 
-def _written(answers: Answers, part: Question, room: _Room, shows_query: bool) -> bool:
-    """Add a part; False where it does not fit at all."""
-    found = answers.query(part.statement, part.tables)
+def _written(found: Any, part: Question, room: _Room, shows_query: bool) -> bool:
+    """Add a part with the rows found; False where it does not fit at all."""
     rows = found.slice(0, part.most).to_pylist()
     heading = [f"## {part.title}", f"`{part.statement}`"] if shows_query else []
     if not rows and shows_query:

@@ -6,7 +6,8 @@ checked and taken further.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from typing import Any
 
@@ -24,7 +25,7 @@ from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.storage.interop import to_arrow
-from opscope.storage.sql import connection_over, run_statement
+from opscope.storage.sql import connection_over, rows_by
 from opscope.timeline.period import period_of
 
 Rows = Iterable[Mapping[str, Any]]
@@ -111,15 +112,23 @@ class Answers:
         Raises:
             UsageError: it does not run, or would do more than read.
         """
-        names = tuple(tables) or self._named(statement.lower())
-        given = {name: self._table(name) for name in names}
-        connection = connection_over(given, read_only=True)
-        return run_statement(connection, statement, read_only=True).to_arrow_table()
+        with self.opened(tuple(tables) or self.named_in(statement)) as ask:
+            return ask(statement)
 
-    def _named(self, statement: str) -> tuple[str, ...]:
+    @contextmanager
+    def opened(self, tables: Iterable[str]) -> Iterator[Callable[[str], Any]]:
+        """Runs statements over these tables, as :meth:`query`: opening takes longer than most."""
+        connection = connection_over({name: self._table(name) for name in tables}, read_only=True)
+        try:
+            yield lambda statement: rows_by(connection, statement, read_only=True)
+        finally:
+            connection.close()
+
+    def named_in(self, statement: str) -> tuple[str, ...]:
         """A superset of the tables that it reads, so that no other answer is computed for it."""
-        of_view = _VIEW if "events" in statement else ()
-        named = [name for name in self._makers if name in of_view or name in statement]
+        text = statement.lower()
+        of_view = _VIEW if "events" in text else ()
+        named = [name for name in self._makers if name in of_view or name in text]
         return tuple(named or self._makers)
 
     def _table(self, name: str) -> Any:

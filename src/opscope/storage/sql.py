@@ -95,16 +95,21 @@ def connection_over(
 
 
 def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
-    """What it returns, as a relation of DuckDB's default connection, in other threads than the main
-    one of a cursor of it; this one is closed.
+    """As :func:`rows_by`, as a relation of DuckDB's default connection, in other threads than the
+    main one of a cursor of it; this one is closed.
     """
     try:
-        with _bounded_time(connection) if read_only else nullcontext():
-            result = _with_plain_integers(_compute(connection, statement, read_only))
+        result = rows_by(connection, statement, read_only)
     finally:
         connection.close()
-    rows = result.rename_columns(list(_distinct(result.column_names)))
-    return _home_of_results().from_arrow(rows)
+    return _home_of_results().from_arrow(result)
+
+
+def rows_by(connection: Any, statement: str, read_only: bool) -> pa.Table:
+    """What a statement returns."""
+    with _bounded_time(connection) if read_only else nullcontext():
+        result = _with_plain_integers(_compute(connection, statement, read_only))
+    return result.rename_columns(list(_distinct(result.column_names)))
 
 
 _OF_THREAD = threading.local()

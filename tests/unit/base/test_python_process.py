@@ -24,7 +24,7 @@ STARTERS = {
     "recording/bridge/bridge_compiler.py": "the compiler",
     "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",
-    "parsers/recorded_run.py": "opscope_command",
+    "readers/recorded_run.py": "opscope_command",
 }
 """Every file that starts a process, and what with. What a keeper is given is of ``own_python``."""
 

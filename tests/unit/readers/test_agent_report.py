@@ -138,7 +138,7 @@ def test_queries_only_read(answers, statement):
 
 def test_what_is_not_there_is_said(answers):
     for what in ("no such finding", "train.py:999999", "", "a:b"):
-        with pytest.raises(UsageError, match="Nothing in this trace"):
+        with pytest.raises(UsageError, match="This trace has nothing named"):
             explain_brief(answers, what)
 
 

@@ -45,7 +45,7 @@ def test_the_last_stretch_with_whole_steps_is_spoken_of():
     assert names == [period.trace.event_name(row) for row in range(5)]
     assert is_warm(trace)
     assert what_it_is_about(trace) == "findings of 5 of 30 steps, after warm-up"
-    assert "11 steps, 1.10 ms in detail" in detail_text(trace.metadata)
+    assert "11 steps (1.10 ms) in detail" in detail_text(trace.metadata)
 
 
 def test_verdicts_speak_of_it_and_tables_of_all_that_was_recorded_throughout():
