@@ -13,7 +13,10 @@ BESIDE = (
 )
 """What several of them need, and the environment of development lacks."""
 _GPYTORCH = "gpytorch==1.15.2 linear-operator==0.6.1 jaxtyping==0.3.11 wadler-lindig==0.1.8"
-_PLOTS = "matplotlib==3.11.2 cycler==0.12.1 pyparsing==3.3.3 contourpy==1.3.3 kiwisolver==1.5.1"
+_PLOTS = (
+    "matplotlib==3.11.2 cycler==0.12.1 pyparsing==3.3.3 contourpy==1.3.3 kiwisolver==1.5.1 "
+    "fonttools==4.68.0 python-dateutil==4.0.0 six==1.17.0"
+)
 _AIOHTTP = (
     "aiohttp==3.14.5 multidict==7.2.1 yarl==1.25.1 frozenlist==1.8.0 aiosignal==1.4.0 "
     "attrs==26.1.0 propcache==0.5.4 aiohappyeyeballs==2.7.1"

@@ -12,13 +12,16 @@ from xml.etree import ElementTree
 
 _CHANGES_FROM_RUN_TO_RUN = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(\.\d+)?(e[+-]?\d+)?")
 """Addresses, times, identifiers of processes."""
-_RANDOM_NAME = re.compile(r"\b(tmp|pymp-)[a-z0-9_]{8}\b")
+_RANDOM_NAME = re.compile(r"\b(tmp|pymp-)[a-z0-9_]{8}\b|[a-z0-9_]{8}(?=\.py$)")
+"""Of temporary files and folders."""
 _OF_TORCHS_PROFILER = re.compile(r"USDT:|\[W# #:#:# (collection|profiler_kineto)\.cpp")
 """What torch's profiler says of itself: not where opscope's takes its place."""
 _OPEN_WHILE_RECORDED = re.compile(
     r"/proc/#/task/#/(schedstat|stat|syscall)|(/trace|/dev/shm)/\.(recording|ring)-|socket:\[#\]"
 )
 """Descriptors of opscope's: counters of the kernel, the recording, the watchdog process."""
+OPERATOR = "operator"
+"""A difference in how often one ran is about this and its name."""
 
 
 @dataclass
@@ -79,7 +82,7 @@ def differences(plain: Outcome, other: Outcome) -> dict[str, str]:
     if plain.exit_code != other.exit_code:
         found["exit code"] = f"{plain.exit_code}, recorded {other.exit_code}"
     found |= _unequal("test", plain.tests, other.tests, "not run")
-    found |= _unequal("operator", plain.operators, other.operators, 0)
+    found |= _unequal(OPERATOR, plain.operators, other.operators, 0)
     if other.recorded is not None:
         found |= _unequal("in the trace:", other.operators, other.recorded, 0)
     for name, alone in plain.lists.items():
