@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
@@ -19,8 +20,7 @@ else:  # as in ``keeper_process``
     from process_end import Helpers, how_it_ended, start_of
 
 PROCESSES = "processes.jsonl"
-_LOOK_EVERY_S = 0.25
-"""Of a process that begins and ends within that it is not known how it ended."""
+_LOOK_EVERY_S = 0.5
 _MOST_LEFT = 32
 """Number of ended recordings from which traces are written while the program still runs."""
 
@@ -37,6 +37,10 @@ class JobKeeper:
         self._tried: set[str] = set()
         self._space = _space_of(os.getpid())
         self._poll = select.poll()
+        self._place_of_bell = os.path.join(self._folder, ".processes.bell")
+        self._bell = _open_bell(self._place_of_bell)
+        if self._bell >= 0:
+            self._poll.register(self._bell, select.POLLIN)
         self._root = root
         self._watch(root, start_of(root))
 
@@ -47,6 +51,7 @@ class JobKeeper:
         self._helpers.wait()
         self._make_traces()
         self._helpers.wait()
+        self._take_down()
 
     def _has_others(self) -> bool:
         """Recording processes in other namespaces, which are not visible here."""
@@ -55,6 +60,8 @@ class JobKeeper:
     def _look(self) -> None:
         """Wait a little for one to end; then look for new ones."""
         for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
+            if file == self._bell:
+                os.read(file, 4096)
             for process, (known, _) in list(self._watched.items()):
                 if known == file:
                     self._ended(process)
@@ -72,6 +79,14 @@ class JobKeeper:
             self._tried |= left
             with contextlib.suppress(OSError):
                 self._helpers.begin("job", self._folder)
+
+    def _take_down(self) -> None:
+        """Remove the pipe, on which copying the folder would wait for ever, unless a later job has
+        made it."""
+        if self._bell >= 0:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(self._place_of_bell), os.fstat(self._bell)):
+                    os.unlink(self._place_of_bell)
 
     def _see_new(self) -> None:
         with contextlib.suppress(OSError):
@@ -131,6 +146,17 @@ class JobKeeper:
         """Recordings whose processes have ended and that were not tried yet."""
         names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
+
+
+def _open_bell(path: str) -> int:
+    """The pipe that processes write to when they begin; -1 without one."""
+    try:
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            return -1
+        # Also for writing, so that it never comes to an end.
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return -1
 
 
 def _space_of(process: int) -> int:

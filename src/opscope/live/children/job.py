@@ -18,6 +18,7 @@ from opscope.live.children import start_hook
 from opscope.live.children.child import ChildRecording, own_rank, take_rank
 from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import (
+    DOORBELL,
     FOLDER,
     PYTHON,
     follow_forks,
@@ -53,6 +54,9 @@ class ChildrenOfRun:
             os.close(open_inside(folder, PROCESSES, os.O_WRONLY | os.O_CREAT))
             if self.rank is None:
                 begin_job(folder)
+            if self._keeper:
+                with suppress(FileExistsError, NotImplementedError, PermissionError):
+                    os.mkfifo(folder / DOORBELL, 0o600)
             self._settings.write()
         except OSError as error:
             raise UsageError(
@@ -100,7 +104,8 @@ def _clear(folder: Path) -> None:
         for part in partition_folders(place).values():
             if is_opscope_rank(part):
                 remove_inside(place, part.name)
-        remove_inside(place, PROCESSES)
+        for left in (PROCESSES, DOORBELL):
+            remove_inside(place, left)
         if place != folder:
             with suppress(OSError):  # something else is in it
                 place.rmdir()
