@@ -109,5 +109,5 @@ def test_a_job_that_is_recorded_from_outside_is_the_same_and_its_slow_rank_is_na
     (slow,) = opscope.load(folder).slow_ranks().found
     assert slow.process == Partition(RANK, SLOW)
     assert f"opscope: {slow}" in done.stderr
-    assert f"(rank {SLOW}); of {RANKS + 1} processes" in done.stderr
-    assert "and the others wait for it" in done.stderr
+    assert f"(rank {SLOW}), because the others wait for it" in done.stderr
+    assert f" of {RANKS + 1} processes completed warm-up" in done.stderr

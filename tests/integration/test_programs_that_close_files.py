@@ -158,7 +158,7 @@ def test_a_flight_recorder(tmp_path: Path) -> None:
         """,
         tmp_path / "dumps",
     )
-    wanted, until = {"signal.opscope", "for.opscope"}, time.monotonic() + 60
+    wanted, until = {"signal.opscope", "request.opscope"}, time.monotonic() + 60
     while wanted and time.monotonic() < until:  # another process writes them
         names = [path.name for path in (tmp_path / "dumps").glob("*.opscope")]
         wanted -= {name.rpartition("-")[2] for name in names}

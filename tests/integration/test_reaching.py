@@ -81,7 +81,7 @@ def test_start_and_stop_are_two_commands(runtime):
         assert "already recording" in again.stderr
         assert command("attach", "--stop", program.pid, "-o", "taken").returncode == 0
         nothing = command("attach", "--stop", program.pid)
-        assert "It does not record" in nothing.stderr
+        assert "It is not recording" in nothing.stderr
     assert "aten::addmm" in names_of(opscope.load("taken"))
 
 

@@ -72,8 +72,8 @@ def test_many_recordings_at_once_with_different_options():
     for recording in recordings[::2] + recordings[1::2]:
         recording.stop()
     expected = set(names(recordings[0].trace))
-    for recording in recordings:
-        trace, options = recording.trace, recording.options
+    for recording, options in zip(recordings, kinds * 5, strict=True):
+        trace = recording.trace
         recorded = set(names(trace))
         assert ("annotated" in recorded) == options.annotations
         assert ("aten::add" in recorded) == options.operators

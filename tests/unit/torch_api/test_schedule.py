@@ -74,7 +74,7 @@ def test_nothing_to_record_is_refused(active):
 
 
 def test_steps_are_counted_from_zero():
-    with pytest.raises(UsageError, match="from 0"):
+    with pytest.raises(UsageError, match="begin at 0"):
         schedule(wait=0, warmup=1, active=1)(-1)
 
 

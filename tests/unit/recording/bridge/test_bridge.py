@@ -182,7 +182,7 @@ def test_a_bridge_that_is_in_use_is_replaced_without_a_gap(workshop):
 @pytest.mark.parametrize(
     ("last_command", "said"),
     [
-        ("exit 0", r"said nothing\.\n.*C\+\+20"),
+        ("exit 0", r"printed nothing\.\n.*C\+\+20"),
         ("printf '\\377 error' >&2; exit 1", "\ufffd error"),
         ("head -c 99 /dev/zero > $out; kill -9 $$", r"Signal 9 ended the compiler.*more memory\.$"),
         ("echo 't.cpp:1: error: no such thing' >&2; exit 3", "error: no such thing"),
