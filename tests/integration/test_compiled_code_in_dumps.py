@@ -13,8 +13,8 @@ from tests.support.flight_recordings import dumps_in
 import opscope
 from opscope.recording import segments
 from opscope.recording.compiled.listener import LoadedSites, read_sites
+from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
-from opscope.recording.unfinished_recording import about_of, recover_file
 from opscope.storage.manifest import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="compiles functions")
@@ -114,7 +114,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
         import os, signal
         from opscope.recording import segments
         from opscope.recording.segments import draining
-        from opscope.recording.unfinished_recording import about_of
+        from opscope.recording.recovered import about_of
         from opscope.storage.manifest import unfinished_recordings
 
         segments.RECORDS, segments.MARGIN_NS = 2_000, 0

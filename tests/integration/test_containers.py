@@ -12,8 +12,8 @@ import pytest
 import opscope
 from opscope.errors import LifecycleError
 from opscope.recording import segments
+from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import draining
-from opscope.recording.unfinished_recording import about_of, recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 

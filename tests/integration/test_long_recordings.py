@@ -17,9 +17,9 @@ import torch
 import opscope
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording import segments
+from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining, segments_folder, segments_of
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.recording.unfinished_recording import about_of, recover_file
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
@@ -175,7 +175,7 @@ DRAINS = """
 import sys
 from opscope.recording import segments
 from opscope.recording.segments import draining
-from opscope.recording.unfinished_recording import about_of
+from opscope.recording.recovered import about_of
 from pathlib import Path
 
 segments.RECORDS, segments.MARGIN_NS = 5_000, 0
@@ -246,7 +246,7 @@ def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
 
 @pytest.mark.usefixtures("small_segments")
 def test_devices_and_tasks_stay_in_the_file(tmp_path):
-    from opscope.recording.unfinished_recording import drain_while
+    from opscope.recording.recovered import drain_while
 
     folder = tmp_path / "t"
     with streaming(folder, with_asyncio=True):

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, record_function
 import opscope
 from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
-from opscope.recording.unfinished_recording import recover_file
+from opscope.recording.recovered import recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope
 

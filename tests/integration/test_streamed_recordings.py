@@ -16,9 +16,9 @@ import opscope
 from opscope.columns.table import ListColumn
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.recording import unfinished_recording
+from opscope.recording import recovered
+from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
-from opscope.recording.unfinished_recording import recover, recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 
@@ -110,7 +110,7 @@ with profile:
     )
     (path,) = unfinished_recordings(tmp_path)
     trace, _ = recover_file(path, how=seen)
-    assert trace.metadata["ended"]["how"] == unfinished_recording.STOPPED
+    assert trace.metadata["ended"]["how"] == recovered.STOPPED
 
 
 def test_a_program_that_was_killed_left_all_it_did(tmp_path):

@@ -6,7 +6,7 @@ import threading
 import torch
 
 import opscope
-from opscope.recording.unfinished_recording import recover
+from opscope.recording.recovered import recover
 
 
 def test_their_recording_can_be_read(tmp_path):

@@ -13,7 +13,7 @@ from unittest import mock
 from opscope import _native
 from opscope.live.flight import orphaned_rings
 from opscope.recording import segments
-from opscope.recording.unfinished_recording import about_of
+from opscope.recording.recovered import about_of
 
 KINDS = ("stream", "tasks", "copy", "state", "segments", "ring", "spool", "journal")
 

@@ -30,7 +30,7 @@ from opscope.live.flight.orphaned_rings import dump_ring
 from opscope.live.flight.write_dump import write_dump
 from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
-from opscope.recording.unfinished_recording import about_of, recover
+from opscope.recording.recovered import about_of, recover
 from opscope.storage.processes import read_journal
 from support.left_corruptions import damage, damage_bytes
 from support.left_samples import write_samples

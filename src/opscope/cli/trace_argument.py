@@ -220,7 +220,7 @@ def load_chosen(chosen: Chosen) -> TraceData:
 def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
     """Of a folder, of which another part was read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
-        from opscope.recording.unfinished_recording import unreadable_recordings
+        from opscope.recording.recovered import unreadable_recordings
 
         for error in unreadable_recordings(begun):
             messages.say(str(error))

@@ -12,7 +12,7 @@ from opscope.errors import LifecycleError, OpscopeError, TraceFormatError
 from opscope.jobs.saving import save_trace
 from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.orphaned_rings import dump_ring
-from opscope.recording.unfinished_recording import NothingRecorded, part_of_recording, recover_file
+from opscope.recording.recovered import NothingRecorded, part_of_recording, recover_file
 from opscope.storage.processes import read_journal
 from opscope.storage.read_part import load_part
 from opscope.storage.store import remove_begun

@@ -222,8 +222,8 @@ class Recording:
         """Write the trace of such a recording, with no more than a part of it in memory."""
         if self._saved_in is None and self.stream is not None and self.stream.path is not None:
             # With what reads and writes files, which takes longer to import than all of opscope.
+            from opscope.recording.recovered import save_long
             from opscope.recording.streams.merge_segments import OwnFacts
-            from opscope.recording.unfinished_recording import save_long
 
             own = OwnFacts(self._with_known_here, cost_by_kind(self._recorded), metadata)
             self._saved_in = save_long(self.stream.path, folder, own=own)
@@ -232,7 +232,7 @@ class Recording:
     def _read_drained(self) -> TraceData | None:
         if not self.is_drained or self.stream is None or self.stream.path is None:
             return None
-        from opscope.recording.unfinished_recording import recover
+        from opscope.recording.recovered import recover
         from opscope.storage.read_part import load_part
 
         if self._saved_in is not None:

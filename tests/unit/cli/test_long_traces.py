@@ -85,7 +85,7 @@ NEEDLESS = (
     *("opscope.jobs.", "opscope.analysis.device_use", "opscope.analysis.roofline"),
     *(
         "opscope.analysis.critical_path",
-        "opscope.recording.unfinished_recording",
+        "opscope.recording.recovered",
         "opscope.storage.chrome",
     ),
     *("opscope.api.job", "opscope.replay", "opscope.live", "torch"),

@@ -7,8 +7,8 @@ from opscope import _native
 from opscope.columns.codes import Want
 from opscope.errors import TraceFormatError
 from opscope.live.recovery import recover_ended
+from opscope.recording.recovered import part_of_recording
 from opscope.recording.streams.load import parts_of
-from opscope.recording.unfinished_recording import part_of_recording
 from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, Partition
 from support.build_trace import build_trace, span

@@ -62,7 +62,7 @@ def job(folder: str) -> None:
 
 def drain(pidfd: str, *files: str) -> None:
     """Move what a process records from its file to segments, until it has ended or stopped."""
-    from opscope.recording.unfinished_recording import drain_while
+    from opscope.recording.recovered import drain_while
 
     poll = select.poll()
     poll.register(int(pidfd), select.POLLIN)

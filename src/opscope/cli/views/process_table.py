@@ -20,7 +20,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
-from opscope.recording.unfinished_recording import NothingRecorded, unreadable_recordings
+from opscope.recording.recovered import NothingRecorded, unreadable_recordings
 from opscope.storage.manifest import damage_of, unfinished_below
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of

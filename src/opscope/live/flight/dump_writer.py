@@ -12,7 +12,7 @@ from opscope.base.artefacts import at, remove
 from opscope.live.flight.dump_request import is_whole
 from opscope.live.flight.write_dump import write_dump
 from opscope.recording.claims import ours
-from opscope.recording.unfinished_recording import left_to_be_recovered
+from opscope.recording.recovered import left_to_be_recovered
 
 
 def finish_dump(spool: Path) -> Path | None:

@@ -28,7 +28,7 @@ from opscope.live.flight.dump_writer import turn_of
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours
-from opscope.recording.unfinished_recording import HOW_UNKNOWN, left_to_be_recovered
+from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 
 _FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
 _SHORT = "its file was full, or another recording used it: the last part is missing"

@@ -45,7 +45,7 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     """
 
     def newest(begun: list[Path]) -> TraceData | None:
-        from opscope.recording.unfinished_recording import unfinished_trace
+        from opscope.recording.recovered import unfinished_trace
 
         return unfinished_trace(begun, part, partition_folders(path))
 
@@ -68,7 +68,7 @@ def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
 
 def _parts_of_begun(begun: list[Path]) -> set[Partition]:
     """Those that can be read; that others cannot is no reason not to read these."""
-    from opscope.recording.unfinished_recording import part_of_recording
+    from opscope.recording.recovered import part_of_recording
 
     found, unreadable = set(), None
     for one in begun:
@@ -84,7 +84,7 @@ def _parts_of_begun(begun: list[Path]) -> set[Partition]:
 
 
 def _parts_begun_again(begun: list[Path]) -> set[Partition]:
-    from opscope.recording.unfinished_recording import part_of_recording
+    from opscope.recording.recovered import part_of_recording
 
     found = set()
     for one in begun:

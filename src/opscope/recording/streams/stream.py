@@ -152,7 +152,7 @@ def _in_memory_only(reason: str) -> None:
 def about_recording(
     stream: Stream, recorded: RecordingOptions, throughout: RecordingOptions
 ) -> dict[str, Any]:
-    """All that a trace needs beside what was recorded; see ``unfinished_recording.py``."""
+    """All that a trace needs beside what was recorded; see ``recovered.py``."""
     return {
         "recorded": asdict(recorded),
         "throughout": asdict(throughout),

@@ -8,7 +8,7 @@ import pytest
 from opscope.cli.session import keeper
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import NO_ROOM
-from opscope.recording import unfinished_recording as drain
+from opscope.recording import recovered as drain
 
 
 def failing(error, cause=None):
