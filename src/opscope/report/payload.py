@@ -24,6 +24,7 @@ from opscope.report.span_section import Spans, add_merged, add_spans
 from opscope.report.table_sections import (
     module_section,
     operator_section,
+    recorded_flops,
     shape_section,
     source_section,
 )
@@ -245,13 +246,14 @@ def gather(
     if merged is not None:
         add_merged(packer, merged, spans.position)
     tell(2, _PARTS)
-    own_listing = OwnListing(part)
-    operators = operator_section(part, own_listing)
+    own_listing, flops = OwnListing(part), recorded_flops(part)
+    operators = operator_section(part, own_listing, flops)
     detailed = detailed_period_of(own, which)
     if detailed.in_detail:  # tables of what only that part has
         part = detailed.trace
         part_listing, own_listing = TorchListing(part), OwnListing(part)
-    by_shape = shape_section(part, own_listing)
+        flops = recorded_flops(part)
+    by_shape = shape_section(part, own_listing, flops)
     tell(4, _PARTS)
     found = findings
     if found is None:

@@ -34,22 +34,23 @@ _SHOWN = (TimeKind.WORK, TimeKind.WAITING)
 Section = dict[str, Any]
 
 
-def operator_section(trace: TraceData, listing: OwnListing) -> Section:
+def operator_section(trace: TraceData, listing: OwnListing, flops: FlopCounts | None) -> Section:
     """Averages by name."""
-    flops = _flops(trace)
     return _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
 
 
-def shape_section(trace: TraceData, listing: OwnListing) -> Section | None:
+def shape_section(
+    trace: TraceData, listing: OwnListing, flops: FlopCounts | None
+) -> Section | None:
     """Averages by name and argument shapes; None where no shapes were recorded."""
-    flops = _flops(trace)
     if flops is None:
         return None
     averages = key_averages(trace, group_by_input_shape=True, flops=flops, listing=listing)
     return _operators(trace, averages, flops)
 
 
-def _flops(trace: TraceData) -> FlopCounts | None:
+def recorded_flops(trace: TraceData) -> FlopCounts | None:
+    """For both sections; None where no shapes were recorded."""
     return count_flops(trace) if len(trace.table("tensors")) else None
 
 

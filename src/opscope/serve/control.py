@@ -216,7 +216,7 @@ class Control:
         return os.path.relpath(path, self._root)
 
     def _take(self, running: _Running) -> None:
-        """It ends: whoever asks for a verdict from now on gets the one of this recording."""
+        """It ends: requests for a verdict are answered by this recording from now on."""
         self._running = None
         if running.has_begun:
             self._last = self._leaving = running.hosted
