@@ -21,6 +21,7 @@ from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.export.window import window_of
 from opscope.jobs.clocks import Clocks
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
@@ -90,10 +91,11 @@ def _short_name(entry: ProcessEntry, number: int) -> str:
 
 def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks) -> TraceData:
     """One process's tables, with times, threads and tensors that fit beside those of others."""
-    tables: dict[str, Any] = {}
-    for name in TABLES:
-        if name not in _LEFT_OUT and len(table := trace.table(name)):
-            tables[name] = _at_other_times(table, partial(clocks.on_one, place))
+    tables: dict[str, Any] = {
+        name: _at_other_times(trace.table(name), partial(clocks.on_one, place))
+        for name in TABLES
+        if name not in _LEFT_OUT
+    }
     events, threads = tables["events"], trace.table("threads")
     tables["events"] = events.replaced(
         {
@@ -109,15 +111,14 @@ def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks)
             "name": labels,
         }
     )
-    if "tensors" in tables:
-        tensors = tables["tensors"]
-        ids = tensors["tensor_id"]
-        tables["tensors"] = tensors.replaced(
-            {
-                "tensor_id": np.where(ids < 0, ids, ids + place * _TENSOR_STEP),
-                "allocation_id": np.full(len(tensors), -1, dtype=np.int64),
-            }
-        )
+    tensors = tables["tensors"]
+    ids = tensors["tensor_id"]
+    tables["tensors"] = tensors.replaced(
+        {
+            "tensor_id": np.where(ids < 0, ids, ids + place * _TENSOR_STEP),
+            "allocation_id": np.full(len(tensors), -1, dtype=np.int64),
+        }
+    )
     return TraceData(tables, names, {})
 
 
@@ -185,9 +186,9 @@ def _metadata(
     shared = {key: value for key, value in first.items() if key not in own}
     bounds: list[tuple[int, int]] = []
     for place, trace in enumerate(traces):
-        about = trace.metadata
-        start_ns = about.get("start_ns", int(trace.events["start_ns"].min()))
-        end_ns = about.get("end_ns", int(trace.end_ns.max()))
+        about, inside = trace.metadata, window_of(trace, {})
+        start_ns = about.get("start_ns", inside.start_ns)
+        end_ns = about.get("end_ns", inside.end_ns)
         start_ns, end_ns = clocks.on_one(place, np.array([start_ns, end_ns])).tolist()
         bounds.append((start_ns, end_ns))
     return {

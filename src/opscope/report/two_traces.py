@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.columns.trace_data import TraceData
+from opscope.export.window import window_of
 from opscope.jobs.merged_trace import moved_by, traces_together
 from opscope.report.diff_tables import closing, headline, tables
 from opscope.report.packing import shown
@@ -32,7 +31,7 @@ def two_traces(a: Side, b: Side, title: str, period: Which) -> tuple[str, TraceD
     """
     names = [f"{letter}: {side.names[0]}" for letter, side in (("A", a), ("B", b))]
     old, new = a.traces[0], b.traces[0]
-    both = old, moved_by(new, _begins(old) - _begins(new))
+    both = old, moved_by(new, _start_ns(old) - _start_ns(new))
     together = traces_together([(ProcessEntry(0), one) for one in both], names)
     title = title or f"{a.names[0]} and {b.names[0]}"
     report, columns = gather(together, title, which=period, process=(names[1], new))
@@ -40,8 +39,9 @@ def two_traces(a: Side, b: Side, title: str, period: Which) -> tuple[str, TraceD
     return page_of(report, columns, is_served=True), together
 
 
-def _begins(trace: TraceData) -> int:
-    return int(np.min(trace.events["start_ns"]))
+def _start_ns(trace: TraceData) -> int:
+    """Of the first that is in it, on the host or a device."""
+    return window_of(trace, {}).start_ns
 
 
 def _differences(found: Diff) -> dict[str, Any]:

@@ -1,7 +1,9 @@
+import pytest
+
 from opscope.analysis.diff.step_costs import Side
 from opscope.report.two_traces import two_traces
 from opscope.timeline.period import Which
-from support.build_trace import build_trace, span
+from support.build_trace import build_trace, kernel, span
 from support.read_report import read_report
 
 
@@ -26,3 +28,12 @@ def test_both_are_on_one_timeline_and_what_differs_is_listed():
     assert said[0].startswith("A: old") and said[1].startswith("B: new")
     (calls,) = [table for table in tables if table["heading"][0] == "Calls a step: Where"]
     assert ["aten::mm, forward", "2", "5", "+3"] in calls["rows"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_one_of_them_may_have_device_work_alone(is_first):
+    host = side("host", 2, 0)
+    device = Side(("device",), (build_trace([], gpu=[kernel("gemm", 500, 600)]),))
+    pair = (device, host) if is_first else (host, device)
+    _, together = two_traces(*pair, "", Which.ALL)
+    assert len(together.table("gpu")) == 1 and len(together.events) == 16 * 3
