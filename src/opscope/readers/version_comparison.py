@@ -79,7 +79,7 @@ def record_rounds(
         for side in ("old", "new") if number % 2 else ("new", "old"):
             doing(f"round {number} of {count}, {programs[side]}")
             trace = FOLDER / f"{side}-{number}.opscope"
-            run = record_run([programs[side], *arguments], trace)
+            run = record_run([programs[side], *arguments], trace, options=["--modules"])
             if run.trace is None:
                 raise UsageError(
                     f"{programs[side]} was not recorded (exit code {run.exit_code}): "
