@@ -151,3 +151,12 @@ def test_queries_have_null_for_a_column_that_a_file_lacks(saved):
     pq.write_table(pq.read_table(file).drop_columns(["is_async"]), file)
     found = query_long(trace, "select distinct is_async from named_events", True)
     assert found.fetchall() == [(None,)]
+
+
+def test_codes_of_a_newer_opscope_are_left_out_or_marked(tmp_path):
+    trace = build_trace([span("aten::add", 0, 9, inputs=[tensor(2), 3])])
+    scalars = trace.table("scalars")
+    newer = scalars.replaced({"type": np.full(len(scalars), 200, dtype=np.uint8)})
+    trace.with_tables({"scalars": newer}).save(tmp_path / "t")
+    long = LongTrace.at(tmp_path / "t")
+    assert len(scalars) == 1 and not len(long.between(*long.span_ns).table("scalars"))
