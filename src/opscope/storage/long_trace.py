@@ -26,7 +26,7 @@ from opscope.columns.unknown_codes import without_unknown_codes
 from opscope.columns.validate import TableChecks
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
-from opscope.storage.manifest import read_manifest
+from opscope.storage.manifest import MANIFEST, read_manifest
 from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
@@ -88,7 +88,20 @@ class LongTrace:
 
     @cached_property
     def _tables(self) -> Mapping[str, Mapping[str, int]]:
+        _ = self._written
         return read_manifest(self.folder).tables
+
+    @cached_property
+    def _written(self) -> object:
+        """Another where another trace was written to this folder."""
+        return self._manifest_now()
+
+    def _manifest_now(self) -> object:
+        try:
+            found = (self.folder / MANIFEST).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
 
     @property
     def rows(self) -> dict[str, int]:
@@ -317,8 +330,16 @@ class LongTrace:
                 first += rows
 
     def file(self, table: str) -> Path:
-        """That a table lies in."""
+        """That a table lies in.
+
+        Raises:
+            TraceFormatError: the trace was replaced since the first was asked for.
+        """
         complete(self.folder)
+        if self._manifest_now() != self._written:
+            raise TraceFormatError(
+                f"{self.folder} was replaced or removed while it was read. Open it again."
+            )
         return checked_in_folder(self.folder / f"{table}.parquet")
 
 
