@@ -142,9 +142,10 @@ def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePa
     if names[0] == names[1]:
         names = [str(chosen.path), str(other.path)]
     both = chosen, other
-    long = [long_trace(one, 0) for one in both]
-    if any(long_trace(one, MOST_ON_PAGE) for one in both) and None not in long:
-        return _page_of_two_long(*filter(None, long), both, names, asked, messages)
+    if any(long_trace(one, MOST_ON_PAGE) for one in both):
+        long = [found for one in both if (found := long_trace(one, 0)) is not None]
+        if len(long) == len(both):
+            return _page_of_two_long(long, both, names, asked, messages)
     a, b = (Side((name,), (load_chosen(one),)) for name, one in zip(names, both, strict=True))
     with messages.progress("comparing"):
         html = two_traces(a, b, asked.title, asked.period)
@@ -153,17 +154,17 @@ def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePa
 
 
 def _page_of_two_long(
-    old: LongTrace,
-    new: LongTrace,
+    long: list[LongTrace],
     chosen: tuple[Chosen, Chosen],
     names: list[str],
     asked: Namespace,
     messages: Messages,
 ) -> LivePage:
+    old, new = long
     with messages.progress("comparing"):
         a, b = (
-            Side((name,), (stretch_of(long, MOST_ON_PAGE) or load_chosen(one),))
-            for name, long, one in zip(names, (old, new), chosen, strict=True)
+            Side((name,), (stretch_of(trace, MOST_ON_PAGE) or load_chosen(one),))
+            for name, trace, one in zip(names, long, chosen, strict=True)
         )
         page = two_long_traces(old, new, (a, b), asked.title, asked.period)
     html, windows, start_ns = page

@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import Judgement, judge, read_gate
 from opscope.analysis.diff.result import Diff
-from opscope.api.diff import open_sides
+from opscope.analysis.diff.step_costs import Side
+from opscope.api.diff import side_of
 from opscope.api.job import Job
 from opscope.api.load import load
 from opscope.api.trace import Trace
@@ -21,7 +22,6 @@ from opscope.base.address import address_of, shown_address
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers, answers_of, answers_of_diff, answers_of_job
 from opscope.readers.decision import decision_of
-from opscope.readers.quoting import quoted
 
 MOST_OPEN = 8
 """Traces; the one that was used least recently is closed for another."""
@@ -58,8 +58,9 @@ class _Source:
             for kind, number in (("rank", self.rank), ("process", self.process))
             if number is not None
         )
-        made = answers_of_job if isinstance(held, Job) else answers_of
-        return held, made(held, about)  # type: ignore[operator]
+        if isinstance(held, Job):
+            return held, answers_of_job(held, about)
+        return held, answers_of(held, about)
 
 
 class Session:
@@ -72,13 +73,16 @@ class Session:
         self._compared: dict[str, Comparison] = {}
 
     def open(self, path: str, rank: int | None = None, process: int | None = None) -> str:
-        """The id of what is at a path: of one process, or of a job where none is chosen.
+        """The id of what is at a path, or an id that was given: of one process, or of a job where
+        none is chosen.
 
         A trace that was replaced has a new id; the old one is of what was there before.
 
         Raises:
             OpscopeError: as :func:`opscope.load`; an address of another machine is refused.
         """
+        if path in self._sources:
+            return path
         local = os.path.abspath(_local(path))
         source = _Source(local, rank, process, _version(local))
         found = next((name for name, one in self._sources.items() if one == source), None)
@@ -90,7 +94,7 @@ class Session:
 
     def held(self, trace: str) -> Held:
         """What an id or a path names."""
-        name = trace if trace in self._sources else self.open(trace)
+        name = self.open(trace)
         held = self._open.pop(name, None)
         if held is None:
             source = self._sources[name]
@@ -117,21 +121,20 @@ class Session:
 
     def compare(self, old: Sequence[str], new: Sequence[str]) -> str:
         """The id of a comparison."""
-        ids = [[one if one in self._sources else self.open(one) for one in side]
-               for side in (old, new)]  # fmt: skip
-        sides = open_sides(*([self.one(name)[0] for name in side] for side in ids))
-        paths = [tuple(self._sources[name].path for name in side) for side in ids]
-        shown = [
-            tuple(f"{os.path.basename(path)} ({name})" for name, path in zip(*one, strict=True))
-            for one in zip(ids, paths, strict=True)
-        ]
-        found = compare(
-            *(replace(side, names=names) for side, names in zip(sides, shown, strict=True))
-        )
+        (before, before_paths), (after, after_paths) = self._side(old), self._side(new)
+        found = compare(before, after)
         name = f"c{len(self._compared) + 1}"
-        answers = answers_of_diff(found, " to ".join(map(", ".join, shown)))
-        self._compared[name] = Comparison(paths[0], paths[1], found, answers)
+        about = " to ".join(", ".join(side.names) for side in (before, after))
+        answers = answers_of_diff(found, about)
+        self._compared[name] = Comparison(before_paths, after_paths, found, answers)
         return name
+
+    def _side(self, traces: Sequence[str]) -> tuple[Side, tuple[str, ...]]:
+        """The traces with names that tell them apart, and their paths."""
+        ids = [self.open(one) for one in traces]
+        paths = tuple(self._sources[one].path for one in ids)
+        names = [f"{os.path.basename(path)} ({one})" for one, path in zip(ids, paths, strict=True)]
+        return side_of([self.one(one)[0] for one in ids], names), paths
 
     def decide(self, comparison: str, gate: str, reason: str) -> tuple[str, list[Judgement], Path]:
         """Accept or reject the new side by a gate, and keep the decision beside its trace.
@@ -142,7 +145,7 @@ class Session:
         compared = self._compared.get(comparison)
         if compared is None:
             raise UsageError(
-                f"There is no comparison {quoted(comparison, 40)}. compare(old, new) makes one."
+                f"There is no comparison {comparison[:40]!r}. compare(old, new) makes one."
             )
         judged = judge(compared.found, read_gate(gate))
         decision = decision_of(one.outcome for one in judged).value
