@@ -119,8 +119,9 @@ def test_transformers(tmp_path, fault):
         arguments,
         train_dataset=samples,
         eval_dataset=samples,
-        callbacks=[reporter, OpscopeCallback()],
+        callbacks=[reporter],
     )
+    OpscopeCallback().attach(trainer)
     trainer.train()
 
     (last,) = [one for one in trainer.state.log_history if "opscope/verdict" in one]
@@ -128,7 +129,7 @@ def test_transformers(tmp_path, fault):
     named(line, reporter.logged["opscope/verdict"])
     assert reporter.logged["opscope/step_ms"] > 0
     assert (tmp_path / "opscope/report.html").exists()
-    # It resumes, with a callback that was given by itself.
+    # It resumes, with a callback that was given to the Trainer.
     trainer = Trainer(
         network,
         arguments,
