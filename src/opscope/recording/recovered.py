@@ -39,6 +39,7 @@ from opscope.recording.segments import (
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.allocation_ids import can_match_frees
 from opscope.recording.streams.merge_segments import Merge, OwnFacts
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
@@ -378,12 +379,12 @@ def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any])
 def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
     tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
     if tensors:
-        yield "tensor ids", "dropped: the recording is too long to identify tensors", tensors
+        yield "tensor ids", "unknown: the recording is too long", tensors
     memory = sum(segment.rows.get("allocations", 0) for segment in segments)
-    if memory:
+    if memory and not can_match_frees(segments):
         yield (
             "allocation ids",
-            "dropped: the recording is too long to match frees",
+            "unknown: the recording is too long",
             memory,
         )
 
