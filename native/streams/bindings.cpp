@@ -40,6 +40,7 @@ namespace {
 void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
                   bool is_ring) {
   try {
+    const WithoutGil without_gil;  // making the file takes milliseconds
     Recorder::instance().begin_stream(window, path, max_bytes, about, is_ring);
   } catch (const std::system_error& error) {
     raise_os_error(error, path);
