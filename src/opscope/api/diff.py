@@ -13,6 +13,7 @@ from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.recording.streams.load import load_trace
+from opscope.timeline.detail import throughout
 from opscope.timeline.doubts import require_times
 
 Recording: TypeAlias = TraceData | str | os.PathLike[str]
@@ -56,12 +57,9 @@ def open_sides(
         what: names of the sides, for messages.
     """
     given = [_as_list(a), _as_list(b)]
-    for recordings, side in zip(given, what, strict=True):
-        if not recordings:
-            raise UsageError(f"There is no recording of {side}. Give at least one.")
     names = _names(given[0] + given[1])
     first = len(given[0])
-    return _opened(given[0], names[:first]), _opened(given[1], names[first:])
+    return side_of(given[0], names[:first], what[0]), side_of(given[1], names[first:], what[1])
 
 
 def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
@@ -69,7 +67,12 @@ def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
     return [recordings] if is_one else list(recordings)  # type: ignore[list-item, arg-type]
 
 
-def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
+def side_of(
+    given: Sequence[Recording], names: Sequence[str], what: str = "one of the versions"
+) -> Side:
+    """Read the recordings of one side, which are called ``names`` each, and it ``what``."""
+    if not given:
+        raise UsageError(f"There is no recording of {what}. Give at least one.")
     traces = [each if isinstance(each, TraceData) else load_trace(each) for each in given]
     for name, trace in zip(names, traces, strict=True):
         if trace.is_empty:
@@ -77,7 +80,7 @@ def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
                 f"{name} contains no events. Record a program that runs torch operators."
             )
         require_times(trace)
-    return Side(tuple(names), tuple(traces))
+    return Side(tuple(names), tuple(map(throughout, traces)))
 
 
 def _names(given: Sequence[Recording]) -> list[str]:

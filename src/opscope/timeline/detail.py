@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
 from opscope.columns.metadata_kinds import DETAIL, STEPS, WARM
-from opscope.columns.part import Part, part_from
+from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived
@@ -85,6 +85,12 @@ def detailed_part(trace: TraceData) -> Part | None:
     if chosen["steps"]:
         metadata |= {WARM: True, **_steps_of(trace)}
     return Part(part.trace.with_only_metadata(metadata), part.rows)
+
+
+def throughout(trace: TraceData) -> TraceData:
+    """All of it, without what was recorded of some stretches alone; ``trace`` where there is
+    nothing of that kind."""
+    return part_throughout(trace, 0, LATEST_NS).trace if has_detail(trace) else trace
 
 
 def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:

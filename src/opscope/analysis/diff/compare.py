@@ -172,6 +172,7 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
         a=_compared(a, costs_a),
         b=_compared(b, costs_b),
         step=times.step if times else None,
+        mean_step=times.mean_step if times else None,
         places_ns=times.places_ns if times else 0.0,
         places_margin_ns=times.places_margin_ns if times else 0.0,
         alike_ns=times.alike_ns if times else 0.0,
