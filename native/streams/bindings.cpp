@@ -40,6 +40,7 @@ namespace {
 void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
                   bool is_ring) {
   try {
+    const WithoutGil without_gil;  // making the file takes milliseconds
     Recorder::instance().begin_stream(window, path, max_bytes, about, is_ring);
   } catch (const std::system_error& error) {
     raise_os_error(error, path);
@@ -164,8 +165,6 @@ class PieceDecoder {
   void open() {
     log_.reset();
     log_ = std::make_unique<StreamedLog>(path_, state_.drained());
-    // Which task runs follows from the runs before, which a piece does not have.
-    log_->leave_out(kWantAsyncio);
   }
 
   // How many pieces are looked at to decode one, for ends that are noted later than their span.

@@ -103,7 +103,7 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._asked = ask_keeper(self.files.trace, request.as_text())
+        self._asked = ask_keeper(self.files.trace, request.as_text(), goes_on=True)
 
     def is_being_made(self) -> bool:
         """Whether the other process is at it."""

@@ -16,6 +16,7 @@ from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import COUNT, Shape, has_shape, reading, said
+from opscope.columns.confidential_copy import CONFIDENTIAL, as_confidential_as_asked
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -278,6 +279,8 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 def is_drainable(about: Mapping[str, Any]) -> bool:
     """Whether what is in it can be decoded in pieces."""
     throughout = about.get("throughout", about["recorded"])
+    if CONFIDENTIAL in about["process"]:  # its copy is made of all of it
+        return False
     return not any(throughout.get(o) for o in NEVER_DRAINED)
 
 
@@ -414,7 +417,8 @@ def _trace(
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
-    return trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
+    trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
+    return as_confidential_as_asked(trace)
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:

@@ -225,7 +225,8 @@ class LongTrace:
         begin = 0
         for first, rows in self.groups("events", columns):
             parts.append(rows)
-            if sum(map(len, parts)) >= events or first + len(rows) == self.rows["events"]:
+            many = sum(map(len, parts))
+            if many >= events or many and first + len(rows) == self.rows["events"]:
                 yield begin, joined(parts, "events")
                 begin, parts = first + len(rows), []
 
@@ -264,12 +265,13 @@ class LongTrace:
     @cached_property
     def span_ns(self) -> tuple[int, int]:
         """When the first event began, and when the last one had ended; Unix time."""
-        begin, end = np.iinfo(np.int64).max, 0
-        for _, rows in self.groups("events", ["start_ns", "duration_ns"]):
-            start = rows["start_ns"]
-            begin = min(begin, int(start[0]))
-            end = max(end, int((start + rows["duration_ns"]).max()))
-        return int(begin), end
+        found = [
+            (int(rows["start_ns"][0]), int((rows["start_ns"] + rows["duration_ns"]).max()))
+            for _, rows in self.groups("events", ["start_ns", "duration_ns"])
+            if len(rows)
+        ]
+        begins, ends = [begin for begin, _ in found], [end for _, end in found]
+        return min(begins, default=0), max(ends, default=0)
 
     def between(self, begin_ns: int, end_ns: int) -> TraceData:
         """What ran between two moments, as a trace; what reaches beyond them is cut there.

@@ -71,7 +71,9 @@ class Finisher:
         self.wait(self._left_s)
         self._leave()
         try:
-            self._running = ask_keeper(self._folder, request.as_text())
+            self._running = ask_keeper(
+                self._folder, request.as_text(), goes_on=self._leaves_at_s is None
+            )
         except (OSError, ValueError, TypeError) as error:
             kept = ""
             if request.recording is not None:
