@@ -226,7 +226,7 @@ class LongTrace:
         for first, rows in self.groups("events", columns):
             parts.append(rows)
             many = sum(map(len, parts))
-            if many >= events or many and first + len(rows) == self.rows["events"]:
+            if many >= events or (many and first + len(rows) == self.rows["events"]):
                 yield begin, joined(parts, "events")
                 begin, parts = first + len(rows), []
 
