@@ -165,8 +165,6 @@ class PieceDecoder {
   void open() {
     log_.reset();
     log_ = std::make_unique<StreamedLog>(path_, state_.drained());
-    // Which task runs follows from the runs before, which a piece does not have.
-    log_->leave_out(kWantAsyncio);
   }
 
   // How many pieces are looked at to decode one, for ends that are noted later than their span.

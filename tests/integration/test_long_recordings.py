@@ -1,5 +1,6 @@
 """Recordings that outgrow their file: drained while they go on, one trace in the end."""
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -131,6 +132,33 @@ def test_a_free_is_of_the_allocation_that_an_earlier_segment_has(tmp_path):
     of_first = storages["allocation_id"][storages["storage"] == memory["address"][0]]
     assert ids[0] in of_first
     assert trace.ledger["tensor ids"]["unknown: the recording is too long"] == len(storages)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_runs_of_tasks_are_in_the_segments_that_they_ran_in(tmp_path):
+    folder, x = tmp_path / "t", torch.ones(3)
+
+    async def handle():
+        for _ in range(20):
+            for _ in range(200):
+                x.add(1)
+            await asyncio.sleep(0)
+
+    async def serve():
+        for _ in range(3):
+            await asyncio.gather(handle(), handle())
+            drained_once(the_file(folder))
+
+    with streaming(folder, with_asyncio=True):
+        asyncio.run(serve())
+    trace = opscope.load(folder)
+    runs, names = trace.table("task_runs"), trace.names
+    inside = trace.events["parent"][trace.events["name"] == names.find("aten::add")]
+    assert len(inside) == 24_000 and np.isin(inside, runs["event"]).all()
+    assert len(np.unique(runs["event"])) == len(runs) >= 6 * 20
+    task_names = trace.table("tasks")["name"][runs["task"]]
+    assert {f"Task-{n}" for n in range(1, 8)} <= {names[name] for name in task_names.tolist()}
+    check_nesting(trace)
 
 
 @pytest.mark.usefixtures("small_segments")

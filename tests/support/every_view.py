@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from opscope.storage.sql import query_long
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks
+from support.corruptions import ORDER
 from support.read_report import read_report
 
 _SUFFIXES = {"memory-timeline": ".memory.json"}
@@ -146,9 +148,13 @@ def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
     return [lambda: _agent(path), lambda: _cell(trace), *windowed]
 
 
+_server = cache(server)
+"""One for all traces, as agents have it."""
+
+
 def _agent(path: Path) -> None:
     """What an agent gets: one line a line, short, and nothing of a trace outside of quotes."""
-    made = server(False, "1")
+    made = _server(False, "1")
     from mcp.server.mcpserver.exceptions import ToolError
 
     def call(tool: str, **arguments: Any) -> str:
@@ -161,6 +167,7 @@ def _agent(path: Path) -> None:
         assert text.replace("\n", "").isprintable()
         assert tool == "open" or len(text.encode()) <= 6000
         assert all(line.count("«") == line.count("»") for line in text.splitlines())
+        assert ORDER not in re.sub("«[^«»]*»", "", text)
         return text
 
     for tool in ("open", "verdict", "findings"):

@@ -22,10 +22,11 @@ from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
+from opscope.columns.unknown_codes import without_unknown_codes
 from opscope.columns.validate import TableChecks
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
-from opscope.storage.manifest import read_manifest
+from opscope.storage.manifest import MANIFEST, read_manifest
 from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
@@ -87,7 +88,20 @@ class LongTrace:
 
     @cached_property
     def _tables(self) -> Mapping[str, Mapping[str, int]]:
+        _ = self._written
         return read_manifest(self.folder).tables
+
+    @cached_property
+    def _written(self) -> object:
+        """Another where another trace was written to this folder."""
+        return self._manifest_now()
+
+    def _manifest_now(self) -> object:
+        try:
+            found = (self.folder / MANIFEST).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
 
     @property
     def rows(self) -> dict[str, int]:
@@ -115,7 +129,7 @@ class LongTrace:
         if name in GROWING:
             return Table.as_asked_for(TABLES[name], {}, self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
-            return table_from_arrow(TABLES[name], file.read())
+            return _known(table_from_arrow(TABLES[name], file.read()))
 
     @contextmanager
     def _opened(self, table: str) -> Iterator[Any]:
@@ -151,7 +165,7 @@ class LongTrace:
                         if known is None
                         else Table(schema, {k: column_from_arrow(schema, rows, k) for k in known})
                     )
-                    yield first, found
+                    yield first, _known(found)
                 first += file.metadata.row_group(group).num_rows
 
     def columns(self, names: Sequence[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
@@ -312,13 +326,27 @@ class LongTrace:
                     kept = np.flatnonzero((rows_among(found, event) >= 0) | (event < 0))
                 if len(kept):
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    yield _referring(table.take(kept), found)
+                    yield _referring(_known(table.take(kept)), found)
                 first += rows
 
     def file(self, table: str) -> Path:
-        """That a table lies in."""
+        """That a table lies in.
+
+        Raises:
+            TraceFormatError: the trace was replaced since the first was asked for.
+        """
         complete(self.folder)
+        if self._manifest_now() != self._written:
+            raise TraceFormatError(
+                f"{self.folder} was replaced or removed while it was read. Open it again."
+            )
         return checked_in_folder(self.folder / f"{table}.parquet")
+
+
+def _known(table: Table) -> Table:
+    """The table as this version understands it, which a trace read as a whole has as well."""
+    name = table.schema.name
+    return without_unknown_codes({name: table})[0][name]
 
 
 def _may_refer(group: Any, found: Values) -> bool:

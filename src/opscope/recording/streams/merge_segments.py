@@ -145,6 +145,8 @@ class Merge:
                 tables[name] = last.table(name)
             elif name in _CALLS:
                 tables[name] = joined([_distinct(part) for part in self._parts(name)], name)
+            elif name == "task_runs":
+                tables[name] = joined(list(self._task_runs()), name)
             elif name not in GROWING:
                 tables[name] = joined(list(self._parts(name)), name)
         account: Any = dict(last.account())
@@ -154,6 +156,14 @@ class Merge:
         decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
         decoded = with_groups(decoded, self.groups)
         return decoded if self.own is None else self.own.added_to(decoded)
+
+    def _task_runs(self) -> Iterator[Table]:
+        """With their rows in all of tasks: a task has a row in each segment that it ran in."""
+        first = 0
+        for segment in self.segments:
+            runs = segment.table("task_runs")
+            yield runs.replaced({"task": runs["task"] + np.int32(first)})
+            first += segment.rows.get("tasks", 0)
 
 
 def _by_event(parts: Sequence[Late]) -> Late:
