@@ -72,7 +72,7 @@ def look_as_readers(path: Path) -> str:
     try:
         trace = opscope.load(path)
     except OpscopeError:
-        _shown([lambda: _agent(path)])
+        _shown([lambda: _agent(path), lambda: _served(path)])
         return "refused"
     return _shown(_readers(trace, path))
 
@@ -144,7 +144,7 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
 
 
 def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
-    windowed = [lambda: _served(trace, path)] if path.is_dir() else []
+    windowed = [lambda: _served(path)] if path.is_dir() else []
     return [lambda: _agent(path), lambda: _cell(trace), *windowed]
 
 
@@ -159,7 +159,7 @@ def _agent(path: Path) -> None:
 
     def call(tool: str, **arguments: Any) -> str:
         try:
-            result = asyncio.run(made.call_tool(tool, {"trace": str(path), **arguments}))
+            result = asyncio.run(made.call_tool(tool, arguments or {"trace": str(path)}))
             text: str = result.content[0].text
         except ToolError as error:
             _, _, text = str(error).partition(": ")
@@ -172,11 +172,14 @@ def _agent(path: Path) -> None:
 
     for tool in ("open", "verdict", "findings"):
         call(tool)
-    call("sql", query="select * from named_events", rows=20)
-    call("explain", what="aten")
-    found = call("sql", query="select id from findings")
+    call("sql", trace=str(path), query="select * from named_events", rows=20)
+    call("explain", trace=str(path), what="aten")
+    found = call("sql", trace=str(path), query="select id from findings")
     for finding in re.findall("«([a-z-]+)»", found):
-        call("explain", what=finding)
+        call("explain", trace=str(path), what=finding)
+    compared = call("compare", old=[str(path)], new=[str(path)])
+    if compared.startswith("c"):
+        call("decide", comparison=compared.split()[0], gate="step<=+2%,memory<=+1%,count==")
 
 
 def _cell(trace: Trace) -> None:
@@ -186,11 +189,12 @@ def _cell(trace: Trace) -> None:
     assert "<" not in page and "<script" not in (before + after).lower()
 
 
-def _served(trace: Trace, path: Path) -> None:
-    """What a page that is served requests."""
+def _served(path: Path) -> None:
+    """What a page that is served requests; of a long trace no more than that is read."""
     long = LongTrace.at(path)
     windows = Windows(long)
-    html, start_ns = windowed_page(windows, trace, long.rows, "", Which.ALL)
+    part = long.between(windows.begin_ns, windows.end_ns + 1)
+    html, start_ns = windowed_page(windows, part, long.rows, "", Which.ALL)
     read_report(html)
     page = LivePage(lambda: html, lambda text: query_long(long, text, True), windows, start_ns)
     end = windows.end_ns - start_ns

@@ -311,8 +311,7 @@ class Windows:
         """
         if len(spans) <= _MOST_IN_FULL and (spans.row >= 0).all() and len(spans):
             ends = int(spans.end_ns.max()) + 1
-            found = self._trace.of_rows(np.sort(spans.row), int(spans.start_ns[0]), ends)
-            return checked_trace(found, str(self._trace.folder))
+            return self._trace.of_rows(np.sort(spans.row), int(spans.start_ns[0]), ends)
         of_row = np.flatnonzero(spans.row >= 0)
         order = of_row[np.argsort(spans.row[of_row])]
         rows = spans.row[order]

@@ -208,4 +208,4 @@ def _is_start(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
 
 def _is_most(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
     whole_ns = trace.metadata.get("end_ns", 0) - trace.metadata.get("start_ns", 0)
-    return _took_ns(stretch) >= _MOST_OF_IT * whole_ns
+    return bool(_took_ns(stretch) >= _MOST_OF_IT * whole_ns)
