@@ -14,9 +14,9 @@ import torch
 
 import opscope
 from opscope.columns.names import REQUEST_PREFIX
-from opscope.live.hosted_recording import HostedRecording
 from opscope.serve import MarkRequests, asgi, listen
 from opscope.serve.profile_request import ProfileRequest
+from opscope.torch_api.hosted_recording import HostedRecording
 from support.http_requests import ALLOWED, TOKEN, ask, send, verdict_when_written
 from support.processes import forked, wait_until
 

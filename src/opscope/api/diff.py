@@ -13,7 +13,6 @@ from opscope.base.address import address_of, shown_address
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.recording.streams.load import load_trace
-from opscope.timeline.detail import throughout
 from opscope.timeline.doubts import require_times
 
 Recording: TypeAlias = TraceData | str | os.PathLike[str]
@@ -80,7 +79,7 @@ def side_of(
                 f"{name} contains no events. Record a program that runs torch operators."
             )
         require_times(trace)
-    return Side(tuple(names), tuple(map(throughout, traces)))
+    return Side(tuple(names), tuple(traces))
 
 
 def _names(given: Sequence[Recording]) -> list[str]:

@@ -15,11 +15,11 @@ from opscope.base.quantity_text import nanoseconds
 from opscope.columns.names import STEP_PREFIX
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.integrations.trackers import log_outcome
-from opscope.live.detailed_steps import DetailedSteps
 from opscope.live.flight.recorder import flight_recorder
-from opscope.live.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
+from opscope.recording.detailed_steps import DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.torch_api.annotate import record_function
+from opscope.torch_api.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.settings import ProfileSettings
 

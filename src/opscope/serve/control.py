@@ -17,10 +17,10 @@ from typing import Any
 from opscope.base.daemon_thread import OwnThread
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError, OpscopeError, ReachError
-from opscope.live.hosted_recording import HostedRecording, verdict_name
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.serve.output_folder import new_folder
 from opscope.serve.profile_request import ProfileRequest
+from opscope.torch_api.hosted_recording import HostedRecording, verdict_name
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.steps import listen_to_steps
 

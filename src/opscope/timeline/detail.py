@@ -25,7 +25,8 @@ _FEWEST_STEPS = 2
 _FEWEST_CALLS = 3
 """Of modules, so that a program without steps is taken to use a network."""
 _MOST_OF_IT = 0.5
-"""Of the recording: a start that is shorter says nothing of a program that went on."""
+"""Of the recording: a start that is shorter says nothing of a program that went on. Of the longest
+stretch without a step: a much shorter one, as the last, is not what the program does."""
 
 
 _CALLS = ("stack", "functions", "own_functions")
@@ -160,7 +161,8 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
 
 @derived
 def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
-    """The last stretch with whole steps; else the last that shows a network, or does something."""
+    """The last stretch with whole steps; else the last that shows a network, or does something, of
+    those that are not much shorter than others."""
     if not has_detail(trace):
         return None
     kind, start_ns = trace.events["kind"], event_tree(trace).start_ns
@@ -178,8 +180,14 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     ]
     whole = [one for one in found if one["steps"] >= _FEWEST_STEPS]
     some = [one for one in found if one["steps"]]
+    longest_ns = max(map(_took_ns, found), default=0)
+    found = [one for one in found if _took_ns(one) >= _MOST_OF_IT * longest_ns]
     networks = [one for one in found if has(one, EventKind.MODULE_CALL)]
     return next(iter([*whole, *some, *networks, *found]), None)
+
+
+def _took_ns(stretch: Mapping[str, Any]) -> int:
+    return int(stretch["end_ns"] - stretch["start_ns"])
 
 
 def _stretches(trace: TraceData) -> list[dict[str, Any]]:
@@ -199,6 +207,5 @@ def _is_start(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
 
 
 def _is_most(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
-    took_ns = stretch["end_ns"] - stretch["start_ns"]
     whole_ns = trace.metadata.get("end_ns", 0) - trace.metadata.get("start_ns", 0)
-    return bool(took_ns >= _MOST_OF_IT * whole_ns)
+    return bool(_took_ns(stretch) >= _MOST_OF_IT * whole_ns)

@@ -65,6 +65,12 @@ def test_one_whose_process_was_killed_has_the_steps_that_ended_in_it():
     assert what_it_is_about(trace).startswith("findings of 7 of 10 steps")
 
 
+@pytest.mark.parametrize(("last", "begins"), [(2000, 300), (2900, 1900)])
+def test_without_steps_one_that_the_end_cut_short_is_not_spoken_of(last, begins):
+    trace = program(30, [(0, 100, 0), (300, 1300, 0), (1900, last, 0)])
+    assert in_detail(trace).events["start_ns"].min() - ORIGIN_NS == 1000 * begins
+
+
 @pytest.mark.parametrize(("until", "chosen"), [(800, True), (200, False)])
 def test_the_start_alone_tells_only_of_a_program_that_is_hardly_more(until, chosen):
     trace = program(10, [(0, until, 0)])

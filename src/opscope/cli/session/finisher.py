@@ -13,8 +13,8 @@ from opscope.base.private_files import OwnSocket
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.trace_request import EndRequest
 from opscope.recording.streams.keeper import ask_keeper
+from opscope.recording.streams.trace_request import EndRequest
 
 WAIT = "OPSCOPE_END_WAIT"
 """Seconds that a program waits at its end for what is made of its recording; for scripts that use

@@ -14,7 +14,7 @@ from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.trace_request import Destination, EndRequest
+from opscope.recording.streams.trace_request import Destination, EndRequest
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
 from opscope.cli.views.console import Messages
-from opscope.live.trace_request import EndRequest
+from opscope.recording.streams.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
