@@ -16,9 +16,12 @@ import numpy as np
 
 import opscope
 from opscope.analysis.flops import count_flops
+from opscope.analysis.long_top_operators import find_long_top_operators
+from opscope.analysis.top_operators import DEFAULT_SORT
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.api.trace import Trace
 from opscope.cli.application import main
+from opscope.cli.trace_argument import stretch_of
 from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.all_formats import FORMATS
@@ -72,7 +75,7 @@ def look_as_readers(path: Path) -> str:
     try:
         trace = opscope.load(path)
     except OpscopeError:
-        _shown([lambda: _agent(path), lambda: _served(path)])
+        _shown([lambda: _agent(path), lambda: _served(path), lambda: _summed(path)])
         return "refused"
     return _shown(_readers(trace, path))
 
@@ -144,7 +147,7 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
 
 
 def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
-    windowed = [lambda: _served(path)] if path.is_dir() else []
+    windowed = [lambda: _served(path), lambda: _summed(path)] if path.is_dir() else []
     return [lambda: _agent(path), lambda: _cell(trace), *windowed]
 
 
@@ -207,6 +210,13 @@ def _served(path: Path) -> None:
     ):
         with contextlib.suppress(OpscopeError):
             _check_json(name, json.dumps(page.answer(name, query)))
+
+
+def _summed(path: Path) -> None:
+    """What commands read of a long trace."""
+    long = LongTrace.at(path)
+    find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=-1)
+    stretch_of(long, most=20)
 
 
 def _walk(trace: Trace) -> None:
