@@ -37,7 +37,7 @@ def run_torch(
 
     It is forked from a process that has torch and not opscope. So this is not for programs that
     look at their imports, their first frame, their command or their parent, nor for what torch
-    reads of the environment when it is imported.
+    reads of the environment when it is imported. Standard output is a file, standard error a pipe.
 
     Args:
         *arguments: ``-c`` and a source, ``-m`` and a module, or a file; then the program's own.
