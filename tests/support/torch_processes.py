@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SERVER = Path(__file__).with_name("torch_server.py")
+ENVIRONMENT = dict(os.environ)
+"""Before any test changes it."""
 
 
 @functools.cache
@@ -23,7 +25,9 @@ def _server() -> tuple[socket.socket, object]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, str(SERVER), str(theirs.fileno())]
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, env=ENVIRONMENT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+        )
     return ours, process
 
 
@@ -36,8 +40,9 @@ def run_torch(
     """``run_python`` of a program that imports torch, which is there already.
 
     It is forked from a process that has torch and not opscope. So this is not for programs that
-    look at their imports, their first frame, their command or their parent, nor for what torch
-    reads of the environment when it is imported. Standard output is a file, standard error a pipe.
+    look at their imports, their first frame, their command or their parent, nor for what Python
+    and torch read of the environment as they start. Standard output is a file, standard error a
+    pipe.
 
     Args:
         *arguments: ``-c`` and a source, ``-m`` and a module, or a file; then the program's own.

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 import types
@@ -15,6 +16,9 @@ import types
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # no pool of NumPy's: threads do not survive a fork
 
 sys.path[0] = ""
+# Whatever the test that came first had done with signals.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
 CONNECTION = socket.socket(fileno=int(sys.argv[1]))
 REQUEST_BYTES = 1 << 20
 
