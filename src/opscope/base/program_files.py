@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
+import stat
 import sys
 
 LIBRARY_MARKS = (
@@ -47,3 +50,26 @@ def is_library(file: str) -> bool:
     if _GENERATED.search(file):
         return True
     return any(mark in file for mark in LIBRARY_MARKS) or ("/" + file).endswith(LIBRARY_ENDINGS)
+
+
+_LARGEST_BYTES = 16 << 20
+"""Of a file of source."""
+
+
+def lines_of_source(file: str) -> list[str]:
+    """The lines of a file of source; none of what cannot be read.
+
+    What was recorded elsewhere may name anything: a pipe that nothing is written to, a device that
+    has no end.
+    """
+    if file not in linecache.cache:  # the text of a cell of a notebook is nowhere else
+        try:
+            status = os.stat(file)
+        except OSError:
+            pass  # linecache looks for it in the places that modules come from
+        except ValueError:  # no file can be called so
+            return []
+        else:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
+                return []
+    return linecache.getlines(file)

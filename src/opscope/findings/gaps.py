@@ -7,7 +7,6 @@ the source, where it can be read, shows which statements are between those lines
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -16,6 +15,8 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.sites import Place
+from opscope.base.program_files import lines_of_source
+from opscope.columns.location import line_texts
 from opscope.findings.subject import Flags, Subject, Values
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -74,19 +75,20 @@ def gap_lines(
     found: dict[int, int] = {}
     for number, before, after, _ in zip(*(column.tolist() for column in widest), strict=True):
         file, first = functions[number]
-        found[number] = _line_between(file, first, before, after)
+        found[number] = _line_between(_source(subject, file), first, before, after)
     return found
 
 
-def keeping_line(file: str, first: int, line: int) -> int:
+def keeping_line(subject: Subject, file: str, first: int, line: int) -> int:
     """Where a function puts what one of its lines assigns into a list, dict or set; -1 for nowhere.
 
     Args:
+        subject: of a trace.
         file: that the function is in.
         first: the line that it begins at.
         line: that assigns.
     """
-    function = _function_at(file, first, line)
+    function = _function_at(_source(subject, file), first, line)
     nodes = [] if function is None else [*_nodes(function, -1, -1)]
     made = [one for one in nodes if isinstance(one, ast.Assign) and _is_around(one, line)]
     names = {name for one in made for target in one.targets for name in _names_in(target)}
@@ -112,10 +114,10 @@ def _names_in(node: ast.AST) -> Iterator[str]:
             yield from _names_in(child)
 
 
-def _line_between(file: str, first: int, before: int, after: int) -> int:
+def _line_between(source: str, first: int, before: int, after: int) -> int:
     """The line of the code between two calls: a loop if there is one, else what calls something
     first, else the line of the next call, whose arguments may take long."""
-    function = _function_at(file, first, max(before, after))
+    function = _function_at(source, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
     nodes = [*_nodes(function, before, after)]
@@ -180,12 +182,23 @@ def _is_around(node: ast.AST, line: int) -> bool:
     return begin <= line <= (getattr(node, "end_lineno", None) or begin)
 
 
-def _function_at(file: str, line: int, inside: int) -> ast.AST | None:
-    """The function that begins at a line of a file and has another; None if it cannot be read."""
-    try:
-        text = "".join(linecache.getlines(file))
-    except ValueError:  # no file can be called so
-        return None
+def _source(subject: Subject, file: str) -> str:
+    """The text of a file; empty if it cannot be read, or is not what was recorded."""
+    lines = lines_of_source(file)
+    told = subject.once(_lines_by_file).get(file, ())
+    is_same = all(at <= len(lines) and lines[at - 1].strip().startswith(text) for at, text in told)
+    return "".join(lines) if is_same else ""
+
+
+def _lines_by_file(subject: Subject) -> dict[str, list[tuple[int, str]]]:
+    found: dict[str, list[tuple[int, str]]] = {}
+    for (file, line), text in line_texts(subject.recorded).items():
+        found.setdefault(file, []).append((line, text))
+    return found
+
+
+def _function_at(text: str, line: int, inside: int) -> ast.AST | None:
+    """The function that begins at a line of a source and has another; None if there is none."""
     found = _functions(text).get(max(line, 1))
     if isinstance(found, ast.Module) and found.body and isinstance(found.body[0], _FUNCTIONS):
         one = found.body[0]  # may begin where the module does

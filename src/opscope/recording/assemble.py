@@ -5,8 +5,6 @@ text of the program's lines, read while the files are still what ran.
 from __future__ import annotations
 
 import linecache
-import os
-import stat
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.base.program_files import is_library
+from opscope.base.program_files import is_library, lines_of_source
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.ledger import doubt_rows
 from opscope.columns.names import Names, step_number
@@ -167,8 +165,6 @@ _AFTER = 3
 """Lines kept after one that made a call: those that wait or compute there made none."""
 _MOST_LINES = 10_000
 _LONGEST = 200
-_LARGEST_BYTES = 16 << 20
-"""Of a file of source."""
 
 
 def source_lines(decoded: Decoded) -> dict[str, Any]:
@@ -189,7 +185,7 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
 
 def _lines_of(file: str) -> list[str]:
     """Of a file, or of a module in a zip file, whose loader has its text."""
-    if _may_read(file) and (lines := linecache.getlines(file)):
+    if lines := lines_of_source(file):
         return lines
     for module in list(sys.modules.values()):
         # Not by getattr(): modules that load their parts when asked would do so.
@@ -197,18 +193,6 @@ def _lines_of(file: str) -> list[str]:
         if inside.get("__file__") == file:
             return linecache.getlines(file, inside)
     return []
-
-
-def _may_read(file: str) -> bool:
-    """What was recorded elsewhere may name anything: a pipe that nothing is written to, a device
-    that has no end."""
-    if file in linecache.cache:  # the text of a cell of a notebook is nowhere else
-        return True
-    try:
-        status = os.stat(file)
-    except (OSError, ValueError):
-        return True  # linecache looks for it in the places that modules come from
-    return stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_BYTES
 
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:

@@ -1,9 +1,13 @@
 """The line of a function's own code that time passes at, between two calls."""
 
+import os
+
 import numpy as np
 import pytest
 
 from opscope.columns.codes import EventKind
+from opscope.columns.names import Names
+from opscope.columns.trace_data import TraceData
 from opscope.findings.gaps import gap_lines, keeping_line
 from opscope.findings.subject import Subject
 from support.build_trace import build_trace, span
@@ -134,4 +138,14 @@ def train():
 def test_what_a_line_assigns_is_kept_where_it_goes_into_a_list(tmp_path, line, kept_at):
     file = tmp_path / "train.py"
     file.write_text(KEEPS)
-    assert keeping_line(str(file), 1, line) == kept_at
+    assert keeping_line(Subject(build_trace([])), str(file), 1, line) == kept_at
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "changed"])
+def test_a_source_that_is_not_what_was_recorded_is_not_used(tmp_path, kind):
+    file = tmp_path / "train.py"
+    os.mkfifo(file) if kind == "pipe" else file.write_text(KEEPS)
+    name = "/dev/zero" if kind == "device" else str(file)
+    told = {"file": [0], "line": [3], "text": ["loss = h(x)"]}
+    trace = TraceData({"source_lines": told}, Names.from_strings([name]), {})
+    assert keeping_line(Subject(trace), name, 1, 3) == -1

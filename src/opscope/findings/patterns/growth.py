@@ -154,7 +154,7 @@ def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) 
     group = lines.group[lines.row[around]]
     frame, line = lines.lines[int(np.argmax(np.bincount(group, size)))].tolist()
     file, first = subject.trace.names[frames["file"][frame]], int(frames["line"][frame])
-    at = keeping_line(file, first, line)
+    at = keeping_line(subject, file, first, line)
     count = len(np.unique(around))
     return None if at < 0 else subject.sites.place(frame, at, -1, count, subject.time_ns(events))
 
