@@ -1,4 +1,4 @@
-"""A CUPTI without a GPU, for tests of device activity."""
+"""A small network, and a CUPTI without a GPU for tests of device activity."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 
 from opscope.recording.gpu import devices as gpu_devices
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    return torch.nn.Linear(8, 8)
+
+
+@pytest.fixture
+def optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.01)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 import opscope
 from opscope.columns.causes import Cause
 from opscope.recording.facts.thread_samples import ThreadSamples
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch")
 
@@ -77,7 +77,7 @@ assert len(set(profile.trace.table("thread_samples")["system_thread_id"].tolist(
 
 
 def test_a_program_of_many_threads_keeps_its_descriptors():
-    done = run_python("-c", MANY_THREADS)
+    done = run_torch("-c", MANY_THREADS)
     assert done.returncode == 0, done.stderr
 
 

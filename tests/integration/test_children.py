@@ -19,6 +19,7 @@ from opscope.storage.processes import Processes
 from support.gloo_jobs import run_gloo_job
 from support.processes import run_opscope, run_python, wait_until
 from support.recorded import count
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -86,12 +87,10 @@ if __name__ == "__main__":
 """
 
 
-def run_with_children(folder, source, *options, timeout_s=240, **environment):
+def run_with_children(folder, source, *options):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    return run_opscope(
-        "run", "--children", *options, "-o", folder, program, added=environment, timeout=timeout_s
-    )
+    return run_torch("-m", "opscope", "run", "--children", *options, "-o", folder, program)
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +183,7 @@ def test_all_together_are_on_one_clock(job):
 
 def test_commands_list_the_processes_or_say_which_there_are(job):
     folder, told, _ = job
-    command = [sys.executable, "-m", "opscope", "summary", folder, "--format", "json"]
-    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    said = json.loads(run_opscope("summary", folder, "--format", "json").stdout)
     rows = {row["process"]: row for row in said["processes"]}
     assert rows[told["killed"][0]]["ended"] == "killed by SIGKILL"
     assert rows[told["killed"][0]]["events"] > 7
@@ -350,9 +348,8 @@ def test_a_child_without_torch_imports_next_to_nothing(tmp_path):
         "OPSCOPE_CHILDREN": str(tmp_path),
         "OPSCOPE_CHILDREN_PYTHON": str(sys.implementation.cache_tag),
     }
-    look = [sys.executable, "-c", "import sys; print(*sys.modules)"]
-    with_hook = subprocess.run(look, env=environment, capture_output=True, text=True).stdout
-    without = subprocess.run(look, capture_output=True, text=True).stdout
+    look = ("-c", "import sys; print(*sys.modules)")
+    with_hook, without = run_python(*look, env=environment).stdout, run_python(*look).stdout
     assert {*with_hook.split()} - {*without.split()} - {"__future__"} == {
         "opscope_children",
         "_json",
@@ -370,8 +367,7 @@ def test_a_python_of_another_version_is_listed_and_says_why(tmp_path):
         "OPSCOPE_CHILDREN_PYTHON": "cpython-27",
     }
     program = "import torch, sys; print('opscope' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
-    assert done.stdout == b"False\n"
+    assert run_python("-c", program, env=environment).stdout == "False\n"
     (entry,) = Processes.in_folder(tmp_path).entries
     assert "another version" in entry.refused
 

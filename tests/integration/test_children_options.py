@@ -13,8 +13,9 @@ import opscope
 from opscope.storage.manifest import unfinished_below
 from opscope.storage.processes import Processes
 from opscope.timeline.detail import is_warm
-from support.processes import run_opscope, run_python, wait_until
+from support.processes import run_python, wait_until
 from support.recorded import steps_of
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -56,7 +57,7 @@ STARTED = TRAINING + "\ntrain(4)\n"
 def run(folder, source, *options, arguments=()):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    done = run_opscope("run", *options, "-o", folder, program, *arguments)
+    done = run_torch("-m", "opscope", "run", *options, "-o", folder, program, *arguments)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -1,12 +1,9 @@
 """``opscope run`` around real torch programs: they end as they would alone, and are recorded."""
 
 import json
-import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +14,9 @@ import torch
 import opscope
 from opscope.analysis.source_lines import program_lines
 from opscope.recording.bridge import bridge
-from support.processes import run_opscope
+from support.processes import run_opscope, run_python
 from support.recorded import names
+from support.torch_processes import run_torch
 
 ADDITIONS = """
 import os, signal, sys, threading
@@ -40,7 +38,7 @@ raise SystemExit(f"not interrupted: {signal.getsignal(signal.SIGINT)} {signal.si
 @dataclass
 class Outcome:
     code: int
-    out: bytes
+    out: str
     err: str
     folder: Path
 
@@ -61,17 +59,14 @@ def execute(tmp_path, monkeypatch):
     for variable in ("WORLD_SIZE", "RANK", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
 
-    def call(program, *arguments, options=(), environment=None, alone=False):
+    def call(
+        program, *arguments, options=(), environment=None, alone=False, run=run_python, **more
+    ):
         (tmp_path / "script.py").write_text(textwrap.dedent(program))
         start = [] if alone else ["-m", "opscope", "run", *options]
-        done = subprocess.run(
-            [sys.executable, *start, "script.py", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, **(environment or {})},
-            capture_output=True,
-            timeout=120,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr.decode(), tmp_path)
+        command = [*start, "script.py", *arguments]
+        done = run(*command, cwd=tmp_path, added=environment, **more)
+        return Outcome(done.returncode, done.stdout, done.stderr, tmp_path)
 
     return call
 
@@ -81,8 +76,9 @@ def test_standard_output_is_the_programs_alone(execute):
 sys.stdout.buffer.write(bytes(range(256)))
 print(sys.argv, __name__, __file__, x.tolist())
 """
-    alone = execute(program, "a", "--shapes", "b", alone=True)
-    recorded = execute(program, "a", "--shapes", "b", options=("-o", "two words.opscope"))
+    arguments, as_bytes = ("a", "--shapes", "b"), {"encoding": "latin-1"}
+    alone = execute(program, *arguments, alone=True, **as_bytes)
+    recorded = execute(program, *arguments, options=("-o", "two words.opscope"), **as_bytes)
     assert recorded.out == alone.out
     assert (alone.code, recorded.code) == (0, 0)
     assert recorded.names("two words.opscope").count("aten::add") == 10
@@ -110,7 +106,7 @@ def test_however_it_ends_it_is_recorded(execute, end, code):
     program = f"{ADDITIONS}\nprint('before the end', flush=True)\n{end}\n"
     alone, recorded = execute(program, alone=True), execute(program)
     assert (alone.code, recorded.code) == (code, code), alone.err + recorded.err
-    assert recorded.out == alone.out == b"before the end\n"
+    assert recorded.out == alone.out == "before the end\n"
     assert recorded.err.startswith(alone.err)  # the traceback, with the program's frames alone
     assert recorded.names().count("aten::add") == 10
 
@@ -132,16 +128,8 @@ def test_module(execute, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "training.py").write_text(f"{ADDITIONS}\nprint(sys.argv[1:])\n")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "opscope", "run", "--table", "-o", "out"),
-            *("-m", "package.training", "-m", "--output", "x"),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = ("run", "--table", "-o", "out", "-m", "package.training", "-m", "--output", "x")
+    done = run_opscope(*command, cwd=tmp_path)
     assert done.stdout == "['-m', '--output', 'x']\n"
     assert names(opscope.load(tmp_path / "out")).count("aten::add") == 10
     assert "Self CPU" in done.stderr
@@ -173,7 +161,7 @@ if child == 0:
 print(os.waitpid(child, 0)[1] >> 8)
 """
     recorded = execute(program)
-    assert recorded.out == b"3\n"
+    assert recorded.out == "3\n"
     assert sum("trace written" in line for line in recorded.own_words) == 1
     assert "aten::cos" not in recorded.names()
 
@@ -187,12 +175,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 print(torch.get_num_threads())
 """
-    assert execute(program, environment={"OMP_NUM_THREADS": "2"}).out == b"1\n"
+    assert execute(program, environment={"OMP_NUM_THREADS": "2"}).out == "1\n"
 
 
 def test_a_program_without_torch(execute):
     recorded = execute("import sys\nprint('done')\nsys.exit(4)")
-    assert (recorded.code, recorded.out) == (4, b"done\n")
+    assert (recorded.code, recorded.out) == (4, "done\n")
     assert "did not import torch" in recorded.err
     assert not (recorded.folder / "script.opscope").exists()
 
@@ -200,7 +188,8 @@ def test_a_program_without_torch(execute):
 def test_what_to_record(execute):
     options = ["--shapes", "--memory", "--flops", "--table"]
     options += ["--chrome", "out/trace.json.gz", "-o", "out/t"]
-    recorded = execute("import torch\ntorch.ones(20, 30) @ torch.ones(30, 40)", options=options)
+    program = "import torch\ntorch.ones(20, 30) @ torch.ones(30, 40)"
+    recorded = execute(program, options=options, run=run_torch)
     trace = recorded.trace("out/t")
     (mm,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "aten::mm"]
     tensors = trace.table("tensors")
@@ -234,8 +223,8 @@ print([event.name for event in inner.events() if "sin" in event.name])
 
 
 def test_a_program_that_uses_torch_profiler(execute):
-    recorded = execute(USES_TORCH_PROFILER)
-    assert (recorded.code, recorded.out) == (0, b"['aten::sin']\n"), recorded.err
+    recorded = execute(USES_TORCH_PROFILER, run=run_torch)
+    assert (recorded.code, recorded.out) == (0, "['aten::sin']\n"), recorded.err
     assert "aten::sin" in recorded.names()
 
 
@@ -244,7 +233,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
         environment = {"WORLD_SIZE": "2", "RANK": rank}
         options = ["--output", "job", "--chrome", "job.json", "--table"]
         program = f"import torch\ntorch.ones({rank} + 2)"
-        recorded = execute(program, options=options, environment=environment)
+        recorded = execute(program, options=options, environment=environment, run=run_torch)
         assert ("Self CPU" in recorded.err) == (rank == "0")
         assert ("most time: " in recorded.err) == (rank == "0")
     for rank in (0, 1):
@@ -255,7 +244,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
 
 def test_schedule_counts_steps_of_the_first_optimizer(execute):
     options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--table", "--stack"]
-    recorded = execute(TRAINING, options=options)
+    recorded = execute(TRAINING, options=options, run=run_torch)
     assert recorded.code == 0, recorded.err
     steps = [
         sorted({name for name in recorded.names(f"script.opscope/cycle-{n}") if "Profiler" in name})
@@ -299,7 +288,7 @@ def hides_nothing_of_steps(trace):
 
 
 def test_a_schedule_that_never_records_says_so(execute):
-    recorded = execute(TRAINING, options=["--schedule", "100,1,1"])
+    recorded = execute(TRAINING, options=["--schedule", "100,1,1"], run=run_torch)
     assert recorded.code == 0
     assert "before the first active step" in recorded.err
     assert not (recorded.folder / "script.opscope").exists()
@@ -311,7 +300,7 @@ import shutil
 shutil.rmtree("out")
 open("out", "w").close()
 """
-    recorded = execute(program, options=["--output", "out/trace"])
+    recorded = execute(program, options=["--output", "out/trace"], run=run_torch)
     assert recorded.code == 0
     assert "to another place" in recorded.err
     (line,) = [line for line in recorded.own_words if "trace written to " in line]
@@ -332,7 +321,7 @@ def without_compiler(tmp_path):
 def test_no_compiler_and_no_bridge(execute, tmp_path):
     recorded = execute("print('must not run')", environment=without_compiler(tmp_path))
     assert recorded.code == 1
-    assert recorded.out == b""
+    assert recorded.out == ""
     assert len(recorded.own_words) == 1 and "no C++ compiler" in recorded.err
     assert "Traceback" not in recorded.err
 
@@ -389,7 +378,7 @@ import gc
 modules = {getattr(one, "__module__", None) for one in gc.get_objects() if callable(one)}
 print(sorted(str(name) for name in modules if str(name).startswith(("opscope.cli", "pyarrow"))))
 """
-    assert execute(program).out == b"[]\n"
+    assert execute(program).out == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -404,6 +393,7 @@ def test_python_calls_of_the_program_and_of_nothing_else(execute, option, betwee
         for n in range(3): outer(n)
         """,
         options=[option, "--no-table"],
+        run=run_torch,
     )
     trace = recorded.trace()
     found, parent = recorded.names(), trace.events["parent"]

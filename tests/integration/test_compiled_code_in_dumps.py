@@ -1,10 +1,7 @@
 """Dumps and long recordings have the lines of compiled code, as any other trace has."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -16,6 +13,7 @@ from opscope.recording.compiled.listener import LoadedSites, read_sites
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
 from opscope.storage.manifest import unfinished_recordings
+from support.processes import run_python
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -36,13 +34,9 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("inductor")
 
 
-def run(command, cache, **options):
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=400, **options
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
+def run(cache, *arguments, code=0):
+    done = run_python(*arguments, added={"TORCHINDUCTOR_CACHE_DIR": str(cache)}, timeout=400)
+    assert done.returncode == code, done.stderr[-3000:]
 
 
 def tables_of(trace):
@@ -74,7 +68,7 @@ def test_a_dump_has_what_a_saved_trace_has(tmp_path, cache):
         prof.trace.save(sys.argv[2])
         """,
     )
-    run([sys.executable, path, str(tmp_path / "dumps"), str(tmp_path / "saved")], cache)
+    run(cache, path, tmp_path / "dumps", tmp_path / "saved")
     saved = opscope.load(tmp_path / "saved")
     first, second = dumps_in(tmp_path / "dumps")
     assert tables_of(saved)[0] > 0 and {5, 6} & tables_of(saved)[1]
@@ -132,10 +126,8 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
             os.kill(os.getpid(), signal.SIGKILL)
         """,
     )
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
     folder = tmp_path / "recording"
-    done = subprocess.run([sys.executable, path, str(folder)], env=environment, timeout=400)
-    assert done.returncode == -signal.SIGKILL
+    run(cache, path, folder, code=-signal.SIGKILL)
     (recording,) = unfinished_recordings(folder)
     recover_file(recording)
     trace = opscope.load(folder)

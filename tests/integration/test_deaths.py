@@ -15,6 +15,7 @@ from opscope.cli import main
 from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope, run_python
 from support.recorded import count
+from support.torch_processes import run_torch
 
 TESTS = Path(__file__).parents[1]
 
@@ -37,10 +38,11 @@ ENDS = {
 }
 
 
-def run(tmp_path, program, *options, **more):
+def run(tmp_path, program, *options, run=run_torch, **more):
     """``opscope run``, and what its keeper says: it holds standard error until it is done."""
     (tmp_path / "script.py").write_text(program)
-    done = run_opscope("run", "-o", "t", *options, "script.py", cwd=tmp_path, **more)
+    command = ("-m", "opscope", "run", "-o", "t", *options, "script.py")
+    done = run(*command, cwd=tmp_path, **more)
     return done.returncode, done.stderr
 
 
@@ -122,7 +124,7 @@ def test_the_keeper_is_nobodys_child_and_leaves_signals_of_the_terminal_alone(tm
         "try:\n    os.waitpid(-1, os.WNOHANG)\n    raise SystemExit(9)\n"
         "except ChildProcessError: pass\n"
     )  # fmt: skip
-    code, said = run(tmp_path, program, stdin=subprocess.DEVNULL)
+    code, said = run(tmp_path, program)
     facts, files, rss = json.loads((tmp_path / "facts").read_text())
     # It makes the trace that the user waits for, so it is not nicer than the program.
     assert code == 0 and facts == [True, True, os.getpriority(os.PRIO_PROCESS, 0)]
@@ -172,7 +174,8 @@ def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path
 def test_ctrl_c_does_not_reach_the_keeper(tmp_path):
     program = source("pass") + "work('main')\nos.kill(0, signal.SIGINT)\nos._exit(5)\n"
     ignores = "import signal; signal.signal(2, signal.SIG_IGN)\nimport os,"
-    code, said = run(tmp_path, program.replace("import os,", ignores), start_new_session=True)
+    program = program.replace("import os,", ignores)
+    code, said = run(tmp_path, program, run=run_python, start_new_session=True)
     assert code == 5 and "exited with code 5" in said
 
 

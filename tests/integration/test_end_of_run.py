@@ -10,13 +10,15 @@ import pytest
 import opscope
 from opscope.columns.metadata_kinds import STEPS
 from opscope.timeline.detail import in_detail
-from support.processes import run_opscope
+from support.processes import run_opscope, run_python
+from support.torch_processes import run_torch
 
 
 @pytest.fixture
 def execute(tmp_path):
-    def call(*arguments, **environment):
-        done = run_opscope("run", "-o", "t", *arguments, cwd=tmp_path, added=environment)
+    def call(*arguments, run=run_torch, **environment):
+        command = ("-m", "opscope", "run", "-o", "t", *arguments)
+        done = run(*command, cwd=tmp_path, added=environment)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -32,7 +34,8 @@ AT_EXIT = "import atexit, torch\natexit.register(lambda: [torch.ones(99) for _ i
 def test_what_looks_at_the_trace_is_never_in_the_program_and_knows_what_only_that_knows(
     execute, tmp_path
 ):
-    said = execute("--shapes", "--memory", "-c", AT_EXIT + WORK, PYTHONPROFILEIMPORTTIME="1").stderr
+    lists = {"run": run_python, "PYTHONPROFILEIMPORTTIME": "1"}
+    said = execute("--shapes", "--memory", "-c", AT_EXIT + WORK, **lists).stderr
     imported = set(re.findall(r"^import time:.*\| +(\S+)$", said, re.MULTILINE))
     assert "opscope.cli.session.recording_session" in imported  # it is the program's that is listed
     assert not {name for name in imported if name.startswith(("pyarrow", "pandas"))}

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import itertools
 import runpy
-import subprocess
-import sys
 
 import pytest
 
 import opscope
 from opscope.findings.finding import Findings
+from support.torch_processes import run_torch
 
 pytest.importorskip("torch")
 
@@ -74,10 +73,7 @@ def test_what_is_recorded_besides_lines_changes_no_finding(tmp_path):
         saved[str(options)] = saved_share(profile.trace.findings())
     for options in COMMANDS:
         command = ["run", *options.split(), "--output", "trace", "service.py"]
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope", *command],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        done = run_torch("-m", "opscope", *command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         saved[options] = saved_share(opscope.load(tmp_path / "trace").findings())
     assert max(saved.values()) <= 2 * min(saved.values()), saved

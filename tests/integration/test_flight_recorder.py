@@ -23,16 +23,6 @@ from opscope.errors import LifecycleError, UsageError
 from opscope.recording.torch_compile import report_optimizer_step
 
 
-@pytest.fixture
-def model():
-    return torch.nn.Linear(8, 8)
-
-
-@pytest.fixture
-def optimizer(model):
-    return torch.optim.SGD(model.parameters(), lr=0.01)
-
-
 def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, optimizer):
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
         step(model, optimizer)

@@ -17,16 +17,6 @@ from opscope.errors import LifecycleError
 from support.processes import wait_until
 
 
-@pytest.fixture
-def model():
-    return torch.nn.Linear(8, 8)
-
-
-@pytest.fixture
-def optimizer(model):
-    return torch.optim.SGD(model.parameters(), lr=0.01)
-
-
 def test_a_slow_step_makes_a_dump(tmp_path, model, optimizer):
     slow = triggers.SlowStep(warm_up=10, at_least="500ms")
     with flight_recorder("30s", directory=tmp_path, triggers=[slow]):

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import opscope
-from support.processes import forked, run_python
+from support.processes import forked
 from support.recorded import names
+from support.torch_processes import run_torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -28,13 +29,13 @@ FIRST_OF_OURS = 512  # as in opscope/base/private_files.py
 
 def run(code, *arguments):
     program = "import os, sys, time, torch, opscope\n" + textwrap.dedent(code)
-    return run_python("-c", program, *arguments)
+    return run_torch("-c", program, *arguments)
 
 
 def test_children_that_leave_at_once_end_well_beside_threads_that_record():
     """Of every kind of recording: one of 40 children died, or was never done, beside a stream."""
-    limits = ["--forks", "80", "--per-round", "40", "--seconds", "20", "--busy", "3"]
-    done = run_python(BESIDE, *limits, timeout=600)
+    limits = ["--forks", "40", "--per-round", "20", "--seconds", "20", "--busy", "3"]
+    done = run_torch(BESIDE, *limits, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
@@ -192,5 +193,5 @@ with opscope.flight_recorder("1s", directory=sys.argv[1], **limits):
 
 def test_a_recording_that_had_ended_is_the_child_s_unless_it_lies_in_a_file(tmp_path):
     # A process of its own: what follows a stream begins in the last block of the stream's file.
-    done = run_python("-c", IN_MEMORY_AND_IN_A_RING, tmp_path)
+    done = run_torch("-c", IN_MEMORY_AND_IN_A_RING, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,11 +1,10 @@
 """A job whose ranks were all killed: what they recorded is a job of what there is."""
 
-import subprocess
-import sys
-
 import pytest
 
 import opscope
+from support.processes import run_opscope
+from support.torch_processes import run_torch
 
 pytest.importorskip("torch", reason="records a program")
 
@@ -22,8 +21,8 @@ with opscope.profile(stream_to=sys.argv[1], keeper=False):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed") / "job.opscope"
     for rank in range(2):
-        command = [sys.executable, "-c", PROGRAM, str(folder), str(10 * (rank + 1))]
-        subprocess.run(command, env={"RANK": str(rank), "WORLD_SIZE": "3"}, timeout=300)
+        ranks = {"RANK": str(rank), "WORLD_SIZE": "3"}
+        run_torch("-c", PROGRAM, folder, 10 * (rank + 1), added=ranks)
     return folder
 
 
@@ -47,7 +46,6 @@ def test_questions_about_all_see_them(folder):
 def test_recovered_ranks_say_the_same(folder):
     before = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
     rows = before.fetchall()
-    command = [sys.executable, "-m", "opscope", "doctor", "--recover", str(folder)]
-    subprocess.run(command, check=True, timeout=300)
+    run_opscope("doctor", "--recover", folder, check=True)
     after = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
     assert after.fetchall() == rows

@@ -4,8 +4,6 @@ nothing is written to those, taken from them or closed, and recording goes on.""
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import opscope
-from support.processes import run_python, wait_until
+from support.processes import wait_until
+from support.torch_processes import run_torch
 
 COMMON = """
 import os, signal, socket, subprocess, sys, tempfile, threading, time
@@ -84,7 +83,7 @@ folder = sys.argv[1]
 
 def run(program: str, folder: Path) -> str:
     """What it printed; it has to end well, with nothing of its own harmed."""
-    done = run_python("-c", COMMON + textwrap.dedent(program), folder)
+    done = run_torch("-c", COMMON + textwrap.dedent(program), folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "harmed: []" in done.stdout, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -230,11 +229,7 @@ def test_a_keeper_is_there_for_a_later_recording(tmp_path: Path) -> None:
 
 def killed(program: str, folder: Path) -> None:
     """Run it, and wait until somebody has made all traces."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", COMMON + textwrap.dedent(program), str(folder)],
-        timeout=240,
-        check=False,
-    )
+    done = run_torch("-c", COMMON + textwrap.dedent(program), folder)
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not list(folder.rglob(".recording-*")), 60)
     assert not list(folder.rglob(".recording-*")), "nobody has made its trace"

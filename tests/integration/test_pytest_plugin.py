@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from support.processes import run_python
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import time
@@ -50,17 +51,18 @@ class Session:
 
 @pytest.fixture
 def run_pytest(tmp_path):
-    def run(tests, *arguments, program=PROGRAM, conftest=""):
+    def session(tests, *arguments, program=PROGRAM, conftest=""):
         (tmp_path / "test_it.py").write_text(program + tests)
         (tmp_path / "conftest.py").write_text(conftest)
-        done = run_python(
+        run = run_torch if program is PROGRAM else run_python
+        done = run(
             *("-m", "pytest", "-p", "no:cacheprovider", *arguments, "test_it.py"),
             cwd=tmp_path,
             added={"PYTEST_ADDOPTS": ""},
         )
         return Session(done.returncode, done.stdout + done.stderr)
 
-    return run
+    return session
 
 
 def test_a_session_that_does_not_use_it_imports_nothing(run_pytest):

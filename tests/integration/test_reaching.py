@@ -20,8 +20,9 @@ from opscope.errors import ReachError
 from opscope.live.control import client, server
 from opscope.live.control.address import socket_path
 from opscope.recording.streams.detached_trace import trace_of_log
+from support.processes import run_opscope as command
 from support.processes import run_python, wait_until
-from support.reached_programs import command, running
+from support.reached_programs import running
 
 pytest_plugins = ["support.reached_programs"]
 pytestmark = pytest.mark.usefixtures("runtime")

@@ -14,8 +14,9 @@ import opscope
 from opscope.cli import main
 from opscope.live.control.address import socket_path
 from opscope.live.control.injection import reach
+from support.processes import run_opscope as command
 from support.processes import wait_until
-from support.reached_programs import command, running
+from support.reached_programs import running
 
 pytest_plugins = ["support.reached_programs"]
 pytestmark = pytest.mark.usefixtures("runtime")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 START = """
 import json, resource, sys, threading
@@ -24,7 +24,7 @@ def leave_all():
 
 
 def run(program):
-    done = run_python("-c", START + program)
+    done = run_torch("-c", START + program)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -3,8 +3,6 @@
 import os
 import signal
 import struct
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -17,7 +15,8 @@ from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.live.flight.orphaned_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
-from support.processes import run_opscope, run_python, wait_until
+from support.processes import run_opscope, wait_until
+from support.torch_processes import run_torch
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
 UNITS = 97
@@ -26,7 +25,7 @@ UNITS = 97
 def run(code, folder, *arguments):
     """A program that has the folder of its dumps as its first argument."""
     program = "import os, signal, sys, time, torch, opscope\n" + textwrap.dedent(code)
-    return run_python("-c", program, folder, *arguments)
+    return run_torch("-c", program, folder, *arguments)
 
 
 def dump_of(folder, kind="death"):
@@ -59,8 +58,7 @@ def units_of_threads(trace):
 def test_the_end_of_what_it_did_is_in_the_dump_without_a_gap(way, tmp_path):
     counts_file = tmp_path / "counts"
     counts_file.write_bytes(bytes(4096))
-    command = [sys.executable, str(PROGRAM), str(tmp_path / "dumps"), str(counts_file), way]
-    subprocess.run(command, check=False, capture_output=True, timeout=120)
+    run_torch(PROGRAM, tmp_path / "dumps", counts_file, way)
     trace = dump_of(tmp_path / "dumps")
     counts = struct.unpack_from("2Q", counts_file.read_bytes())
     threads = list(units_of_threads(trace))

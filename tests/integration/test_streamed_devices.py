@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +16,7 @@ from opscope.columns.codes import GpuKind
 from opscope.recording.recovered import recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.processes import run_opscope
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import os, signal, sys, time
@@ -57,14 +55,7 @@ if end == "forked":
 
 def run(folder: Path, end: str, seconds: float, library: str) -> int:
     """Launches that it counted."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), end, str(seconds)],
-        env={**os.environ, "OPSCOPE_CUPTI": library},
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = run_torch("-c", PROGRAM, folder, end, seconds, added={"OPSCOPE_CUPTI": library})
     expected = {"killed": -signal.SIGKILL, "forked": -signal.SIGKILL}
     assert done.returncode == expected.get(end, 0)
     return int(done.stdout)
@@ -153,22 +144,15 @@ def test_a_recording_without_the_library_says_why_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPSCOPE_CUPTI", str(tmp_path / "none.so"))
-    launched = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import os, sys, torch, opscope\n"
-            "both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]\n"
-            "profile = opscope.profile(activities=both, stream_to=sys.argv[1], keeper=False)\n"
-            "profile.start()\n"
-            "torch.ones(1)\n"
-            "os._exit(3)",
-            str(tmp_path / "t"),
-        ],
-        timeout=240,
-        check=False,
+    program = (
+        "import os, sys, torch, opscope\n"
+        "both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]\n"
+        "profile = opscope.profile(activities=both, stream_to=sys.argv[1], keeper=False)\n"
+        "profile.start()\n"
+        "torch.ones(1)\n"
+        "os._exit(3)"
     )
-    assert launched.returncode == 3
+    assert run_torch("-c", program, tmp_path / "t").returncode == 3
     trace = opscope.load(tmp_path / "t")
     assert "unavailable" in trace.metadata["gpu"]
     assert "dropped: device activity, lost with the process" not in trace.ledger["recording"]

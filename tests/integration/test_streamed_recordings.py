@@ -3,8 +3,6 @@
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from types import SimpleNamespace
 
@@ -21,6 +19,7 @@ from opscope.recording.recovered import recover, recover_file
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
+from support.torch_processes import run_torch
 
 EVERYTHING = {
     "record_shapes": True,
@@ -44,8 +43,7 @@ def streaming(folder, **options):
 
 def in_a_program(source, *arguments):
     program = f"import os, signal, sys, threading, torch, opscope\n{source}"
-    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], timeout=240)
-    return done.returncode
+    return run_torch("-c", program, *arguments).returncode
 
 
 def test_a_recording_that_ends_well_leaves_the_usual_trace_alone(tmp_path):

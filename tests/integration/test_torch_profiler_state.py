@@ -5,6 +5,7 @@ import torch
 import opscope
 from opscope import _native
 from support.processes import run_python
+from support.torch_processes import run_torch
 
 CPU = torch.profiler.ProfilerActivity.CPU
 
@@ -58,11 +59,11 @@ while kept:
 """
 
 
-def run(folder, program, *options, plain=False, **environment):
+def run(folder, program, *options, plain=False, run=run_torch, **environment):
     file = folder / "program.py"
     file.write_text(program)
     how = [] if plain else ["-m", "opscope", "run", *options, "-o", str(folder / "trace")]
-    return run_python(*how, file, added=environment)
+    return run(*how, file, added=environment)
 
 
 def test_torch_answers_what_it_would_alone(tmp_path):
@@ -75,7 +76,8 @@ def test_torch_answers_what_it_would_alone(tmp_path):
 
 def test_spans_that_outlive_torchs_profile_write_to_nothing_that_is_gone(tmp_path):
     # torch's callbacks take whatever is in their thread's slot for their own profiler
-    done = run(tmp_path, LATE_ENDS, OPSCOPE_DROP_IN="0", MALLOC_PERTURB_="165")
+    environment = {"OPSCOPE_DROP_IN": "0", "MALLOC_PERTURB_": "165"}
+    done = run(tmp_path, LATE_ENDS, run=run_python, **environment)
     assert done.returncode == 0, done.stderr
     assert "done" in done.stdout
 

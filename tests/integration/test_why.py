@@ -1,8 +1,5 @@
 """``opscope run --why``: from nothing to what to change, in one command."""
 
-import os
-import subprocess
-import sys
 import textwrap
 import time
 
@@ -14,6 +11,8 @@ from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.schema import EventKind
 from opscope.storage.manifest import unfinished_below
 from opscope.timeline.detail import in_detail, is_warm
+from support.processes import run_python
+from support.torch_processes import run_torch
 
 PROGRAM = """\
 import sys
@@ -54,20 +53,13 @@ def fail(self, on, steps=0):
 p.ProfileRecording.record_detail = fail
 """
 
-WAITS = {**os.environ, "OPSCOPE_END_WAIT": "60"}
-
 
 @pytest.fixture
 def why(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
 
-    def call(*arguments, options=(), code=0):
-        command = [sys.executable, "-m", "opscope", "run", "--why", *options, "train.py"]
-        done = subprocess.run(
-            [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == code, done.stderr[-3000:]
-        return done
+    def call(*arguments, options=(), **more):
+        return run(tmp_path, "--why", *options, arguments=arguments, **more)
 
     return call
 
@@ -130,11 +122,7 @@ for _ in range(COUNT):
 )
 def test_a_script_without_functions_is_explained_by_its_own_lines(tmp_path, options, count):
     (tmp_path / "train.py").write_text(SCRIPT.replace("COUNT", str(count)))
-    command = [sys.executable, "-m", "opscope", "run", *options]
-    done = subprocess.run(
-        [*command, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, *options)
     trace = opscope.load(tmp_path / "train.opscope")
     calls = trace.table("operator_calls")
     adding = calls["event"][trace.events["name"][calls["event"]] == trace.names.find("aten::add_")]
@@ -169,11 +157,7 @@ def test_a_server_is_answered_for_without_options_and_so_are_steps_that_follow(t
     before, rest = PROGRAM.split("optimizer = ")
     program = f"import threading\n{before}x = torch.randn(16, 16)\n{SERVING}optimizer = {rest}"
     (tmp_path / "serve.py").write_text(program)
-    command = [sys.executable, "-m", "opscope", "run", "serve.py", str(steps)]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=WAITS
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, arguments=[str(steps)], program="serve.py")
     assert "serve.py:14 in forward" in done.stderr
     trace = opscope.load(tmp_path / "serve.opscope")
     assert is_warm(trace) == (steps > 0)
@@ -183,7 +167,7 @@ def test_a_server_is_answered_for_without_options_and_so_are_steps_that_follow(t
 def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
     faulty = FAULT + PROGRAM
     (tmp_path / "train.py").write_text(faulty)
-    done = why("12")
+    done = why("12", run=run_python)  # before recording begins, as torch is imported
     assert done.stdout == "the end\n"
     assert "Steps could not be recorded in detail: no more" in done.stderr
 
@@ -224,11 +208,9 @@ def test_an_interrupted_program_is_answered_for(why, tmp_path, step):
     assert about in done.stderr
 
 
-def run(folder, *options, arguments=(), code=0):
-    command = [sys.executable, "-m", "opscope", "run", *options, "train.py", *arguments]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, env=WAITS
-    )
+def run(folder, *options, arguments=(), code=0, program="train.py", run=run_torch):
+    command = ["-m", "opscope", "run", *options, program, *arguments]
+    done = run(*command, cwd=folder)
     assert done.returncode == code, done.stderr[-3000:]
     return done
 
@@ -278,7 +260,7 @@ for step in range(60):
 
 def test_later_steps_of_a_script_without_functions_have_their_lines(tmp_path):
     (tmp_path / "train.py").write_text(OWN_LINES)
-    done = run(tmp_path)
+    done = run(tmp_path, run=run_python)  # recording begins within <module>
     assert "at train.py:7 in <module> (`optimizer.step()`)" in done.stderr
     trace = opscope.load(tmp_path / "train.opscope")
     _, steps = trace.metadata[DETAIL]["stretches"]

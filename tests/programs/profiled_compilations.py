@@ -65,9 +65,9 @@ def looked_at_inside():
     return found, graphs.count - once
 
 
-def switched_inside():
+def switched_inside(prof=None):
     """A profile of the program's that a compiled function starts and stops."""
-    prof = opscope.profile(**EVERYTHING)
+    prof = prof or opscope.profile(**EVERYTHING)
 
     def switches(x):
         y = x.sin()
@@ -166,29 +166,13 @@ def optimizers():
 
 
 def drop_in_inside():
-    """torch.profiler, recording with opscope, that a compiled function starts and stops."""
+    """The same of torch.profiler, which records with opscope."""
     from torch.profiler import profile
 
     import opscope.drop_in
 
     opscope.drop_in.install()
-    prof = profile(with_stack=True)
-
-    def switches(x):
-        y = x.sin()
-        prof.start()
-        z = y.cos()
-        prof.stop()
-        return z + 1
-
-    graphs = Graphs()
-    compiled = torch.compile(switches, backend=graphs)
-    compiled(X)
-    once, found = graphs.count, []
-    for _ in range(3):
-        compiled(X)
-        found.append(counts(prof, "aten::sin", "aten::cos"))
-    return found, graphs.count - once
+    return switched_inside(profile(with_stack=True))
 
 
 def main():

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import opscope
 from opscope.base.artefacts import at, is_free
+from support.torch_processes import run_torch
 
 
 def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -51,12 +50,7 @@ def dumps_in(directory: Path) -> list[opscope.Trace]:
 
 
 def run(
-    program: str, directory: Path, *arguments: str, **options: Any
+    program: str, directory: Path, *arguments: str, timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
     """A program of its own, which has ``directory`` as its first argument."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(directory), *arguments],
-        capture_output=True,
-        text=True,
-        **{"timeout": 120, **options},
-    )
+    return run_torch("-c", textwrap.dedent(program), directory, *arguments, timeout=timeout)

@@ -35,12 +35,3 @@ def running(program, control="1", *arguments, stdin=None):
         process.kill()
         process.wait()
         process.stdout.close()
-
-
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "opscope", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -34,12 +33,9 @@ def users_folder(tmp_path):
 
 
 def mypy(folder):
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder / "cache", "."]
-    package = Path(opscope.errors.__file__).parents[1]
-    variables = {**os.environ, "MYPYPATH": str(package)}
-    return subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300
-    )
+    path = {"MYPYPATH": str(Path(opscope.errors.__file__).parents[1])}
+    command = ("-m", "mypy", "--strict", "--cache-dir", folder / "cache", ".")
+    return run_python(*command, cwd=folder, added=path)
 
 
 def pyright(folder):
@@ -53,9 +49,7 @@ def needs_pyright():
     if find_spec("pyright") is None:
         pytest.skip("pyright is not installed")
     try:
-        shown = subprocess.run(
-            [sys.executable, "-m", "pyright", "--version"], capture_output=True, timeout=120
-        )
+        shown = run_python("-m", "pyright", "--version", timeout=120)
     except subprocess.TimeoutExpired:
         pytest.skip("pyright cannot be fetched here")
     if shown.returncode != 0:

@@ -194,8 +194,9 @@ class HiddenModules(MetaPathFinder):
 def _modules_used_by(module: ModuleType) -> Iterator[str]:
     """The first parts of the names of those that it has imported, or imported something of."""
     for value in list(vars(module).values()):
-        is_made_there = isinstance(value, type | FunctionType | BuiltinFunctionType)
-        name = value.__name__ if isinstance(value, ModuleType) else None
+        kind = type(value)  # isinstance() also asks objects of torch that answer with a warning
+        is_made_there = issubclass(kind, type | FunctionType | BuiltinFunctionType)
+        name = value.__name__ if issubclass(kind, ModuleType) else None
         name = getattr(value, "__module__", None) if is_made_there else name
         if isinstance(name, str):
             yield name.partition(".")[0]

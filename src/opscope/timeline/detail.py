@@ -52,10 +52,15 @@ def has_detail(trace: TraceData) -> bool:
 
 
 def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Of the last stretch that has steps, Unix nanoseconds; None where none has."""
+    """Of the last stretch that has steps, else of the last that is not much shorter than others,
+    Unix nanoseconds; None where there is none but the start of the program."""
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
-    found = [(one["start_ns"], one["end_ns"]) for one in stretches if one["steps"]]
-    return found[-1] if found else None
+    start_ns = metadata.get("start_ns", 0)
+    later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
+    longest_ns = max(map(_took_ns, later), default=0)
+    some = [one for one in later if one["steps"]]
+    found = some or [one for one in later if _took_ns(one) >= _MOST_OF_IT * longest_ns]
+    return (found[-1]["start_ns"], found[-1]["end_ns"]) if found else None
 
 
 def in_detail(trace: TraceData) -> TraceData:

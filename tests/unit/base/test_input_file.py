@@ -4,7 +4,6 @@ import gzip
 import os
 import resource
 import socket
-import subprocess
 import sys
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from opscope.storage import unpacked_file
 from opscope.storage.manifest import rank_folders
 from support.hostile_sources import built_trace
 from support.loaded import load_trace
+from support.processes import run_opscope
 from support.rewritten_trace import write_table
 
 
@@ -150,11 +150,8 @@ def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
 def test_a_bomb_under_a_memory_limit_ends_in_a_sentence(tmp_path):
     path = bomb(tmp_path / "t.json.gz", before=b'{"traceEvents": [', megabytes=1500)
     limit = 1200 << 20
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "summary", str(path)],
-        capture_output=True, text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )  # fmt: skip
+    limited = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))}
+    done = run_opscope("summary", path, **limited)
     assert done.returncode == 1
     assert "than a trace can have" in done.stderr or "not enough memory" in done.stderr
     assert "Traceback" not in done.stderr

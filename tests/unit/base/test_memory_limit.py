@@ -1,7 +1,6 @@
 """How much memory is left, and what is said when it is not enough."""
 
 import resource
-import subprocess
 import sys
 
 import pytest
@@ -59,10 +58,8 @@ def test_where_nobody_knows_nothing_is_refused(monkeypatch):
 def test_a_limit_of_the_process_counts():
     limit = 1 << 30
     program = "from opscope.base.memory_limit import memory_left; print(memory_left())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )  # fmt: skip
+    limited = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))}
+    done = run_python("-c", program, check=True, **limited)
     assert 0 < int(done.stdout) < limit
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +10,7 @@ from opscope.base import memory_limit
 from opscope.cli import trace_argument
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
+from support.processes import run_python
 from support.read_report import read_report
 from support.repeat_trace import repeat_trace
 
@@ -105,8 +104,7 @@ def test_one_process_imports_nothing_of_jobs_and_devices(command, trace_folder, 
         "print('\\n'.join(sys.modules))"
     )
     name, *rest = command
-    arguments = [sys.executable, "-c", program, name, str(trace_folder), *rest]
-    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = run_python("-c", program, name, trace_folder, *rest, cwd=tmp_path, check=True)
     modules = {*done.stdout.splitlines()} - WHERE_THEY_ARE
     assert "opscope.cli.trace_argument" in modules
     assert not [one for one in modules if one.startswith(NEEDLESS)]

@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from opscope.base.artefacts import LOCK, LeftKind, at, find, unfinished_name
 from opscope.live.children.job import _clear
 from opscope.storage.manifest import unfinished_recordings
 from support.build_trace import build_trace, span
+from support.processes import run_python
 
 TEXT = "mine\n" * 100
 DIES = """
@@ -30,7 +29,7 @@ os._exit(5)
 @pytest.fixture(scope="module")
 def left_by_a_program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("left")
-    subprocess.run([sys.executable, "-c", DIES, folder], check=False, timeout=100)
+    run_python("-c", DIES, folder)
     return folder
 
 
@@ -162,8 +161,7 @@ def test_what_a_killed_recover_leaves_is_removed_by_the_next(sent, recording, co
         "parquet.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "recover_all(Path(sys.argv[1]), Messages())\n"
     )
-    done = subprocess.run([sys.executable, "-c", begun, sent], check=False, timeout=100)
-    assert done.returncode == -signal.SIGKILL
+    assert run_python("-c", begun, sent).returncode == -signal.SIGKILL
     assert len(find(sent, LeftKind.BEGUN)) == 1 and recording.exists()
     assert command_line("doctor --recover", sent).code == 0
     assert [entry.name for entry in sent.iterdir()] == ["rank=00000"]

@@ -185,6 +185,11 @@ def test_an_optimizer_that_goes_one_by_one():
     single = build_trace(step(0, ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3))
     finding = found(single, "single-tensor-optimizer")
     assert finding.saved_ns == 80 * MICROSECOND  # a fifth stays, to collect the parameters
+    assert finding.status is Status.SMALL_OPERATORS
+    long = [span("aten::mul_", at, at + 190) for at in range(1, 1_800, 200)]
+    around = span("Optimizer.step#AdamW.step", 0, 2_000, **ANNOTATION)
+    finding = found(build_trace([around, *long]), "single-tensor-optimizer")
+    assert finding.status is Status.OPERATORS
     for together in ("aten::_foreach_mul_", "aten::_fused_adamw_"):
         trace = build_trace(step(0, [together, *["aten::mul_"] * 8]))
         assert found(trace, "single-tensor-optimizer") is None

@@ -1,6 +1,5 @@
 """A program sees the same surroundings, exit code and tracebacks as under ``python`` itself."""
 
-import subprocess
 import sys
 import textwrap
 import zipfile
@@ -52,10 +51,7 @@ def folder(tmp_path):
 
 
 def python(folder, *arguments, **options):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=60, **options,
-    )  # fmt: skip
+    return run_python(*arguments, cwd=folder, **options)
 
 
 def through_opscope(folder, *arguments, **options):
@@ -101,13 +97,8 @@ def test_compiled_script(folder):
 
 @pytest.mark.parametrize("driver", [(), ("driver/driver.py",)])
 def test_a_script_that_comes_through_a_pipe_runs_in_full(folder, driver):
-    done = run_python(
-        *driver,
-        "/dev/stdin",
-        "argument",
-        cwd=folder,
-        input="import sys\nprint(sys.argv, __file__)\nsys.exit(4)\n",
-    )
+    program = "import sys\nprint(sys.argv, __file__)\nsys.exit(4)\n"
+    done = python(folder, *driver, "/dev/stdin", "argument", input=program)
     assert done.returncode == 4
     assert done.stdout == "['/dev/stdin', 'argument'] /dev/stdin\n"
 
@@ -125,10 +116,7 @@ def test_a_program_that_comes_through_standard_input_finds_nothing_there(folder)
 
 def test_the_encoding_of_a_program_that_comes_through_standard_input(folder):
     source = "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))"
-    done = subprocess.run(
-        [sys.executable, "driver/driver.py", "-"],
-        cwd=folder, input=source.encode("latin-1"), capture_output=True, timeout=60,
-    )  # fmt: skip
+    done = through_opscope(folder, "-", input=source.encode("latin-1"), text=False)
     assert done.stdout == b"'\\xe9'\n"
 
 

@@ -1,10 +1,10 @@
 """The last action runs once, whatever ends the process, and does not change how it ends."""
 
 import signal
-import subprocess
-import sys
 
 import pytest
+
+from support.processes import run_python
 
 START = """
 import atexit, os, signal, sys, threading
@@ -20,13 +20,7 @@ def restore_hang_up():
 
 
 def run(program):
-    done = subprocess.run(
-        [sys.executable, "-c", START + program],
-        preexec_fn=restore_hang_up,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_python("-c", START + program, preexec_fn=restore_hang_up)
     return done.returncode, done.stdout.splitlines()
 
 

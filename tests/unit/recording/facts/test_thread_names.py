@@ -5,8 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import torch
 import opscope
 from opscope.api.trace import Trace
 from opscope.recording.listeners import ThreadNames, names_of_threads
-from support.processes import run_python
+from support.processes import run_opscope, run_python
 
 
 def work() -> None:
@@ -174,11 +172,8 @@ thread = threading.Thread(target=lambda: torch.ones(3) + 1, name="of the killed"
 thread.start(); thread.join()
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", code], timeout=120, check=False)
-    subprocess.run(
-        [sys.executable, "-m", "opscope", "doctor", "--recover", str(tmp_path / "killed")],
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
+    run_python("-c", code)
+    run_opscope("doctor", "--recover", tmp_path / "killed")
     assert "of the killed" in named(opscope.load(tmp_path / "killed"))
 
 
