@@ -130,7 +130,7 @@ class Occurrences:
     """How often each label occurs, and where."""
 
     count: Values  # shape (labels,)
-    duration_ns: Values
+    duration_ns: npt.NDArray[np.float64]  # sums of a damaged trace exceed 64 bits
     groups: list[npt.NDArray[np.intp]]  # by group of rows the labels that occur in it
 
 
@@ -155,9 +155,7 @@ class Windows:
         self.begin_ns, self.end_ns = trace.first_and_last_ns  # the end is known when all is read
         self.least_ns = max((self.end_ns - self.begin_ns) // _FINEST, 1)
         labels = self._names + len(self.small.table("frames"))
-        self.occurrences = Occurrences(
-            np.zeros(labels, dtype=np.int64), np.zeros(labels, dtype=np.int64), []
-        )
+        self.occurrences = Occurrences(np.zeros(labels, dtype=np.int64), np.zeros(labels), [])
         self._kept = self._read_all()
         if len(gpu := self.small.table("gpu")):
             self.begin_ns = min(self.begin_ns, int(gpu["start_ns"].min()))
@@ -190,7 +188,7 @@ class Windows:
         count = np.bincount(label, minlength=size)
         found.count += count
         weight = np.bincount(label, weights=spans.duration_ns.astype(np.float64), minlength=size)
-        found.duration_ns += weight.astype(np.int64)
+        found.duration_ns += weight
         found.groups.append(np.flatnonzero(count))
         self._begin.append(int(spans.start_ns[0]) if len(spans) else self.end_ns)
         self._last.append(int(spans.start_ns[-1]) if len(spans) else self.begin_ns)

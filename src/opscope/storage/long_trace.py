@@ -215,6 +215,7 @@ class LongTrace:
                 "duration_ns": np.minimum(end, end_ns) - begins,
             }
             part = self.small.with_tables({"events": table.replaced(changed)})
+            checked_trace(part, str(self.folder))
             yield Slice(part, len(carried), begin_ns, end_ns)
             kept = np.flatnonzero(end > end_ns)
             carried_rows, carried = rows[kept], table.take(kept)
@@ -257,7 +258,9 @@ class LongTrace:
         """When the first event and the last one begin; Unix time."""
         with damage_of(self.file("events")), self._opened("events") as file:
             first, last = (
-                file.read_row_group(group, columns=["start_ns"])["start_ns"].to_numpy()
+                column_from_arrow(
+                    TABLES["events"], file.read_row_group(group, columns=["start_ns"]), "start_ns"
+                )
                 for group in (0, file.num_row_groups - 1)
             )
         return (int(first[0]), int(last[-1])) if len(first) and len(last) else (0, 0)
