@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from datetime import datetime
 
 # Kineto logs every start and stop, and torch memory that it did not see allocated.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -28,6 +28,7 @@ from benchmarks import (
     results,
 )
 from benchmarks.figures import Figure
+from benchmarks.measurements import HISTORY
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import start_kineto
 from opscope.recording.bridge import bridge
@@ -58,8 +59,10 @@ def main() -> None:
         for name in options.only or GROUPS:
             figures += GROUPS[name](rounds)
     print(report.as_markdown(figures))
-    if options.json is not None:
-        options.json.write_text(report.as_json(figures))
+    if not options.quick:
+        HISTORY.mkdir(exist_ok=True)
+        file = HISTORY / f"{datetime.now():%Y-%m-%d-%H%M}.json"
+        file.write_text(report.as_json(figures) + "\n")
 
 
 def _parse() -> argparse.Namespace:
@@ -67,7 +70,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="less exact, in about two minutes")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of each measurement")
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some figures only")
-    parser.add_argument("--json", type=Path, help="also write JSON to this file")
     return parser.parse_args()
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from statistics import median
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ class Figure:
         ratio = None if self.ratio is None else round(self.ratio, 5)
         floor = None if self.floor_ratio is None else round(self.floor_ratio, 5)
         return {**asdict(self), "ratio": ratio, "floor_ratio": floor, "met": self.met}
+
+    @classmethod
+    def of_dict(cls, saved: Mapping[str, Any]) -> Figure:
+        """That which :meth:`as_dict` gave."""
+        return cls(**{field.name: saved[field.name] for field in fields(cls)})
 
 
 def median_of(values: Sequence[float]) -> float:

@@ -38,12 +38,16 @@ def machine() -> str:
 
 
 def as_markdown(figures: Sequence[Figure]) -> str:
-    """For a terminal, and for a document."""
-    lines = [_row(HEADINGS), _row(["---"] * len(HEADINGS))]
-    lines += [_row(_cells(figure)) for figure in figures]
+    """For a terminal."""
     notes = [f"- {FLOOR}."]
     notes += [f"- {f.name}, {f.workload}: {f.note}." for f in figures if f.note]
-    return "\n".join([f"{machine()}.", "", *lines, "", *notes])
+    return "\n".join([f"{machine()}.", "", as_table(figures), "", *notes])
+
+
+def as_table(figures: Sequence[Figure]) -> str:
+    """A row for each."""
+    rows = [HEADINGS, ["---"] * len(HEADINGS), *map(_cells, figures)]
+    return "\n".join(map(_row, rows))
 
 
 def as_json(figures: Sequence[Figure]) -> str:

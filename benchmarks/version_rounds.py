@@ -24,7 +24,6 @@ import opscope
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.result import TimeVerdict
 from opscope.api.diff import open_sides
-from opscope.readers.version_comparison import with_program_times
 from opscope.recording.bridge import bridge
 
 _ROUNDS, _STEPS = 5, 150
@@ -44,11 +43,10 @@ def main() -> None:
         for pair in range(options.pairs):
             work = list(_PROGRAMS)[pair // 2 % len(_PROGRAMS)]
             more = _MORE if pair % 2 else 1.0
-            verdicts = _judged(_PROGRAMS[work], more)
-            alarms += more == 1.0 and verdicts[1][0] is not TimeVerdict.NO_DIFFERENCE
-            found += more != 1.0 and verdicts[1][0] is TimeVerdict.SLOWER
-            wall, own = (f"{one:+.1%} ± {off:.1%} {said.value}" for said, one, off in verdicts)
-            print(f"{work:10} x {more:<5} wall {wall:40} program {own}", flush=True)
+            verdict, change, margin = _judged(_PROGRAMS[work], more)
+            alarms += more == 1.0 and verdict is not TimeVerdict.NO_DIFFERENCE
+            found += more != 1.0 and verdict is TimeVerdict.SLOWER
+            print(f"{work:10} x {more:<5} {change:+.1%} ± {margin:.1%} {verdict.value}", flush=True)
     finally:
         os.kill(noise, 9)
         os.waitpid(noise, 0)
@@ -59,8 +57,8 @@ def main() -> None:
 _Step = Callable[[], None]
 
 
-def _judged(made: Callable[[float], _Step], more: float) -> list[tuple[TimeVerdict, float, float]]:
-    """The step's verdict, change and margin, as shares; by wall time, and by the program's own."""
+def _judged(made: Callable[[float], _Step], more: float) -> tuple[TimeVerdict, float, float]:
+    """The step's verdict, change and margin, as shares."""
     with tempfile.TemporaryDirectory() as folder:
         traces: dict[str, list[Path]] = {"old": [], "new": []}
         for number in range(_ROUNDS):
@@ -69,11 +67,10 @@ def _judged(made: Callable[[float], _Step], more: float) -> list[tuple[TimeVerdi
                 step = made(more if side == "new" else 1.0)
                 _forked(partial(_record, step, trace))
                 traces[side].append(trace)
-        sides = open_sides(traces["old"], traces["new"])
-        old, new = map(with_program_times, sides)
-        both = [compare(*sides), compare(old, new)]
-    steps = [one.step for one in both if one.step is not None]
-    return [(one.verdict, one.change_ns / one.a_ns, one.margin_ns / one.a_ns) for one in steps]
+        found = compare(*open_sides(traces["old"], traces["new"])).step
+    if found is None:
+        raise SystemExit("A recording has no steps.")
+    return found.verdict, found.change_ns / found.a_ns, found.margin_ns / found.a_ns
 
 
 def _record(step: _Step, trace: Path) -> None:

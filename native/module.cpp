@@ -69,7 +69,11 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
 // Loads the bridge to torch at `path`, for the life of the process. torch must have been imported: the
 // bridge's dependencies are found among the libraries that are loaded.
 const BridgeApi& load_bridge(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = nullptr;
+  {
+    const WithoutGil without_gil;  // linking it takes milliseconds
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (library == nullptr) throw std::runtime_error(dlerror());
   const auto attach = reinterpret_cast<AttachBridge>(dlsym(library, "opscope_attach"));
   const BridgeApi* bridge = attach == nullptr ? nullptr : attach(&Recorder::instance().core_api());

@@ -42,8 +42,11 @@ class WindowDecoder {
     ends_.match();
     const uint64_t stopped = clock_.jumped_ns() == 0 ? window_.stopped.ticks : UINT64_MAX;
     for (ThreadSpans& thread : threads_) {
-      SourceColumns::for_each(
-          window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
+      // Not in a piece: what is put between its spans would come between those that it hands on.
+      if (piece_ == nullptr) {
+        SourceColumns::for_each(
+            window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
+      }
       nest_by_time(thread, ends_, stopped);
     }
     order_ = merge_by_start(threads_, first_event_);
@@ -211,8 +214,11 @@ class WindowDecoder {
   std::vector<WrittenSpan> spans_of(RecordKind kind) const {
     std::vector<WrittenSpan> found;
     for (const ThreadSpans& thread : threads_) {
-      for (size_t i = 0; i < thread.spans.size(); ++i) {
-        if (thread.spans[i]->kind == kind) found.push_back({thread.spans[i], thread.ids[i]});
+      for (size_t i = thread.carried.size(); i < thread.spans.size(); ++i) {
+        if (thread.spans[i]->kind != kind) continue;
+        const auto row = static_cast<size_t>(thread.ids[i] - first_event_);
+        found.push_back(
+            {thread.spans[i], thread.ids[i], out_.events.start_ns[row], out_.events.duration_ns[row]});
       }
     }
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.event < b.event; });

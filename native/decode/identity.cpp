@@ -9,17 +9,6 @@ namespace {
 
 constexpr int64_t kNoIdentity = -1;
 
-// One sighting of a storage, by a tensor argument, a parameter, an allocation or a free.
-struct Sighting {
-  int64_t time_ns;
-  uint64_t impl;  // 0 for allocations and frees
-  uint64_t storage;
-  uint16_t device;
-  bool is_free;
-  int64_t* allocation_id;
-  int64_t* tensor_id;
-};
-
 uint16_t device_key(int8_t type, int8_t index) {
   return static_cast<uint16_t>(static_cast<uint8_t>(type) << 8 | static_cast<uint8_t>(index));
 }
@@ -60,10 +49,6 @@ std::vector<Sighting> sightings_of(Columns& columns) {
     if (a.action[i] == AllocationAction::kOutOfMemory) continue;
     sightings.push_back({a.time_ns[i], 0, a.address[i], device_key(a.device_type[i], a.device_index[i]),
                          a.size_bytes[i] < 0, &a.allocation_id[i], &a.tensor_id[i]});
-  }
-  const auto by_time = [](const Sighting& x, const Sighting& y) { return x.time_ns < y.time_ns; };
-  if (!std::is_sorted(sightings.begin(), sightings.end(), by_time)) {
-    std::stable_sort(sightings.begin(), sightings.end(), by_time);
   }
   return sightings;
 }
@@ -139,30 +124,6 @@ class Groups {
   std::vector<bool> holds_tensor_;
 };
 
-// Numbers the lives of storages, from 1. Returns one past the last number. An allocation begins a life even
-// if the previous one at its address has not ended: its free was not reported. Those whose allocation was
-// recorded are counted in `unheard_frees`; torch does not report the others.
-int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
-  constexpr int64_t kEnded = 0;
-  std::vector<bool> was_allocated = {false};  // each life: did its allocation begin it?
-  NumberMap lives(sightings.size() / 4);
-  for (Sighting& sighting : sightings) {
-    int64_t& life = lives.at(sighting.storage, sighting.device, kEnded);
-    const bool is_allocated = sighting.impl == 0 && !sighting.is_free;
-    if (is_allocated && life != kEnded) {
-      *unheard_frees += was_allocated[static_cast<size_t>(life)] ? 1 : 0;
-      life = kEnded;
-    }
-    if (life == kEnded) {
-      life = static_cast<int64_t>(was_allocated.size());
-      was_allocated.push_back(is_allocated);
-    }
-    *sighting.allocation_id = life;
-    if (sighting.is_free) life = kEnded;
-  }
-  return static_cast<int64_t>(was_allocated.size());
-}
-
 // The set element each sighting of a tensor belongs to: its allocation or, for a tensor without
 // storage (sparse, empty, or emptied by set_()), one of its own, so that such tensors are not all the
 // same. From 1, in order of what was seen first.
@@ -193,6 +154,33 @@ void assign_no_identity(Columns& columns) {
   assign(columns.tensors, columns.tensors.impl.size());
   assign(columns.parameters, columns.parameters.impl.size());
   assign(columns.allocations, columns.allocations.address.size());
+}
+
+// An allocation begins a life even if the previous one at its address has not ended: its free was not
+// reported. Those whose allocation was recorded are counted; torch does not report the others.
+int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
+  const auto by_time = [](const Sighting& x, const Sighting& y) { return x.time_ns < y.time_ns; };
+  if (!std::is_sorted(sightings.begin(), sightings.end(), by_time)) {
+    std::stable_sort(sightings.begin(), sightings.end(), by_time);
+  }
+  constexpr int64_t kEnded = 0;
+  std::vector<bool> was_allocated = {false};  // each life: did its allocation begin it?
+  NumberMap lives(sightings.size() / 4);
+  for (Sighting& sighting : sightings) {
+    int64_t& life = lives.at(sighting.storage, sighting.device, kEnded);
+    const bool is_allocated = sighting.impl == 0 && !sighting.is_free;
+    if (is_allocated && life != kEnded) {
+      *unheard_frees += was_allocated[static_cast<size_t>(life)] ? 1 : 0;
+      life = kEnded;
+    }
+    if (life == kEnded) {
+      life = static_cast<int64_t>(was_allocated.size());
+      was_allocated.push_back(is_allocated);
+    }
+    *sighting.allocation_id = life;
+    if (sighting.is_free) life = kEnded;
+  }
+  return static_cast<int64_t>(was_allocated.size());
 }
 
 void assign_identity(Columns& columns) {

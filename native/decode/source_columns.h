@@ -14,6 +14,8 @@ namespace opscope {
 struct WrittenSpan {
   const Record* record;
   int32_t event;
+  int64_t start_ns;
+  int64_t duration_ns;
 };
 
 class SourceColumns {

@@ -140,12 +140,12 @@ class TaskColumnsWriter final : public SourceColumns {
         out.tasks.frame.push_back(python.frame_row(run.task.coroutine));
       }
       out.tasks.name[row] = name_of(run, texts, out);  // the last one that it was given
-      const int64_t start_ns = out.events.start_ns[span.event];
       out.task_runs.event.push_back(span.event);
       out.task_runs.task.push_back(row);
-      out.task_runs.waited_ns.push_back(is_new ? kNone : std::max<int64_t>(start_ns - awaited_ns[row], 0));
+      out.task_runs.waited_ns.push_back(is_new ? kNone
+                                               : std::max<int64_t>(span.start_ns - awaited_ns[row], 0));
       awaited_ns.resize(rows.size());
-      awaited_ns[row] = start_ns + out.events.duration_ns[span.event];
+      awaited_ns[row] = span.start_ns + span.duration_ns;
     }
   }
 

@@ -86,7 +86,7 @@ void BlockPool::count_loss(uint32_t owner, Loss what) {
 
 void BlockPool::prepare() {
   const std::lock_guard lock(mutex_);
-  if (stream_ != nullptr && stream_->is_ring()) return;  // blocks will be of its file
+  if (stream_ != nullptr) return;  // blocks will be of its file
   while (free_.size() < kKeptBlocks) {
     const size_t before = free_.size();
     grow();

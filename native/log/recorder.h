@@ -85,6 +85,8 @@ class Recorder {
   // [MT] Has blocks of the stream whose content is in segments be used again.
   void release_spent();
 
+  // [MT] Touch the memory of the first blocks, which takes milliseconds: before a window opens.
+  void prepare_blocks();
   // [MT] An id for open_window(), for a caller that must know it before the window is open.
   uint32_t reserve_window();
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is forgotten when

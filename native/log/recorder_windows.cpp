@@ -47,10 +47,13 @@ uint32_t Recorder::reserve_window() {
   return next_window_++;
 }
 
+void Recorder::prepare_blocks() {
+  // Beside other windows there are blocks in use.
+  if (statistics().open_windows == 0) pool_.prepare();
+}
+
 uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects,
                                uint64_t most_growth_bytes) {
-  // Beside others there are blocks in use; touching new ones would take milliseconds while the program waits.
-  if (statistics().open_windows == 0) pool_.prepare();
   std::lock_guard lock(mutex_);
   auto window = std::make_shared<Window>();
   window->id = reserved != 0 ? reserved : next_window_++;

@@ -30,9 +30,6 @@ class StreamedLog {
 
   // Of a recording that has no end: until the last thing that was written.
   const LogView& view() const { return view_; }
-
-  // Decode nothing of these.
-  void leave_out(uint32_t wants) { view_.window.wants &= ~wants; }
   const StreamHeader& header() const { return *reinterpret_cast<const StreamHeader*>(memory_); }
   // The text from the process that began it.
   const std::string& about() const { return about_; }

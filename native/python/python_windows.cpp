@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "interpreter/free_threads.h"
+#include "interpreter/without_gil.h"
 #include "log/recorder.h"
 #include "log/source.h"
 #include "python/python_calls.h"
@@ -83,8 +84,12 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
         "with_stack and with_modules, or set PYTHON_GIL=1");
   }
 #endif
-  const Change change;
   Recorder& recorder = Recorder::instance();
+  {
+    const WithoutGil without_gil;
+    recorder.prepare_blocks();
+  }
+  const Change change;
   // This thread's log: making one asks Python what the thread is called.
   Recorder::this_thread();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it

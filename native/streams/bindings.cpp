@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/identity.h"
 #include "decode/pieces.h"
 #include "decode/window_clock.h"
 #include "interpreter/without_gil.h"
@@ -19,6 +20,7 @@
 #include "log/log_copy.h"
 #include "log/recorder.h"
 #include "log/streamed_log.h"
+#include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
 #include "streams/decoded_dict.h"
 
@@ -38,6 +40,7 @@ namespace {
 void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
                   bool is_ring) {
   try {
+    const WithoutGil without_gil;  // making the file takes milliseconds
     Recorder::instance().begin_stream(window, path, max_bytes, about, is_ring);
   } catch (const std::system_error& error) {
     raise_os_error(error, path);
@@ -162,8 +165,6 @@ class PieceDecoder {
   void open() {
     log_.reset();
     log_ = std::make_unique<StreamedLog>(path_, state_.drained());
-    // Which task runs follows from the runs before, which a piece does not have.
-    log_->leave_out(kWantAsyncio);
   }
 
   // How many pieces are looked at to decode one, for ends that are noted later than their span.
@@ -211,6 +212,21 @@ class PieceDecoder {
   std::unique_ptr<StreamedLog> log_;
 };
 
+nb::tuple allocation_ids(const Numbers<int64_t>& time_ns, const Numbers<uint64_t>& impl,
+                         const Numbers<uint64_t>& storage, const Numbers<uint16_t>& device,
+                         const Numbers<bool>& is_free) {
+  const size_t rows = time_ns.size();
+  check_lengths(rows, impl, storage, device, is_free);
+  std::vector<int64_t> ids(rows);
+  std::vector<Sighting> sightings(rows);
+  for (size_t i = 0; i < rows; ++i) {
+    sightings[i] = {time_ns(i), impl(i), storage(i), device(i), is_free(i), &ids[i], nullptr};
+  }
+  uint64_t unheard_frees = 0;
+  without_gil([&] { return number_allocations(sightings, &unheard_frees); });
+  return nb::make_tuple(to_array(std::move(ids)), unheard_frees);
+}
+
 }  // namespace
 
 void bind_streams(nb::module_& m) {
@@ -239,6 +255,7 @@ void bind_streams(nb::module_& m) {
       .def("write_copy", &write_copy, "file"_a, nb::lock_self())
       .def("decode", &decode_stream, "prefixes"_a, nb::lock_self());
   m.def("read_stream", &read_stream, "path"_a);
+  m.def("allocation_ids", &allocation_ids, "time_ns"_a, "impl"_a, "storage"_a, "device"_a, "is_free"_a);
   nb::class_<PieceDecoder>(m, "PieceDecoder")
       .def(nb::init<std::string, std::vector<std::string>>(), "path"_a, "prefixes"_a)
       .def("restore", &PieceDecoder::restore, "state"_a, "name_offsets"_a, "name_text"_a, nb::lock_self())

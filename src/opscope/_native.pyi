@@ -423,6 +423,18 @@ class PieceDecoder:
 
     def close(self) -> None: ...
 
+def allocation_ids(
+    time_ns: NDArray[np.int64],
+    impl: NDArray[np.uint64],
+    storage: NDArray[np.uint64],
+    device: NDArray[np.uint16],
+    is_free: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], int]:
+    """Of sightings of storages the allocation each is from, and how many frees were not heard.
+
+    Allocations and frees have impl 0.
+    """
+
 # native/columns/: whole columns.
 
 def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...

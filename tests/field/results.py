@@ -77,7 +77,8 @@ _HEAD = f"""# Works with
 Part of each library's tests, or a program that uses it, runs plain and under opscope. Compared are
 exit code, results of tests, output with all numbers, threads, open files, files left behind, and
 how often each operator ran. A callback that shares no code with opscope counts the operators; the
-trace must have the same numbers. `make field` repeats it, `make field LIBRARIES=--page` writes this
+trace must have the same numbers, and of up to 300,000 events also its summary, its file for Chrome
+and its answers for agents. `make field` repeats it, `make field LIBRARIES=--page` writes this
 page of the results. Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
 
 `default` is `opscope run` without options; `everything` records arguments, memory, Python calls,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from field.environment import COUNTER, FOLDER, PYTHON, folder_of_tests
@@ -14,7 +16,7 @@ from field.libraries import Library
 from field.outcome import Outcome, outcome_of
 
 HERE = Path(__file__).parent
-LIMIT_SECONDS = 600
+LIMIT_SECONDS, VIEWS_SECONDS = 600, 180
 _RUN = ("-m", "opscope", "run")
 MODES = {
     "default": _RUN,
@@ -68,24 +70,27 @@ def run(library: Library, mode: str | None) -> Outcome:
         except subprocess.TimeoutExpired:
             code = 124
     seconds = time.monotonic() - begun
-    recorded = _operators_of(folder / "trace") if mode in COMPLETE else None
-    return outcome_of(code, folder, {work, home}, seconds, recorded)
+    recorded, disagree = _read(folder / "trace") if mode in COMPLETE else (None, [])
+    outcome = outcome_of(code, folder, {work, home}, seconds, recorded)
+    outcome.lists["views"] = Counter(disagree)
+    return outcome
 
 
-def _operators_of(trace: Path) -> dict[str, int] | None:
-    """Operators by name, read by a process of its own: such traces can be large."""
-    said = subprocess.run([sys.executable, "-c", _COUNT, trace], capture_output=True, text=True)
-    rows = (line.rpartition("\t") for line in said.stdout.splitlines() if line)
-    return None if said.returncode else {name: int(count) for name, _, count in rows}
+def _read(trace: Path) -> tuple[dict[str, int] | None, list[str]]:
+    """Operators by name, and what views disagree about; by a process of its own."""
+    try:
+        said = subprocess.run(
+            [sys.executable, str(HERE / "views.py"), str(trace)],
+            capture_output=True,
+            text=True,
+            timeout=VIEWS_SECONDS,
+        )
+        found = json.loads(said.stdout)
+        return found["operators"], found["disagree"]
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        return None, [f"they could not be read: {error}"]
 
 
-_COUNT = """
-import sys, opscope
-rows = opscope.load(sys.argv[1]).sql(
-    "select name, count(*) from named_events where kind = 'operator' group by name"
-).fetchall()
-print(*(f"{name}\\t{count}" for name, count in rows), sep="\\n")
-"""
 _SAME_EVERY_TIME = {
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",

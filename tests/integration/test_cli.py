@@ -26,6 +26,14 @@ for _ in range(10):
     x = x + 1
 """
 
+INTERRUPT = """
+# A process inherits whether a signal is blocked or ignored.
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+raise SystemExit(f"not interrupted: {signal.getsignal(signal.SIGINT)} {signal.sigpending()}")
+"""
+
 
 @dataclass
 class Outcome:
@@ -91,13 +99,13 @@ print(sys.argv, __name__, __file__, x.tolist())
     ("end", "code"),
     [
         ("raise ValueError('no')", 1),
-        ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),
+        (INTERRUPT, -signal.SIGINT),
     ],
 )
 def test_however_it_ends_it_is_recorded(execute, end, code):
     program = f"{ADDITIONS}\nprint('before the end', flush=True)\n{end}\n"
     alone, recorded = execute(program, alone=True), execute(program)
-    assert (alone.code, recorded.code) == (code, code)
+    assert (alone.code, recorded.code) == (code, code), alone.err + recorded.err
     assert recorded.out == alone.out == "before the end\n"
     assert recorded.err.startswith(alone.err)  # the traceback, with the program's frames alone
     assert recorded.names().count("aten::add") == 10

@@ -15,6 +15,8 @@ import torch
 import opscope
 from opscope.columns.names import REQUEST_PREFIX
 from opscope.serve import MarkRequests, asgi, listen
+from opscope.serve.profile_request import ProfileRequest
+from opscope.torch_api.hosted_recording import HostedRecording
 from support.http_requests import ALLOWED, TOKEN, ask, send, verdict_when_written
 from support.processes import forked, wait_until
 
@@ -248,6 +250,41 @@ def test_an_untouched_program(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_ends_leaves_a_verdict_on_what_it_recorded(tmp_path, number):
+    with run_over_http(tmp_path) as process:
+        try:
+            port = port_of(process)
+            begun = ask(port, "POST", "/start_profile")[1]
+            multiply()
+        finally:
+            process.send_signal(number)
+    assert process.returncode == -number
+    verdict = tmp_path / "opscope-profiles" / begun["output_dir"] / "verdict.json"
+    wait_until(verdict.exists)
+    assert "lines" in json.loads(verdict.read_text())
+
+
+def test_a_program_that_ends_waits_for_a_recording_that_is_being_left(server, monkeypatch):
+    left = threading.Event()
+    leave = HostedRecording.leave
+
+    def slowly(hosted, recording):
+        left.wait(0.2)
+        leave(hosted, recording)
+        left.set()
+
+    monkeypatch.setattr(HostedRecording, "leave", slowly)
+    assert ask(server.port, "POST", "/start_profile")[0] == 200
+    stopping = threading.Thread(target=server.control.stop)
+    stopping.start()
+    wait_until(lambda: server.control.is_being_written)
+    server.control.finish()
+    assert left.is_set()
+    stopping.join()
+
+
+@pytest.mark.slow
 def test_a_dump_of_the_flight_recorder(tmp_path):
     with run_over_http(tmp_path, "--flight-recorder", "5s") as process:
         try:
@@ -290,6 +327,29 @@ def test_mounted_in_starlette(tmp_path):
     app.add_middleware(MarkRequests)
     answer = asyncio.run(asked_app(app, "GET", "/profile_status", b"", AUTHORIZED, root=""))
     assert answer[0] == 200 and not answer[1]["is_recording"]
+
+
+def test_a_server_that_shuts_down_leaves_what_it_records(tmp_path):
+    starlette = pytest.importorskip("starlette.applications")
+    app, profiler = starlette.Starlette(), asgi(tmp_path, TOKEN)
+    app.add_middleware(MarkRequests, profiler=profiler)
+    messages = [{"type": f"lifespan.{what}"} for what in ("shutdown", "startup")]
+    sent = []
+
+    async def receive():
+        message = messages.pop()
+        if not messages:
+            profiler.control.start(ProfileRequest.of({}), "")
+            multiply(2)
+        return message
+
+    async def send(message):
+        sent.append(message["type"])
+
+    asyncio.run(app({"type": "lifespan", "state": {}}, receive, send))
+    assert sent[-1] == "lifespan.shutdown.complete"
+    wait_until(lambda: not profiler.control.is_being_written)
+    assert profiler.control.verdict()["lines"]
 
 
 AUTHORIZED = [(b"authorization", ALLOWED["Authorization"].encode())]

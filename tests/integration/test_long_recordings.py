@@ -1,5 +1,6 @@
 """Recordings that outgrow their file: drained while they go on, one trace in the end."""
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -104,6 +105,60 @@ def test_what_is_drained_by_several_keepers_is_one_trace(tmp_path):
     samples = trace.ledger["thread samples"]["recorded"]
     assert samples == len(trace.table("thread_samples")) > 0
     assert trace.ledger["recorder"]["cost_ns of one operator"] > 0
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_free_is_of_the_allocation_that_an_earlier_segment_has(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder, profile_memory=True, record_shapes=True):
+        kept = []
+        for size in (1_000, 2_000, 3_000):
+            kept.append(torch.ones(size))
+            kept[0].add(1)  # its result takes the place of one before
+            spans(6_000)
+            drained_once(the_file(folder))
+        kept.clear()
+    trace = opscope.load(folder)
+    assert len(trace.table("events")) > 18_000
+    memory, alive, expected = trace.table("allocations"), {}, []
+    for row, (size, at) in enumerate(zip(memory["size_bytes"], memory["address"], strict=True)):
+        if size > 0:
+            alive[at] = row
+        expected.append(alive.pop(at) if size < 0 else row)
+    ids = memory["allocation_id"]
+    assert [ids[row] for row in expected] == ids.tolist()
+    assert len(set(ids.tolist())) == (memory["size_bytes"] > 0).sum() >= 6
+    storages = trace.table("tensors")
+    of_first = storages["allocation_id"][storages["storage"] == memory["address"][0]]
+    assert ids[0] in of_first
+    assert trace.ledger["tensor ids"]["unknown: the recording is too long"] == len(storages)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_runs_of_tasks_are_in_the_segments_that_they_ran_in(tmp_path):
+    folder, x = tmp_path / "t", torch.ones(3)
+
+    async def handle():
+        for _ in range(20):
+            for _ in range(200):
+                x.add(1)
+            await asyncio.sleep(0)
+
+    async def serve():
+        for _ in range(3):
+            await asyncio.gather(handle(), handle())
+            drained_once(the_file(folder))
+
+    with streaming(folder, with_asyncio=True):
+        asyncio.run(serve())
+    trace = opscope.load(folder)
+    runs, names = trace.table("task_runs"), trace.names
+    inside = trace.events["parent"][trace.events["name"] == names.find("aten::add")]
+    assert len(inside) == 24_000 and np.isin(inside, runs["event"]).all()
+    assert len(np.unique(runs["event"])) == len(runs) >= 6 * 20
+    task_names = trace.table("tasks")["name"][runs["task"]]
+    assert {f"Task-{n}" for n in range(1, 8)} <= {names[name] for name in task_names.tolist()}
+    check_nesting(trace)
 
 
 @pytest.mark.usefixtures("small_segments")
@@ -386,5 +441,4 @@ def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
     trace = opscope.load(folder)
     assert count(trace, "small") == 40_000
     assert len(kept) == 64
-    apart = trace.ledger["allocation ids"]
-    assert list(apart.values()) == [len(trace.table("allocations"))]
+    assert (trace.table("allocations")["allocation_id"] > 0).all()

@@ -73,6 +73,42 @@ def test_printing_a_tensor_is_no_loop_over_its_parts():
     assert "for-loop-indexing" in findings_of(program, **LEVELS[1]).absent
 
 
+def test_no_round_of_a_loop_is_taken_for_a_part_of_what_all_of_them_look_at():
+    def scores(boxes):
+        return sum(boxes[:, column].sum() for column in range(8)) + boxes[1].sum()
+
+    def program():
+        boxes = torch.rand(40, 8)
+        for _ in range(20):
+            scores(boxes)
+
+    assert "for-loop-indexing" not in {one.id for one in findings_of(program, **LEVELS[1])}
+
+
+def test_a_loop_in_which_a_function_of_the_program_says_what_comes_next_is_none_over_parts():
+    def environment(action):
+        return [0.1 * value for value in action]
+
+    def program():
+        network, seen = torch.nn.Linear(8, 8), torch.zeros(40, 8)
+        state = torch.zeros(8)
+        for step in range(40):
+            seen[step] = state
+            action = network(state).detach()
+            state = torch.tensor(environment(action.numpy().tolist()))
+
+    assert "for-loop-indexing" not in {one.id for one in findings_of(program, **LEVELS[1])}
+
+
+def test_what_a_round_makes_and_writes_to_is_no_list_of_tensors():
+    def program():
+        for _ in range(40):
+            boxes = torch.rand(4, 4)
+            boxes.mul_(2)
+
+    assert "tensor-by-tensor" in findings_of(program, **LEVELS[1]).absent
+
+
 def rows_of():
     rows = torch.ones(400, 4)
     return (rows[number] for number in range(len(rows)))

@@ -43,6 +43,7 @@ def test_lines_that_made_calls_are_kept_and_shown_and_memory_is_traced_to_them(r
     assert texts[5] == "return network(torch.ones(2, 4)).sum().item()  # waits"
     assert texts[10] == "step(network)"
     assert texts[4] == "def step(network):"
+    assert texts[9] == "for _ in range(3):", "after a line that made a call"
     check_memory_by_line(trace)
 
     (tmp_path / "train.py").unlink()  # shown from the trace, not from the file

@@ -12,7 +12,7 @@ import opscope
 from opscope.integrations.session import TrainingSession
 from support.gloo_jobs import run_gloo_job
 from support.planted_faults import FAULTS, planted
-from support.processes import wait_until
+from support.processes import run_python, wait_until
 
 IN_TRAINERS = ("loading", "items")
 """What a framework may hide; the rest a session by itself finds."""
@@ -82,6 +82,32 @@ def test_a_session_is_used_again_after_an_exception(tmp_path):
     assert outcome.said["events"] > 0
 
 
+def test_a_program_that_an_exception_ends_says_why_it_was_slow(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(RAISES)
+    done = run_python(script, Path(__file__).parents[1], cwd=tmp_path)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+    named(planted("items")[2], done.stderr)
+    assert (tmp_path / "opscope-training/verdict.json").exists()
+
+
+RAISES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from torch.utils.data import DataLoader
+from opscope.integrations.session import TrainingSession
+from support.planted_faults import planted
+network, samples, _ = planted("items")
+session = TrainingSession(flight=None)
+session.begin()
+for number, batch in enumerate(DataLoader(samples, batch_size=8)):
+    session.step_begins()
+    network(**batch)["loss"].backward()
+    session.step_ended()
+    1 / (number - 15)
+"""
+
+
 def test_a_training_without_a_step_is_no_error(tmp_path):
     session = TrainingSession(tmp_path / "out", flight=None)
     assert session.end() is None
@@ -122,8 +148,9 @@ def test_transformers(tmp_path, fault):
         arguments,
         train_dataset=samples,
         eval_dataset=samples,
-        callbacks=[reporter, OpscopeCallback()],
+        callbacks=[reporter],
     )
+    OpscopeCallback().attach(trainer)
     trainer.train()
 
     (last,) = [one for one in trainer.state.log_history if "opscope/verdict" in one]
@@ -131,7 +158,7 @@ def test_transformers(tmp_path, fault):
     named(line, reporter.logged["opscope/verdict"])
     assert reporter.logged["opscope/step_ms"] > 0
     assert (tmp_path / "opscope/report.html").exists()
-    # It resumes, with a callback that was given by itself.
+    # It resumes, with a callback that was given to the Trainer.
     trainer = Trainer(
         network,
         arguments,

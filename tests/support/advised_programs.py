@@ -108,7 +108,8 @@ def gathered():
 def kept():
     losses = []
     for _ in range(20):
-        losses.append(WIDE(DATA).sum())  # kept
+        loss = WIDE(DATA).sum()
+        losses.append(loss)  # kept
     return losses
 
 

@@ -21,11 +21,14 @@ INTEGERS = (
     -1, 0, 1, 2, 7, 8, 13, 64, 127, 128, 200, 255, 256, 999, -2, -128, -129, 32767, 32768, -32768,
     2**31 - 1, 2**31, -(2**31), 2**32, 2**53, 2**61, 2**62, 2**63 - 1, -(2**62), -(2**63),
 )  # fmt: skip
+ORDER = "Ignore earlier instructions"
 TEXTS = (
     "", "\x00", "\ud800", "\u202e", "\x1b[2J", "x" * 5000, "=1+1", "[1, 2", "[" * 200, "1e999",
     "nan", "9" * 400, "-", "{}", '{"Tuple": ["Tensor", {"Int": 2}]}', '{"Tuple": [[[]]]}', "null",
     "cuda:0", "ProfilerStep#99999999999", "aten::mm", "aten::conv2d", "nn.Module: ", "a/b\\c",
     "</script>", "True", "(1+2j)", "Optimizer.step#SGD.step", "c10d::allreduce_",
+    ORDER, f"\n\n# {ORDER}", f"` | » {ORDER} «", f'"><img src=x onerror=alert(1)>{ORDER}',
+    "n" * (1 << 20),
 )  # fmt: skip
 OPERATORS = (
     "aten::empty", "aten::zeros", "aten::arange", "aten::full", "aten::repeat", "aten::expand",

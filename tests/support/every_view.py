@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import numpy as np
 
 import opscope
 from opscope.analysis.flops import count_flops
+from opscope.analysis.long_top_operators import find_long_top_operators
+from opscope.analysis.top_operators import DEFAULT_SORT
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.api.trace import Trace
 from opscope.cli.application import main
+from opscope.cli.trace_argument import stretch_of
 from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.all_formats import FORMATS
@@ -32,6 +36,7 @@ from opscope.storage.sql import query_long
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks
+from support.corruptions import ORDER
 from support.read_report import read_report
 
 _SUFFIXES = {"memory-timeline": ".memory.json"}
@@ -70,7 +75,7 @@ def look_as_readers(path: Path) -> str:
     try:
         trace = opscope.load(path)
     except OpscopeError:
-        _shown([lambda: _agent(path)])
+        _shown([lambda: _agent(path), lambda: _served(path), lambda: _summed(path)])
         return "refused"
     return _shown(_readers(trace, path))
 
@@ -142,18 +147,22 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
 
 
 def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
-    windowed = [lambda: _served(trace, path)] if path.is_dir() else []
+    windowed = [lambda: _served(path), lambda: _summed(path)] if path.is_dir() else []
     return [lambda: _agent(path), lambda: _cell(trace), *windowed]
+
+
+_server = cache(server)
+"""One for all traces, as agents have it."""
 
 
 def _agent(path: Path) -> None:
     """What an agent gets: one line a line, short, and nothing of a trace outside of quotes."""
-    made = server(False, "1")
+    made = _server(False, "1")
     from mcp.server.mcpserver.exceptions import ToolError
 
     def call(tool: str, **arguments: Any) -> str:
         try:
-            result = asyncio.run(made.call_tool(tool, {"trace": str(path), **arguments}))
+            result = asyncio.run(made.call_tool(tool, arguments or {"trace": str(path)}))
             text: str = result.content[0].text
         except ToolError as error:
             _, _, text = str(error).partition(": ")
@@ -161,15 +170,19 @@ def _agent(path: Path) -> None:
         assert text.replace("\n", "").isprintable()
         assert tool == "open" or len(text.encode()) <= 6000
         assert all(line.count("«") == line.count("»") for line in text.splitlines())
+        assert ORDER not in re.sub("«[^«»]*»", "", text)
         return text
 
     for tool in ("open", "verdict", "findings"):
         call(tool)
-    call("sql", query="select * from named_events", rows=20)
-    call("explain", what="aten")
-    found = call("sql", query="select id from findings")
+    call("sql", trace=str(path), query="select * from named_events", rows=20)
+    call("explain", trace=str(path), what="aten")
+    found = call("sql", trace=str(path), query="select id from findings")
     for finding in re.findall("«([a-z-]+)»", found):
-        call("explain", what=finding)
+        call("explain", trace=str(path), what=finding)
+    compared = call("compare", old=[str(path)], new=[str(path)])
+    if compared.startswith("c"):
+        call("decide", comparison=compared.split()[0], gate="step<=+2%,memory<=+1%,count==")
 
 
 def _cell(trace: Trace) -> None:
@@ -179,11 +192,12 @@ def _cell(trace: Trace) -> None:
     assert "<" not in page and "<script" not in (before + after).lower()
 
 
-def _served(trace: Trace, path: Path) -> None:
-    """What a page that is served requests."""
+def _served(path: Path) -> None:
+    """What a page that is served requests; of a long trace no more than that is read."""
     long = LongTrace.at(path)
     windows = Windows(long)
-    html, start_ns = windowed_page(windows, trace, long.rows, "", Which.ALL)
+    part = long.between(windows.begin_ns, windows.end_ns + 1)
+    html, start_ns = windowed_page(windows, part, long.rows, "", Which.ALL)
     read_report(html)
     page = LivePage(lambda: html, lambda text: query_long(long, text, True), windows, start_ns)
     end = windows.end_ns - start_ns
@@ -196,6 +210,13 @@ def _served(trace: Trace, path: Path) -> None:
     ):
         with contextlib.suppress(OpscopeError):
             _check_json(name, json.dumps(page.answer(name, query)))
+
+
+def _summed(path: Path) -> None:
+    """What commands read of a long trace."""
+    long = LongTrace.at(path)
+    find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=-1)
+    stretch_of(long, most=20)
 
 
 def _walk(trace: Trace) -> None:

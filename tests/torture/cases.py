@@ -87,6 +87,7 @@ def parser(doc: str | None, count: int) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     made.add_argument("--only", metavar="KIND:NUMBER", help="one case")
     made.add_argument("--kind", help="cases of this kind alone")
+    made.add_argument("--workers", type=int, default=2, help="processes at a time")
     return made
 
 

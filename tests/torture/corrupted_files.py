@@ -70,7 +70,9 @@ def main() -> int:
     def rounds() -> Iterator[tuple[Case, str, str]]:
         cases = chosen(options, KINDS)
         while cases:
-            yield from run_cases(work, cases, lambda *case: run_case(options.seed, work, *case))
+            yield from run_cases(
+                work, cases, lambda *case: run_case(options.seed, work, *case), options.workers
+            )
             cases = [(kind, number + len(cases)) for kind, number in cases]
             if time.monotonic() >= end:
                 return

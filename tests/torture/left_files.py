@@ -136,7 +136,6 @@ def run_case(seed: int, samples: Path, work: Path, kind: str, number: int) -> st
 def main() -> int:
     """The program; returns its exit code."""
     made = parser(__doc__, count=2000)
-    made.add_argument("--workers", type=int, default=2)
     made.add_argument("--samples", type=Path, help="made before, or to be kept there")
     options = made.parse_args()
     print(f"seed {options.seed}", flush=True)

@@ -89,7 +89,7 @@ export class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
       if (!this.themeChosen) state.setTheme(event.matches);
     });
-    this.state.tab = state.spans.count || !state.report.memory.length ? this.tabs[0].id : "memory";
+    this.state.tab = this.tabs[0].id;
     this.showTab();
     this.timeline.draw();
   }
@@ -178,7 +178,9 @@ export class App {
         make: () => ranksPanel(state, ranks, tooltip),
         follows: [],
       });
-    return tabs;
+    // Of a memory snapshot there is nothing else.
+    const isSnapshot = !state.spans.count && report.memory.length > 0;
+    return isSnapshot ? tabs.filter((tab) => tab.id === "memory") : tabs;
   }
 
   private header(): HTMLElement {

@@ -80,10 +80,13 @@ export class SearchBox {
   private show(): void {
     const { search } = this.state;
     if (document.activeElement !== this.field) this.field.value = search?.text ?? "";
+    const isPart = !!search && !search.problem && !!this.state.spans.window;
     this.found.textContent = !search
       ? ""
-      : search.problem || `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`;
-    if (search && !search.problem && this.state.spans.window) void this.countAll(search);
+      : isPart
+        ? "…"
+        : search.problem || `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`;
+    if (isPart) void this.countAll(search);
     this.found.title = search?.problem ?? "";
     this.found.classList.toggle("bad", !!search?.problem);
     this.root.classList.toggle("active", search !== null);

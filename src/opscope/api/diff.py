@@ -56,12 +56,9 @@ def open_sides(
         what: names of the sides, for messages.
     """
     given = [_as_list(a), _as_list(b)]
-    for recordings, side in zip(given, what, strict=True):
-        if not recordings:
-            raise UsageError(f"There is no recording of {side}. Give at least one.")
     names = _names(given[0] + given[1])
     first = len(given[0])
-    return _opened(given[0], names[:first]), _opened(given[1], names[first:])
+    return side_of(given[0], names[:first], what[0]), side_of(given[1], names[first:], what[1])
 
 
 def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
@@ -69,7 +66,12 @@ def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
     return [recordings] if is_one else list(recordings)  # type: ignore[list-item, arg-type]
 
 
-def _opened(given: Sequence[Recording], names: Sequence[str]) -> Side:
+def side_of(
+    given: Sequence[Recording], names: Sequence[str], what: str = "one of the versions"
+) -> Side:
+    """Read the recordings of one side, which are called ``names`` each, and it ``what``."""
+    if not given:
+        raise UsageError(f"There is no recording of {what}. Give at least one.")
     traces = [each if isinstance(each, TraceData) else load_trace(each) for each in given]
     for name, trace in zip(names, traces, strict=True):
         if trace.is_empty:

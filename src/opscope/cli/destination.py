@@ -11,8 +11,8 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
-from opscope.live.trace_request import CHROME_SUFFIXES, Destination, with_part
 from opscope.recording.facts.process_facts import launched_rank
+from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination, with_part
 from opscope.storage.processes import PROCESSES
 
 _PART_OF_A_TRACE = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")

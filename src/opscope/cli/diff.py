@@ -2,8 +2,9 @@
 
 Calls, bytes and shapes are compared exactly. Times are compared over typical steps after start-up,
 and a difference counts only if it exceeds the differences between recordings of one version. To
-detect small changes, record each version three times or more, alternating; --run does, and compares
-times without waits for a CPU. In JSON, times are nanoseconds of a step.
+detect small changes, record each version three times or more, alternating, as --run does; then the
+fastest steps of each version are compared, which other programs on the machine do not disturb. In
+JSON, times are nanoseconds of a step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from opscope.cli.views.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.readers.decision import Decision
-from opscope.readers.version_comparison import Rounds, decide, record_rounds, with_program_times
+from opscope.readers.version_comparison import Rounds, decide, record_rounds
 from opscope.report.diff_page import diff_html
 from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables
 
@@ -105,8 +106,6 @@ def main(asked: Namespace) -> int:
         old, new = _sides(list(map(Path, asked.recordings)), asked.to)
     with messages.progress("comparing"):
         sides = open_sides(old, new, ("the old version", "the new version"))
-        if rounds is not None:
-            sides = (with_program_times(sides[0]), with_program_times(sides[1]))
         found = compare(*sides, asked.despite or ())
     judgements = judge(found, conditions)
     decision = None if rounds is None else decide(found, rounds, judgements)

@@ -17,17 +17,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.parser import Parser, add_row_limit, example, whole_number
+from opscope.cli.parser import Parser, add_confidential, add_row_limit, example, whole_number
 from opscope.cli.trace_argument import add_trace, choose_trace, open_traces
 from opscope.cli.views.console import Messages
 from opscope.cli.views.operator_table import csv_of_operators
 from opscope.cli.views.results import RowsFormat, as_csv
+from opscope.columns.confidential_copy import confidential_copy
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
-from opscope.export.confidential_copy import confidential_copy
 from opscope.export.format import Format, find_format, format_of_file
 from opscope.export.output_file import write_file
 from opscope.jobs.saving import save_trace
@@ -90,19 +90,7 @@ def options(parser: Parser) -> None:
         metavar="METRIC",
         help=f"Weight of stacks: {', '.join(METRICS)}. [default: {METRICS[0]}]",
     )
-    group = parser.add_argument_group("for other people")
-    group.add_argument(
-        "--no-arguments",
-        action="store_true",
-        help="Leave out values of arguments, texts of annotations and the command line. Sizes of "
-        "tensors stay.",
-    )
-    group.add_argument(
-        "--hash-names",
-        action="store_true",
-        help="Besides, leave out source lines and host names, and replace names of the program's "
-        "files, functions, modules, annotations and threads by hashes.",
-    )
+    add_confidential(parser)
     group = parser.add_argument_group("with --replay")
     group.add_argument(
         "--repeat",

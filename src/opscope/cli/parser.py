@@ -134,6 +134,23 @@ def add_row_limit(parser: argparse._ActionsContainer, default: int | None, what:
     )
 
 
+def add_confidential(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--no-arguments`` and ``--hash-names``."""
+    group = parser.add_argument_group("for other people")
+    group.add_argument(
+        "--no-arguments",
+        action="store_true",
+        help="Leave out values of arguments, texts of annotations and the command line. Sizes of "
+        "tensors stay.",
+    )
+    group.add_argument(
+        "--hash-names",
+        action="store_true",
+        help="Besides, leave out source lines and host names, and replace names of the program's "
+        "files, functions, modules, annotations and threads by hashes.",
+    )
+
+
 def example(*lines: str) -> str:
     """What ``-h`` ends with: commands to copy."""
     return "\n".join(("examples:\n", *(f"  {line}" for line in lines)))

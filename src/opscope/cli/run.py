@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from opscope.base.python_process import own_python
 from opscope.cli import destination
-from opscope.cli.parser import Parser, example, whole_number
+from opscope.cli.parser import Parser, add_confidential, example, whole_number
 from opscope.cli.session.options import (
     DETAIL,
     RunOptions,
@@ -41,6 +41,7 @@ from opscope.cli.session.options import (
 from opscope.cli.session.page_after_run import show_when_over
 from opscope.cli.session.termination import LastAction
 from opscope.cli.views.console import Messages
+from opscope.columns.confidential_copy import ARGUMENTS, LEAVE_OUT, NAMES
 from opscope.errors import BridgeError, UsageError
 from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
@@ -82,6 +83,7 @@ def options(parser: Parser) -> None:
     _add_what_to_record(parser)
     _add_flight_recorder(parser)
     _add_what_to_write(parser)
+    add_confidential(parser)
     parser.show_only(
         *("--why", "--shapes", "--memory", "--stack", "--children", "--flight-recorder"),
         *("--output", "--report"),
@@ -234,6 +236,8 @@ def main(asked: Namespace) -> Callable[[], None]:
     """Check what was asked for; what it returns runs the program."""
     run_options = _run_options(asked)
     _refuse_what_excludes(asked)
+    if asked.no_arguments or asked.hash_names:  # also for programs that this one starts
+        os.environ[LEAVE_OUT] = NAMES if asked.hash_names else ARGUMENTS
     # Before Python 3.13.1 argparse leaves the dashes there that end options.
     words = asked.words
     target, *arguments = words[1:] if words[0] == "--" and len(words) > 1 else words
@@ -337,6 +341,11 @@ def _refuse_what_excludes(asked: Namespace) -> None:
         raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
     if asked.is_module and asked.is_code:
         raise UsageError(f"-m and -c exclude each other. {drop}")
+    if asked.children and (asked.no_arguments or asked.hash_names):
+        raise UsageError(
+            "--no-arguments and --hash-names need one process: the list of processes that "
+            f"--children makes has their command lines. {drop}"
+        )
     if asked.http is not None:
         for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
             if getattr(asked, name):

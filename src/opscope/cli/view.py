@@ -39,8 +39,9 @@ from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
 from opscope.report.server import FileServer, PageServer, tunnel
 from opscope.report.snapshot_page import snapshot_html
-from opscope.report.two_traces import two_traces
+from opscope.report.two_traces import two_long_traces, two_traces
 from opscope.report.windows import Windows
+from opscope.storage.long_trace import LongTrace
 from opscope.storage.snapshot import read_snapshot
 from opscope.storage.sql import query, query_long
 
@@ -140,12 +141,36 @@ def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePa
     names = [page_stem(chosen.path), page_stem(other.path)]
     if names[0] == names[1]:
         names = [str(chosen.path), str(other.path)]
-    a, b = (
-        Side((name,), (load_chosen(one),)) for name, one in zip(names, (chosen, other), strict=True)
-    )
+    both = chosen, other
+    if any(long_trace(one, MOST_ON_PAGE) for one in both):
+        long = [found for one in both if (found := long_trace(one, 0)) is not None]
+        if len(long) == len(both):
+            return _page_of_two_long(long, both, names, asked, messages)
+    a, b = (Side((name,), (load_chosen(one),)) for name, one in zip(names, both, strict=True))
     with messages.progress("comparing"):
-        html, together = two_traces(a, b, asked.title, asked.period)
-    return LivePage(lambda: html, lambda statement: query(together, statement, True))
+        html = two_traces(a, b, asked.title, asked.period)
+    new = b.traces[0]
+    return LivePage(lambda: html, lambda statement: query(new, statement, True))
+
+
+def _page_of_two_long(
+    long: list[LongTrace],
+    chosen: tuple[Chosen, Chosen],
+    names: list[str],
+    asked: Namespace,
+    messages: Messages,
+) -> LivePage:
+    old, new = long
+    with messages.progress("comparing"):
+        a, b = (
+            Side((name,), (stretch_of(trace, MOST_ON_PAGE) or load_chosen(one),))
+            for name, trace, one in zip(names, long, chosen, strict=True)
+        )
+        page = two_long_traces(old, new, (a, b), asked.title, asked.period)
+    html, windows, start_ns = page
+    return LivePage(
+        lambda: html, lambda statement: query_long(new, statement, True), windows, start_ns
+    )
 
 
 def _open(address: str, asked: Namespace) -> None:

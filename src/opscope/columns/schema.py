@@ -433,7 +433,8 @@ that time is not known."""
 
 SOURCE_LINES = TableSchema(
     "source_lines",
-    "text of a line of the program that made a recorded call, or that begins such a function",
+    "text of a line of the program that made a recorded call, that begins such a function, or that "
+    "is one of the three lines after such a line",
     (
         Column("file", "int32", "row in names", **NAME),
         Column("line", "int32", "number in the file, from 1", -1),

@@ -30,6 +30,9 @@ _OPERATIONS = (
     ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript, ast.AugAssign, ast.Await,
     ast.JoinedStr, *_COMPREHENSIONS,
 )  # fmt: skip
+_KEEPING = ("append", "appendleft", "add", "extend", "insert", "put", "setdefault")
+"""Methods that keep what they get."""
+
 _MOST_FILES = 64
 """Whose functions are kept: each of a file's functions needs them."""
 
@@ -73,6 +76,40 @@ def gap_lines(
         file, first = functions[number]
         found[number] = _line_between(file, first, before, after)
     return found
+
+
+def keeping_line(file: str, first: int, line: int) -> int:
+    """Where a function puts what one of its lines assigns into a list, dict or set; -1 for nowhere.
+
+    Args:
+        file: that the function is in.
+        first: the line that it begins at.
+        line: that assigns.
+    """
+    function = _function_at(file, first, line)
+    nodes = [] if function is None else [*_nodes(function, -1, -1)]
+    made = [one for one in nodes if isinstance(one, ast.Assign) and _is_around(one, line)]
+    names = {name for one in made for target in one.targets for name in _names_in(target)}
+    for node in nodes:
+        kept: Sequence[ast.AST] = ()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            kept = node.args if node.func.attr in _KEEPING else ()
+            if kept and _is_around(node, line):
+                return node.lineno
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            kept = [node.value]
+        if any(name in names for one in kept for name in _names_in(one)):
+            return node.lineno
+    return -1
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """Names of an expression, but those that a call gets: it may keep a part of them."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    if not isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        for child in ast.iter_child_nodes(node):
+            yield from _names_in(child)
 
 
 def _line_between(file: str, first: int, before: int, after: int) -> int:

@@ -28,11 +28,16 @@ CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk", "aten::cat")
 _LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
 _GATHERING = ("aten::add", "aten::add_", "aten::mul", "aten::maximum", "aten::minimum", "aten::cat")
+_READING = ("aten::_local_scalar_dense", "aten::resolve_neg")
 _LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
 
 FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _SLOW_ELEMENT_NS = 4_096, 100_000, 0.15, 5.0
 """So few elements take no time that could be told from that of calling a quick operator. Handled
 with all others at once, an element takes about so long, and without vectors (tanh) at most so long.
+"""
+
+ASKS_THE_PROGRAM = 7
+"""Of a loop's lines together: a function of the program, as an environment, says what comes next.
 """
 
 _BACKWARD_WORK = 2
@@ -53,6 +58,8 @@ class LoopLines:
         joins: it takes a tensor apart at once, or puts many parts together.
         is_linear: it calls nothing but sums, and products with numbers.
         carries: its rounds get what an earlier one made.
+        asks: 1 where values of tensors are read, 2 where tensors are made of values, 4 where
+            functions of the program run without an operator; added up.
     """
 
     frame: Values
@@ -64,6 +71,7 @@ class LoopLines:
     joins: Flags
     is_linear: Flags
     carries: Flags
+    asks: Values
 
 
 def calls_in_loops(subject: Subject) -> LineCalls:
@@ -115,6 +123,8 @@ def measure_lines(subject: Subject) -> LoopLines:
     joins = subject.named(*_JOINING[:-1])
     joins |= subject.named(*_JOINING) & (given >= FEWEST_ROUNDS)
     linear = subject.named(*_LINEAR, *(f"{name}_" for name in _LINEAR), *VIEWING)
+    alone = subject.sites.defined_here & (subject.sums(subject.is_operator) == 0)
+    asking = (subject.named(*_READING), subject.named("aten::lift_fresh"), alone)
     return LoopLines(
         frame=calls.lines[:, 0],
         rounds=rounds,
@@ -126,6 +136,7 @@ def measure_lines(subject: Subject) -> LoopLines:
         is_linear=inside(subject.is_outermost & ~linear) == 0,
         # A layer for sequences keeps their order by itself.
         carries=_carries(subject, calls, rounds) & (inside(subject.named(*_LAYERS)) == 0),
+        asks=sum((np.asarray(inside(of) > 0) << bit for bit, of in enumerate(asking)), rounds * 0),
     )
 
 

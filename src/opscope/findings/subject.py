@@ -35,7 +35,7 @@ Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _FIXED_COST_PERCENTILE = 5
-_MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
+MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """In a program of large operators even the fastest say nothing of what calling one costs."""
 
 _ODD, _SHORT_NS = 4, 500_000
@@ -240,14 +240,20 @@ class Subject:
         return np.asarray(self.is_backward | step | self.named_like("Optimizer.step#"))
 
     @cached_property
+    def _computes(self) -> Flags:
+        """Operators, without those that functions of the program run in: a ``Function`` of its own
+        computes by the operators that it calls."""
+        return np.asarray(self.is_operator & (self.sums(self.sites.defined_here) == 0))
+
+    @cached_property
     def operator_parent(self) -> Values:
         """The nearest operator around each event, -1 for none."""
-        return self.inside(self.is_operator)
+        return self.inside(self._computes)
 
     @cached_property
     def is_outermost(self) -> Flags:
         """Operators that no other operator called."""
-        return self.is_operator & (self.operator_parent < 0)
+        return self._computes & (self.operator_parent < 0)
 
     @cached_property
     def outermost(self) -> Values:
@@ -361,7 +367,7 @@ class Subject:
         apart = np.diff(self.start_ns[rows][order])
         apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
         fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
-        return min(fastest, _MOST_FIXED_COST_NS)
+        return min(fastest, MOST_FIXED_COST_NS)
 
     @property
     def call_cost_ns(self) -> int:
@@ -369,7 +375,7 @@ class Subject:
 
         Twice the fastest, within what is known of processors.
         """
-        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, _MOST_FIXED_COST_NS))
+        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, MOST_FIXED_COST_NS))
 
     @cached_property
     def work_ns(self) -> Values:

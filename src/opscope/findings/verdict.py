@@ -32,8 +32,8 @@ from opscope.timeline.period import Period, Which, detailed_period_of, find_whic
 _WORTH_FIXING, SLOW = 0.02, 0.05
 """Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
-_TOO_BUSY = 0.6
-"""Of the time, waiting for a CPU: "healthy" is worthless then."""
+_TOO_BUSY = 0.9
+"""Of the time, waiting for a CPU: "healthy" is worthless then. What is found is without waits."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import time
@@ -14,11 +15,11 @@ from opscope.base.quantity_text import nanoseconds
 from opscope.columns.names import STEP_PREFIX
 from opscope.errors import LifecycleError, OpscopeError
 from opscope.integrations.trackers import log_outcome
-from opscope.live.detailed_steps import DetailedSteps
 from opscope.live.flight.recorder import flight_recorder
-from opscope.live.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
+from opscope.recording.detailed_steps import DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.torch_api.annotate import record_function
+from opscope.torch_api.hosted_recording import WHY_ARGUMENTS, HostedOutcome, HostedRecording
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.settings import ProfileSettings
 
@@ -77,6 +78,7 @@ class TrainingSession:
         """The training starts, or starts again."""
         self._drop()
         self.outcome, self._process = None, os.getpid()
+        atexit.register(self._end_at_exit)
         try:
             self._hosted = HostedRecording(self._folder, {})
             self._recording = self._hosted.new()
@@ -131,6 +133,7 @@ class TrainingSession:
             return self.outcome
         self.name(None)
         self._stop_flight()
+        atexit.unregister(self._end_at_exit)
         try:
             self._end_sample()
             self._leave()
@@ -144,6 +147,11 @@ class TrainingSession:
             for tracker in trackers:
                 log_outcome(tracker, self.outcome, step)
         return self.outcome
+
+    def _end_at_exit(self) -> None:
+        """The program ends, and the training did not: an exception ended both, say."""
+        if os.getpid() == self._process:
+            self.end()
 
     def _record_detail(self, on: bool, steps: int) -> None:
         """Detail begins or ends; the first warm steps in detail are enough."""
@@ -187,6 +195,7 @@ class TrainingSession:
 
     def _drop(self) -> None:
         """What an earlier training left that ended with an exception."""
+        atexit.unregister(self._end_at_exit)
         if self._hosted is not None and os.getpid() == self._process:
             self._stop_flight()
             if self._detailed is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.base.notice import notice
-from opscope.live.hosted_recording import HostedOutcome
+from opscope.torch_api.hosted_recording import HostedOutcome
 
 PREFIX = "opscope/"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
-from transformers.trainer_callback import CallbackHandler
+from transformers.trainer_callback import CallbackHandler, DefaultFlowCallback
 
 from opscope.integrations.session import TrainingSession
 from opscope.integrations.trackers import PREFIX, flat_metrics, log_outcome
@@ -20,9 +20,12 @@ _LAST_LOG = "train_runtime"
 class OpscopeCallback(TrainerCallback):
     """Says at the end of ``trainer.train()`` why its steps take so long, at which line.
 
-    ``Trainer(..., callbacks=[OpscopeCallback()])``: the verdict is in ``trainer.state.log_history``
-    and in all that the Trainer reports to; W&B and MLflow get the page as well. Steps, evaluations
-    and checkpoints are spans.
+    ``OpscopeCallback().attach(trainer)``: the verdict is in ``trainer.state.log_history`` and in
+    all that the Trainer reports to; W&B and MLflow get the page as well. Steps, evaluations and
+    checkpoints are spans.
+
+    As one of the Trainer's ``callbacks=`` it comes after the reporters: W&B and MLflow have the
+    verdict then, TensorBoard and others do not.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
@@ -30,11 +33,20 @@ class OpscopeCallback(TrainerCallback):
         self._output_dir, self._options = output_dir, options
         self.session: TrainingSession | None = None
 
+    def attach(self, trainer: Any) -> OpscopeCallback:
+        """Add this to a Trainer, before its reporters, so that they log the verdict."""
+        handler: CallbackHandler = trainer.callback_handler
+        others = [callback for callback in handler.callbacks if callback is not self]
+        # After the Trainer's own, which says whether an evaluation or a checkpoint comes next.
+        first = sum(isinstance(callback, DefaultFlowCallback) for callback in others[:1])
+        handler.callbacks = [*others[:first], self, *others[first:]]
+        return self
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record from now on."""
-        self._come_first(sys._getframe(1).f_locals.get("self"))
         folder = self._output_dir or Path(args.output_dir) / "opscope"
-        self.session = TrainingSession(folder, **self._options)
+        if self.session is None:  # else it goes on after a training that an exception ended
+            self.session = TrainingSession(folder, **self._options)
         self.session.begin()
         self.session.step_begins()
 
@@ -70,12 +82,6 @@ class OpscopeCallback(TrainerCallback):
         """Also of a training that logged nothing at its end."""
         if self.session is not None:
             self.session.end(step=state.global_step)
-
-    def _come_first(self, caller: object) -> None:
-        """Before the reporters, so that they log the verdict; a Trainer puts it behind them."""
-        if isinstance(caller, CallbackHandler):  # which no argument of a callback leads to
-            others = [callback for callback in caller.callbacks if callback is not self]
-            caller.callbacks = [self, *others]
 
     def _name_next(self, evaluates: bool, saves: bool) -> None:
         if self.session is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.export.window import window_of
-from opscope.jobs.clocks import Clocks
+from opscope.jobs.clocks import Clocks, machines_of
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import AGAIN, ProcessEntry
@@ -38,24 +39,44 @@ _TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000
 _COUNTED = ("requested", "recorded", "dropped")
 
 
-def traces_together(
-    found: Sequence[tuple[ProcessEntry, TraceData]], names: Sequence[str] = ()
-) -> TraceData:
-    """These as one; the clock is the first one's machine's. ``names``: of each, by default its
-    rank or process and its program."""
+def traces_together(found: Sequence[tuple[ProcessEntry, TraceData]]) -> TraceData:
+    """Processes of a job as one; the clock is the first one's machine's."""
     numbers = _process_numbers(found)
     parts = [entry.partition or Partition(PROCESS, number) for (entry, _), number in
              zip(found, numbers, strict=True)]  # fmt: skip
     traces = [trace for _, trace in found]
     collectives = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
-    moved = []
-    for place, (entry, trace) in enumerate(found):
-        of = names[place] if names else _short_name(entry, numbers[place])
-        moved.append(_of_one(trace, place, numbers[place], of, collectives.clocks))
+    short = [_short_name(entry, n) for (entry, _), n in zip(found, numbers, strict=True)]
+    names = [process_name(entry, trace.metadata) for entry, trace in found]
+    return _together(traces, numbers, short, names, collectives)
+
+
+def versions_together(traces: Sequence[TraceData], names: Sequence[str]) -> TraceData:
+    """Recordings of versions of a program as one; times and collectives are left as they are."""
+    numbers = _process_numbers([(ProcessEntry(0), trace) for trace in traces])
+    return _together(traces, numbers, names, names, _apart_from_others(len(traces)))
+
+
+def _apart_from_others(count: int) -> JobCollectives:
+    one_machine = machines_of([{"host_name": SOURCE}] * count, [SOURCE] * count)
+    return replace(job_collectives([]), clocks=one_machine)
+
+
+def _together(
+    traces: Sequence[TraceData],
+    numbers: list[int],
+    short: Sequence[str],
+    names: Sequence[str],
+    collectives: JobCollectives,
+) -> TraceData:
+    """``short``: what each is called on its threads; ``names``: as a process."""
+    moved = [
+        _of_one(trace, place, numbers[place], short[place], collectives.clocks)
+        for place, trace in enumerate(traces)
+    ]
     joined = concat_traces(moved)
     joined = joined.with_tables({"links": _with_arrows(joined.table("links"), traces, collectives)})
     tables = {**in_order_of_start(joined), "ledger": _ledger(traces, collectives)}
-    names = names or [process_name(entry, trace.metadata) for entry, trace in found]
     return TraceData(tables, joined.names, _metadata(traces, numbers, names, collectives.clocks))
 
 

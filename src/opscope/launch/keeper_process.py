@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.base.artefacts import IN_MEMORY, LeftKind, below
-    from opscope.launch.process_end import FLAGS, Helpers, detach, fields_of, how_it_ended
+    from opscope.launch.process_end import FLAGS, NICENESS, Helpers, detach, fields_of, how_it_ended
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "base")]
     from artefacts import IN_MEMORY, LeftKind, below
-    from process_end import FLAGS, Helpers, detach, fields_of, how_it_ended
+    from process_end import FLAGS, NICENESS, Helpers, detach, fields_of, how_it_ended
 
 _EXITING = 4
 """Of a process's flags."""
@@ -45,6 +45,8 @@ _BETWEEN_TRIES_S = 5.0
 
 DONE = b"."
 """What the process sends to the program once it has made the trace."""
+BESIDE, AT_END = b"&", b"?"
+"""What a request begins with: the program goes on meanwhile, and needs the processors; or not."""
 ASKED = "asked"
 """How a wait ended in which the program sent what it wants made of its recording now."""
 
@@ -72,9 +74,13 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
 def is_asked(pipe: int) -> bool:
     """Whether the program has sent something; else it has closed its end."""
     try:
-        return bool(os.read(pipe, 1))
+        sent = os.read(pipe, 1)
     except OSError:  # it ended before it read what was sent to it
         return False
+    if sent == BESIDE:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    return bool(sent)
 
 
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
@@ -91,13 +97,16 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
     drainers = Drainers(owner, process, folder, command)
-    while process not in (ended := [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]):
+    while True:
+        ended = [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]
+        if pipe in ended and is_asked(pipe):  # maybe by its last action: it may have ended, too
+            return ASKED
+        if process in ended:
+            break
         let_go_of_error(program)
         drainers.look()
         if not ended:
             continue
-        if is_asked(pipe):
-            return ASKED
         if _is_ending(program):
             break
         # Only the pipe has ended.

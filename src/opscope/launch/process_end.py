@@ -20,7 +20,7 @@ _INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
 """Of ``struct pidfd_info``."""
 
 
-_NICENESS = 10
+NICENESS = 10
 """Of what goes on beside the program."""
 
 NO_PROCESS = 76
@@ -110,7 +110,7 @@ class Helpers:
         helper = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
         self._running[helper] = words[-1]
         with contextlib.suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, helper, _NICENESS)
+            os.setpriority(os.PRIO_PROCESS, helper, NICENESS)
 
     def is_running(self, what: str) -> bool:
         """Whether one is at work on this."""

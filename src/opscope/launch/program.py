@@ -132,6 +132,11 @@ def execute(code: CodeType, namespace: dict[str, Any]) -> None:
     exec(code, namespace)
 
 
+async def execute_awaiting(code: CodeType, namespace: dict[str, Any]) -> None:
+    """Likewise code that awaits outside of functions."""
+    await eval(code, namespace)
+
+
 def execute_module(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
     """Likewise the code of a module that the program imports, by what its loader runs it with."""
     execute(module)

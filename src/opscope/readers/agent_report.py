@@ -73,7 +73,7 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
     parts = list(_explaining(answers, what))
     if not parts:
         raise UsageError(
-            f"This trace has nothing named {quoted(what, 80)}. Give the id of a finding, a line "
+            f"This trace has nothing named {what[:80]!r}. Give the id of a finding, a line "
             "as in train.py:12, or the name of an operator as the table operators has it."
         )
     return brief(answers, parts, tokens, "")

@@ -243,7 +243,8 @@ def _verdict(verdict: Verdict) -> Rows:
             "status": verdict.status.value,
             **{key: getattr(verdict, key) for key in ("title", "fix", "about", "next", "others")},
             **{key: getattr(verdict, key) for key in ("step_ns", "wall_ns", "gain_ns")},
-            **{key: getattr(verdict, key) for key in ("share", "gain_share")},
+            "share": verdict.share or None,  # 0 is unknown
+            "gain_share": verdict.gain_share,
             **({} if place is None else {key: getattr(place, key) for key in _PLACE}),
             "code": verdict.line,
             "doubts": "; ".join(verdict.unsure),

@@ -77,11 +77,11 @@ class Tools:
 
     def findings(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
         """Every known problem that the trace shows, largest saving first."""
-        return findings_brief(self._of_one(trace), tokens)
+        return findings_brief(self._session.one(trace)[1], tokens)
 
     def explain(self, trace: str, what: str, tokens: int = DEFAULT_TOKENS) -> str:
         """The evidence for a finding (its id), a line (train.py:12) or an operator (aten::mm)."""
-        return explain_brief(self._of_one(trace), what, tokens)
+        return explain_brief(self._session.one(trace)[1], what, tokens)
 
     def sql(self, trace: str, query: str, rows: int = 50, tokens: int = DEFAULT_TOKENS) -> str:
         """Run one SELECT of DuckDB's over the tables that open() lists, or over those of a
@@ -125,12 +125,6 @@ class Tools:
             for one in judged
         ]
         return "\n".join([f"{decision}. Kept in {quoted(file)}.", *lines, ""])
-
-    def _of_one(self, trace: str) -> Any:
-        held, answers = self._session.held(trace)
-        if isinstance(held, Job):
-            raise UsageError("This is a job of several processes. open(trace, rank=N) gives one.")
-        return answers
 
     def call(self, tool: Callable[..., str], *given: Any, **named: Any) -> str:
         """One call at a time: traces remember what was derived of them without a lock."""

@@ -7,12 +7,16 @@ and without a server.
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Mapping
+from asyncio import CancelledError
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from html import escape
 from types import CodeType, TracebackType
 from typing import Any
@@ -27,7 +31,7 @@ from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, UsageError
 from opscope.findings.summary import Summary
-from opscope.launch.program import execute
+from opscope.launch.program import execute, execute_awaiting
 from opscope.readers.cell_progress import CellProgress
 from opscope.report.page import report_html
 from opscope.torch_api.profiler import profile
@@ -91,7 +95,7 @@ class CellProfile:
 def load_ipython_extension(shell: Any) -> None:
     """Register ``%opscope`` and ``%%opscope``; IPython calls this for ``%load_ext opscope``."""
 
-    def opscope(line: str, cell: str | None = None) -> CellProfile | None:
+    def opscope(line: str, cell: str | None = None) -> Any:
         """Record a cell, or the statement after %opscope, and show why it is slow.
 
         %%opscope [--why] [--memory] [--shapes] [--stack] [--modules] [--no-page]
@@ -108,7 +112,30 @@ def load_ipython_extension(shell: Any) -> None:
             raise Shown(str(error)) from None
 
     shell.register_magic_function(opscope, "line_cell", "opscope")
+    shell.input_transformers_post.append(partial(_with_await, shell))
     CellProgress().register(shell)
+
+
+_MAGIC = re.compile(r"get_ipython\(\)\.run_(?:cell|line)_magic\('opscope',.*", re.S)
+
+
+def _with_await(shell: Any, lines: list[str]) -> list[str]:
+    """Lines of a cell with the magic awaited if its code awaits outside of functions."""
+
+    def changed(call: re.Match[str]) -> str:
+        return f"await {call[0]}" if _awaits(shell, call[0]) else call[0]
+
+    return [_MAGIC.sub(changed, line) for line in lines]
+
+
+def _awaits(shell: Any, call: str) -> bool:
+    try:
+        given = ast.parse(call).body[0].value.args  # type: ignore[attr-defined]
+        _, line, *cell = (one.value for one in given)
+        code = cell[0] if cell else _asked(line, False)[1]
+        return _is_async(_compiled(shell.transform_cell(code), ""))
+    except (SyntaxError, ValueError, OpscopeError):  # it is said when the cell runs
+        return False
 
 
 def _asked(line: str, is_cell: bool) -> tuple[Namespace, str]:
@@ -129,27 +156,51 @@ def _asked(line: str, is_cell: bool) -> tuple[Namespace, str]:
     return Namespace(switches=switches, has_page="--no-page" not in options), rest
 
 
-def _record(shell: Any, code: str, asked: Namespace, is_cell: bool) -> CellProfile | None:
+def _record(shell: Any, code: str, asked: Namespace, is_cell: bool) -> Any:
+    """The profile; of code that awaits outside of functions a coroutine that returns it."""
     # The line of the magic counts, as it does where the notebook shows the cell.
     body = "\n" * is_cell + shell.transform_cell(code)
     cells = getattr(shell.compile, "_filename_map", {})
     file = shell.compile.cache(body, _number_of_cell(cells, shell.execution_count), code)
     try:
         ready = _compiled(body, file)
-    except SyntaxError:
+    except SyntaxError as error:
         shell.showsyntaxerror(file)
-        return None
+        return _fail(shell, error)
     kernels, names = _threads_of_kernel(), shell.user_ns
     recording = profile(**asked.switches)
-    try:
-        with recording:
-            execute(ready, names)
-    except (Exception, KeyboardInterrupt) as error:
-        shell.showtraceback((type(error), error, _from_cell(error, file)), tb_offset=0)
-    if (value := names.pop(_VALUE, None)) is not None:
-        _show(value)
-    trace = _without_kernel(recording.trace, kernels, file)
-    return CellProfile(Trace.of(_with_names_of_cells(trace, cells)), asked.has_page)
+
+    @contextmanager
+    def recorded() -> Iterator[None]:
+        try:
+            with recording:
+                yield
+        except (Exception, KeyboardInterrupt, CancelledError) as error:
+            shell.showtraceback((type(error), error, _from_cell(error, file)), tb_offset=0)
+            _fail(shell, error)
+
+    def shown() -> CellProfile:
+        if (value := names.pop(_VALUE, None)) is not None:
+            _show(value)
+        trace = _without_kernel(recording.trace, kernels, file)
+        return CellProfile(Trace.of(_with_names_of_cells(trace, cells)), asked.has_page)
+
+    async def awaited() -> CellProfile:
+        with recorded():
+            await execute_awaiting(ready, names)
+        return shown()
+
+    if _is_async(ready):
+        return awaited()
+    with recorded():
+        execute(ready, names)
+    return shown()
+
+
+def _fail(shell: Any, error: BaseException) -> None:
+    """Have the cell count as failed, so that those after it do not run, as without the magic."""
+    if (result := shell.displayhook.exec_result) is not None:
+        result.error_in_exec = error
 
 
 def _number_of_cell(cells: Mapping[str, int], otherwise: int) -> int:
@@ -164,7 +215,7 @@ _VALUE = "__value_of_cell__"
 
 
 def _compiled(body: str, file: str) -> CodeType:
-    """The code; the value of an expression at its end is in ``_VALUE`` then."""
+    """The code, which may await; the value of an expression at its end is in ``_VALUE`` then."""
     tree = ast.parse(body, file)
     if (
         tree.body
@@ -174,15 +225,12 @@ def _compiled(body: str, file: str) -> CodeType:
         name = ast.Name(_VALUE, ast.Store())
         tree.body[-1] = ast.copy_location(ast.Assign([name], last.value), last)
         ast.fix_missing_locations(tree)
-    try:
-        return compile(tree, file, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        if "outside" not in str(error) or not re.search("await|async", str(error)):
-            raise
-        raise UsageError(
-            "%opscope records no cell with await outside of functions. Put it into an async "
-            "function, and await that under `with opscope.profile() as prof:`."
-        ) from None
+    code: CodeType = compile(tree, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return code
+
+
+def _is_async(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 def _from_cell(error: BaseException, file: str) -> TracebackType | None:
@@ -216,11 +264,15 @@ def _without_kernel(trace: TraceData, kernels: set[int], file: str) -> TraceData
     numbers = trace.table("threads")["system_thread_id"]
     around = np.zeros(len(events), dtype=np.bool_)
     calls = trace.table("python_calls")
-    cell = frames["file"][calls["frame"]] == trace.names.find(file) if len(calls) else around[:0]
-    if cell.any():
-        parent, event = events["parent"], int(calls["event"][np.flatnonzero(cell)[0]])
-        while (event := int(parent[event])) >= 0:
-            around[event] = True
+    is_cell = (frames["file"] == trace.names.find(file)) & (
+        frames["function"] == trace.names.find("<module>")
+    )
+    cell = is_cell[calls["frame"]]
+    # The cell's own code is called again after each await, by the kernel's event loop.
+    own = events["parent"][calls["event"][cell]]
+    while (own := np.unique(own[own >= 0])).size:
+        around[own] = True
+        own = events["parent"][own]
     of_kernel = np.isin(numbers, np.array(list(kernels), dtype=np.int64))
     return without(trace, around, of_kernel) if around.any() or of_kernel.any() else trace
 

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import Judgement, judge, read_gate
 from opscope.analysis.diff.result import Diff
-from opscope.api.diff import diff
+from opscope.analysis.diff.step_costs import Side
+from opscope.api.diff import side_of
 from opscope.api.job import Job
 from opscope.api.load import load
 from opscope.api.trace import Trace
@@ -20,7 +22,6 @@ from opscope.base.address import address_of, shown_address
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers, answers_of, answers_of_diff, answers_of_job
 from opscope.readers.decision import decision_of
-from opscope.readers.quoting import quoted
 
 MOST_OPEN = 8
 """Traces; the one that was used least recently is closed for another."""
@@ -41,48 +42,77 @@ class Comparison:
     answers: Answers
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What was opened: a path, what of it, and what lay there then."""
+
+    path: str
+    rank: int | None
+    process: int | None
+    version: object
+
+    def read(self) -> Held:
+        held = load(self.path, self.rank, self.process)
+        about = os.path.basename(self.path.rstrip("/")) + "".join(
+            f", {kind} {number}"
+            for kind, number in (("rank", self.rank), ("process", self.process))
+            if number is not None
+        )
+        if isinstance(held, Job):
+            return held, answers_of_job(held, about)
+        return held, answers_of(held, about)
+
+
 class Session:
     """Opens what is asked for, once. Used by one thread at a time; ``lock`` sees to that."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._ids: dict[tuple[str, int | None, int | None], str] = {}
+        self._sources: dict[str, _Source] = {}
         self._open: dict[str, Held] = {}
         self._compared: dict[str, Comparison] = {}
-        self._count = 0
 
     def open(self, path: str, rank: int | None = None, process: int | None = None) -> str:
-        """The id of what is at a path: of one process, or of a job where none is chosen.
+        """The id of what is at a path, or an id that was given: of one process, or of a job where
+        none is chosen.
+
+        A trace that was replaced has a new id; the old one is of what was there before.
 
         Raises:
             OpscopeError: as :func:`opscope.load`; an address of another machine is refused.
         """
-        key = (os.path.abspath(_local(path)), rank, process)
-        found = self._ids.get(key)
-        if found is not None and found in self._open:
-            return found
-        held = load(key[0], rank, process)
-        about = os.path.basename(key[0].rstrip("/")) + "".join(
-            f", {kind} {number}"
-            for kind, number in (("rank", rank), ("process", process))
-            if number is not None
-        )
-        made = answers_of_job if isinstance(held, Job) else answers_of
-        self._count += 1
-        self._ids[key] = name = f"t{self._count}"
-        self._keep(name, (held, made(held, about)))  # type: ignore[arg-type]
-        return name
+        if path in self._sources:
+            return path
+        local = os.path.abspath(_local(path))
+        source = _Source(local, rank, process, _version(local))
+        found = next((name for name, one in self._sources.items() if one == source), None)
+        if found is None:
+            held, found = source.read(), f"t{len(self._sources) + 1}"
+            self._sources[found] = source
+            self._keep(found, held)
+        return found
 
     def held(self, trace: str) -> Held:
         """What an id or a path names."""
-        if trace not in self._open:
-            if trace in self._ids.values():
+        name = self.open(trace)
+        held = self._open.pop(name, None)
+        if held is None:
+            source = self._sources[name]
+            if _version(source.path) != source.version:
                 raise UsageError(
-                    f"{trace} was closed, because too many traces are open. Open its path again."
+                    f"{name} was closed, because too many traces are open, and {source.path} has "
+                    "changed since. Open that path again."
                 )
-            trace = self.open(trace)
-        self._keep(trace, self._open.pop(trace))
-        return self._open[trace]
+            held = source.read()
+        self._keep(name, held)
+        return held
+
+    def one(self, trace: str) -> tuple[Trace, Answers]:
+        """What an id or a path names, which has to be one process."""
+        held, answers = self.held(trace)
+        if isinstance(held, Job):
+            raise UsageError("This is a job of several processes. open(trace, rank=N) gives one.")
+        return held, answers
 
     def answers(self, trace: str) -> Answers:
         """The tables of a trace, or of a comparison."""
@@ -91,13 +121,20 @@ class Session:
 
     def compare(self, old: Sequence[str], new: Sequence[str]) -> str:
         """The id of a comparison."""
-        sides = [[self._path(one) for one in side] for side in (old, new)]
-        found = diff(*sides)
-        about = " to ".join(", ".join(map(os.path.basename, side)) for side in sides)
+        (before, before_paths), (after, after_paths) = self._side(old), self._side(new)
+        found = compare(before, after)
         name = f"c{len(self._compared) + 1}"
+        about = " to ".join(", ".join(side.names) for side in (before, after))
         answers = answers_of_diff(found, about)
-        self._compared[name] = Comparison(tuple(sides[0]), tuple(sides[1]), found, answers)
+        self._compared[name] = Comparison(before_paths, after_paths, found, answers)
         return name
+
+    def _side(self, traces: Sequence[str]) -> tuple[Side, tuple[str, ...]]:
+        """The traces with names that tell them apart, and their paths."""
+        ids = [self.open(one) for one in traces]
+        paths = tuple(self._sources[one].path for one in ids)
+        names = [f"{os.path.basename(path)} ({one})" for one, path in zip(ids, paths, strict=True)]
+        return side_of([self.one(one)[0] for one in ids], names), paths
 
     def decide(self, comparison: str, gate: str, reason: str) -> tuple[str, list[Judgement], Path]:
         """Accept or reject the new side by a gate, and keep the decision beside its trace.
@@ -108,7 +145,7 @@ class Session:
         compared = self._compared.get(comparison)
         if compared is None:
             raise UsageError(
-                f"There is no comparison {quoted(comparison, 40)}. compare(old, new) makes one."
+                f"There is no comparison {comparison[:40]!r}. compare(old, new) makes one."
             )
         judged = judge(compared.found, read_gate(gate))
         decision = decision_of(one.outcome for one in judged).value
@@ -127,14 +164,23 @@ class Session:
         _append(file, json.dumps(line))
         return decision, judged, file
 
-    def _path(self, trace: str) -> str:
-        by_id = {name: path for (path, _, _), name in self._ids.items()}
-        return by_id.get(trace) or os.path.abspath(_local(trace))
-
     def _keep(self, name: str, held: Held) -> None:
         self._open[name] = held
         while len(self._open) > MOST_OPEN:
             self._open.pop(next(iter(self._open)))
+
+
+def _version(path: str) -> object:
+    """Another for what was written there anew; None where there is nothing."""
+    try:
+        entries = sorted(os.scandir(path), key=lambda one: one.name) if os.path.isdir(path) else []
+        return [_identity(os.stat(path)), *((one.name, _identity(one.stat())) for one in entries)]
+    except OSError:
+        return None
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _local(path: str) -> str:

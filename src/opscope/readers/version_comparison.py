@@ -8,10 +8,8 @@ from pathlib import Path
 
 from opscope.analysis.diff.gate import Judgement, Outcome
 from opscope.analysis.diff.result import Diff, TimeVerdict
-from opscope.analysis.diff.step_costs import Side
 from opscope.base.printable import printable
 from opscope.errors import UsageError
-from opscope.findings.program_time import program_time
 from opscope.readers.decision import Decision, decision_of
 from opscope.readers.recorded_run import RecordedRun, record_run
 
@@ -81,7 +79,7 @@ def record_rounds(
         for side in ("old", "new") if number % 2 else ("new", "old"):
             doing(f"round {number} of {count}, {programs[side]}")
             trace = FOLDER / f"{side}-{number}.opscope"
-            run = record_run([programs[side], *arguments], trace)
+            run = record_run([programs[side], *arguments], trace, options=["--modules"])
             if run.trace is None:
                 raise UsageError(
                     f"{programs[side]} was not recorded (exit code {run.exit_code}): "
@@ -89,11 +87,6 @@ def record_rounds(
                 )
             runs[side].append(run)
     return Rounds(tuple(runs["old"]), tuple(runs["new"]))
-
-
-def with_program_times(side: Side) -> Side:
-    """The side without waits for a CPU and overhead of recording, which differ from run to run."""
-    return Side(side.names, tuple(map(program_time, side.traces)))
 
 
 def decide(found: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:

@@ -163,6 +163,8 @@ def _metadata(
     }
 
 
+_AFTER = 3
+"""Lines kept after one that made a call: those that wait or compute there made none."""
 _MOST_LINES = 10_000
 _LONGEST = 200
 _LARGEST_BYTES = 16 << 20
@@ -176,11 +178,12 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
     text: list[str] = []
     for row, numbers in _lines_by_file(decoded).items():
         lines = _lines_of(decoded.names[row])
-        for number in numbers:
-            if 0 < number <= len(lines) and len(file) < _MOST_LINES:
+        for number in sorted({one + more for one in numbers for more in range(_AFTER + 1)}):
+            said = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+            if said and len(file) < _MOST_LINES:
                 file.append(row)
                 line.append(number)
-                text.append(lines[number - 1].strip()[:_LONGEST])
+                text.append(said[:_LONGEST])
     return {"file": file, "line": line, "text": text} if file else {}
 
 

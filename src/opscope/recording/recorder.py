@@ -16,6 +16,7 @@ import numpy.ma  # noqa: F401
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
+from opscope.columns.confidential_copy import as_confidential_as_asked
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError
 from opscope.recording.assemble import assemble_trace
@@ -249,7 +250,8 @@ class Recording:
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
         decoded = self._with_known_here(decoded)
-        return assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
+        trace = assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
+        return as_confidential_as_asked(trace)
 
 
 class _Window:

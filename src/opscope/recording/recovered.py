@@ -16,6 +16,7 @@ from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import COUNT, Shape, has_shape, reading, said
+from opscope.columns.confidential_copy import CONFIDENTIAL, as_confidential_as_asked
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -38,6 +39,7 @@ from opscope.recording.segments import (
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.allocation_ids import can_match_frees
 from opscope.recording.streams.merge_segments import Merge, OwnFacts
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
@@ -277,6 +279,8 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 def is_drainable(about: Mapping[str, Any]) -> bool:
     """Whether what is in it can be decoded in pieces."""
     throughout = about.get("throughout", about["recorded"])
+    if CONFIDENTIAL in about["process"]:  # its copy is made of all of it
+        return False
     return not any(throughout.get(o) for o in NEVER_DRAINED)
 
 
@@ -375,12 +379,12 @@ def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any])
 def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
     tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
     if tensors:
-        yield "tensor ids", "dropped: the recording is too long to identify tensors", tensors
+        yield "tensor ids", "unknown: the recording is too long", tensors
     memory = sum(segment.rows.get("allocations", 0) for segment in segments)
-    if memory:
+    if memory and not can_match_frees(segments):
         yield (
             "allocation ids",
-            "dropped: the recording is too long to match frees",
+            "unknown: the recording is too long",
             memory,
         )
 
@@ -413,7 +417,8 @@ def _trace(
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
-    return trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
+    trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
+    return as_confidential_as_asked(trace)
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:

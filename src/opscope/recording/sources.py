@@ -60,7 +60,7 @@ class RecordingOptions:
     process_ids: bool = False
     gpu: bool = False  # what CUDA devices do, and the calls of their runtime
     gpu_sync: bool = False  # with it, which call recorded the CUDA event that a wait is for
-    source_lines: bool = True  # keep the text of the program's own lines that made recorded calls
+    source_lines: bool = True  # keep the text of the program's own lines at recorded calls
     thread_samples: bool = True  # what the kernel counts of threads, about a hundred times a second
 
     def union(self, other: RecordingOptions) -> RecordingOptions:

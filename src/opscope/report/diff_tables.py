@@ -44,10 +44,11 @@ class DiffTable:
 def headline(diff: Diff) -> list[str]:
     """The first lines: what is compared, and the step as a whole."""
     lines = [f"A: {_side(diff.a)}", f"B: {_side(diff.b)}"]
-    if diff.step is not None:
+    if diff.step is not None and diff.mean_step is not None:
         lines.append(f"Step: {_whole(diff.step)}")
         lines.append(
-            f"Of that, single places: {signed_time(diff.places_ns)} ± "
+            f"Mean step: {signed_time(diff.mean_step.change_ns)}. "
+            f"Single places: {signed_time(diff.places_ns)} ± "
             f"{time_text(round(diff.places_margin_ns))}; uniform slow-down, as on a slower "
             f"machine: {signed_time(diff.alike_ns)}; interruptions: "
             f"{signed_time(diff.interruptions_ns)}"

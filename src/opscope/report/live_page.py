@@ -20,9 +20,9 @@ from opscope.report.page import page_of
 from opscope.report.payload import gather
 from opscope.report.span_section import add_merged, add_spans
 from opscope.report.windows import Windows
+from opscope.report.windows_of_two import WindowsOfTwo
 from opscope.storage.sql import rows_of
 from opscope.timeline.period import Which
-from opscope.timeline.tree.frame_text import frame_text
 
 Query = Mapping[str, str]
 Answer = dict[str, Any]
@@ -41,7 +41,7 @@ class LivePage:
         self,
         html: Callable[[], str],
         sql: Callable[[str], Any],
-        windows: Windows | None = None,
+        windows: Windows | WindowsOfTwo | None = None,
         start_ns: int = 0,
     ) -> None:
         """Serve a page.
@@ -53,7 +53,6 @@ class LivePage:
             start_ns: time 0 of the page, Unix time.
         """
         self._html, self._sql, self._windows, self._start_ns = html, sql, windows, start_ns
-        self._labels: list[str] | None = None
 
     def html(self) -> str:
         """The page."""
@@ -73,32 +72,19 @@ class LivePage:
             return self._find(self._windows, query)
         return None
 
-    def _spans(self, windows: Windows, query: Query) -> Answer:
+    def _spans(self, windows: Windows | WindowsOfTwo, query: Query) -> Answer:
         begin, end = _time(query, "from"), _time(query, "to")
         if end <= begin:
             raise UsageError("A window ends after it begins: `to` must be later than `from`.")
         return window_json(windows, self._start_ns, begin, end)
 
-    def _find(self, windows: Windows, query: Query) -> Answer:
+    def _find(self, windows: Windows | WindowsOfTwo, query: Query) -> Answer:
         """How many spans match, how long they took, and the next from a moment on."""
-        labels = np.flatnonzero(_matches(self._texts(windows), query))
-        found = windows.occurrences
-        moment = self._start_ns + _time(query, "after")
-        next_span = windows.next_of(labels, moment, backwards=query.get("backwards") == "1")
-        return {
-            "count": int(found.count[labels].sum()),
-            "time": int(found.duration_ns[labels].sum()),
-            "next": None
-            if next_span is None
-            else [next_span[0] - self._start_ns, next_span[1] - self._start_ns],
-        }
-
-    def _texts(self, windows: Windows) -> list[str]:
-        if self._labels is None:
-            small = windows.small
-            frames = range(len(small.table("frames")))
-            self._labels = [*small.names, *(frame_text(small, frame) for frame in frames)]
-        return self._labels
+        moment_ns = self._start_ns + _time(query, "after")
+        backwards = query.get("backwards") == "1"
+        found = windows.find(lambda texts: _matches(texts, query), moment_ns, backwards)
+        near = found.next and [moment - self._start_ns for moment in found.next]
+        return {"count": found.count, "time": found.duration_ns, "next": near}
 
     def _rows(self, statement: str) -> Answer:
         if not statement.strip():
@@ -111,11 +97,12 @@ class LivePage:
 
 
 def windowed_page(
-    windows: Windows,
+    windows: Windows | WindowsOfTwo,
     part: TraceData,
     counts: Mapping[str, int],
     title: str,
     period: Which,
+    versions: tuple[str, dict[str, Any]] | None = None,
 ) -> tuple[str, int]:
     """The page of a trace that it cannot hold, and its time 0.
 
@@ -125,11 +112,13 @@ def windowed_page(
         counts: rows of the whole trace by table.
         title: shown at the top.
         period: of tables and findings.
+        versions: of a page of two, which one ``part`` is of, and what differs.
     """
     least_ns = (windows.end_ns - windows.begin_ns) // PIXELS
-    spans, least_ns = windows.between(windows.begin_ns, windows.end_ns + 1, least_ns)
-    timeline, merged = windows.trace_of(spans), spans.merged
-    report, columns = gather(timeline, title, which=period, process=("", part), merged=merged)
+    timeline, merged, least_ns = windows.window(windows.begin_ns, windows.end_ns + 1, least_ns)
+    name, differences = versions or ("", None)
+    report, columns = gather(timeline, title, which=period, process=(name, part), merged=merged)
+    report["differences"] = differences
     report["run"]["counts"] |= {
         name: count for name, count in counts.items() if name in report["run"]["counts"]
     }
@@ -140,12 +129,12 @@ def windowed_page(
     return page_of(report, columns, is_served=True), start_ns
 
 
-def window_json(windows: Windows, start_ns: int, begin: int, end: int) -> Answer:
+def window_json(windows: Windows | WindowsOfTwo, start_ns: int, begin: int, end: int) -> Answer:
     """The spans of a window, as the page has those of all; times since ``start_ns``."""
-    spans, least = windows.between(start_ns + begin, start_ns + end, (end - begin) // PIXELS)
+    trace, merged, least = windows.window(start_ns + begin, start_ns + end, (end - begin) // PIXELS)
     packer = Packer()
-    section, placed = add_spans(windows.trace_of(spans), start_ns, packer)
-    add_merged(packer, spans.merged, placed.position)
+    section, placed = add_spans(trace, start_ns, packer)
+    add_merged(packer, merged, placed.position)
     section["window"] = {"from": begin, "to": end, "least": least, "pixels": PIXELS}
     data = packer.finish()
     return {"spans": section, "columns": packer.directory, "data": data}

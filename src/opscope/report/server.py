@@ -1,13 +1,12 @@
 """Serves a page on this machine, to a browser that has its address, while the page is open.
 
-It listens on 127.0.0.1 only, and answers GET requests whose path begins with a random token and
-that come from a page of its own: not what another site or another name for this address sends. The
-page keeps one request open; when that has been closed for some seconds, so is the server.
+It listens on 127.0.0.1 only, and answers GET requests whose path begins with a random token, as far
+as :class:`Access` lets them pass. The page keeps one request open; when that has been closed for
+some seconds, so is the server.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import secrets
 import shutil
@@ -20,6 +19,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from opscope.base.daemon_thread import OwnThread
+from opscope.base.http_access import Access
 from opscope.errors import OpscopeError, UsageError
 from opscope.report.live_page import LivePage
 
@@ -49,7 +49,7 @@ class PageServer:
                 f"Port {port} of {HOST} cannot be used: {error.strerror}. Choose another with "
                 "--port, or omit --port."
             ) from None
-        self._server.page, self._server.token = page, self._token
+        self._server.page, self._server.access = page, Access(self._token)
 
     @property
     def port(self) -> int:
@@ -89,7 +89,7 @@ class PageServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     page: LivePage
-    token: str
+    access: Access
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer what the page asks for; anything else is refused."""
         address = urlsplit(self.path)
         found = self._name_in(address.path)
-        if found is None or not self._is_from_here():
+        if found is None:
             return self._send(403, "text/plain", b"")
         if found == "alive":
             return self._stay()
@@ -145,19 +145,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(200, answer)
 
     def _name_in(self, path: str) -> str | None:
+        """What is asked for; None for what is not in the page or of whoever may not ask."""
         parts = path.split("/")
         if len(parts) != 3 or len(self.path) > _LONGEST_LINE:
             return None
-        given = parts[1].encode("utf-8", "replace")
-        return parts[2] if hmac.compare_digest(given, self.server.token.encode()) else None
-
-    def _is_from_here(self) -> bool:
-        port = self.server.server_address[1]
-        hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-        origin = self.headers.get("Origin")
-        is_own = origin is None or origin in {f"http://{host}" for host in hosts}
-        site = self.headers.get("Sec-Fetch-Site", "none")
-        return is_own and self.headers.get("Host") in hosts and site in ("none", "same-origin")
+        refused = self.server.access.refusal(parts[1], self.headers, self.client_address[0])
+        return parts[2] if refused is None else None
 
     def _page(self) -> bytes:
         with self.server.is_computing:
@@ -214,11 +207,11 @@ class FileServer:
             UsageError: the port is taken, by another that serves a trace.
         """
         self._name = f"{secrets.token_urlsafe(24)}.pftrace"
-        name, size = self._name, file.stat().st_size
+        access, size = Access(self._name, page=_PERFETTO), file.stat().st_size
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                if self.path != f"/{name}" or self.headers.get("Origin") != _PERFETTO:
+                if access.refusal(self.path[1:], self.headers, self.client_address[0]):
                     self.send_error(403)
                     return
                 self.send_response(200)

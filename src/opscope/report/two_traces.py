@@ -9,19 +9,22 @@ from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.columns.trace_data import TraceData
 from opscope.export.window import window_of
-from opscope.jobs.merged_trace import moved_by, traces_together
+from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.report.diff_tables import closing, headline, tables
+from opscope.report.live_page import windowed_page
 from opscope.report.packing import shown
 from opscope.report.page import page_of
 from opscope.report.payload import gather
-from opscope.storage.processes import ProcessEntry
+from opscope.report.windows import Windows
+from opscope.report.windows_of_two import WindowsOfTwo
+from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which
 
 _MOST_ROWS = 30
 
 
-def two_traces(a: Side, b: Side, title: str, period: Which) -> tuple[str, TraceData]:
-    """The page, which is served, and both traces as one; tables and findings are those of ``b``.
+def two_traces(a: Side, b: Side, title: str, period: Which) -> str:
+    """The page, which is served; tables and findings are those of ``b``.
 
     Args:
         a: one recording of the old version.
@@ -29,14 +32,38 @@ def two_traces(a: Side, b: Side, title: str, period: Which) -> tuple[str, TraceD
         title: shown at the top.
         period: of tables and findings.
     """
-    names = [f"{letter}: {side.names[0]}" for letter, side in (("A", a), ("B", b))]
+    names, title = _named(a, b, title)
     old, new = a.traces[0], b.traces[0]
-    both = old, moved_by(new, _start_ns(old) - _start_ns(new))
-    together = traces_together([(ProcessEntry(0), one) for one in both], names)
-    title = title or f"{a.names[0]} and {b.names[0]}"
+    both = moved_by(old, _start_ns(new) - _start_ns(old)), new
+    together = versions_together(both, names)
     report, columns = gather(together, title, which=period, process=(names[1], new))
     report["differences"] = _differences(compare(a, b))
-    return page_of(report, columns, is_served=True), together
+    return page_of(report, columns, is_served=True)
+
+
+def two_long_traces(
+    old: LongTrace, new: LongTrace, parts: tuple[Side, Side], title: str, period: Which
+) -> tuple[str, WindowsOfTwo, int]:
+    """The page, what it asks for, and its time 0; of the whole traces the timeline alone.
+
+    Args:
+        old: the old version.
+        new: the new version.
+        parts: of both what tables, findings and differences are of.
+        title: shown at the top.
+        period: of tables and findings.
+    """
+    names, title = _named(*parts, title)
+    windows = WindowsOfTwo(Windows(old), Windows(new), names)
+    counts = {name: old.rows.get(name, 0) + rows for name, rows in new.rows.items()}
+    versions = names[1], _differences(compare(*parts))
+    page, start_ns = windowed_page(windows, parts[1].traces[0], counts, title, period, versions)
+    return page, windows, start_ns
+
+
+def _named(a: Side, b: Side, title: str) -> tuple[list[str], str]:
+    names = [f"{letter}: {side.names[0]}" for letter, side in (("A", a), ("B", b))]
+    return names, title or f"{a.names[0]} and {b.names[0]}"
 
 
 def _start_ns(trace: TraceData) -> int:

@@ -8,13 +8,14 @@ thousandth of the recording show; a narrower window is read from disk.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.base.cached_property import cached_property
 from opscope.base.progress import tell
 from opscope.columns.part import part_of
 from opscope.columns.row_groups import rows_among
@@ -23,8 +24,14 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.storage.long_trace import LongTrace
+from opscope.timeline.tree.frame_text import frame_text
 
 Values = npt.NDArray[np.int64]
+Merged = npt.NDArray[np.int32]
+"""Of each event of a window how many it stands for, with all that they called; 0: itself."""
+
+IsWanted = Callable[[list[str]], npt.NDArray[np.bool_]]
+"""Which of these names of spans are searched for."""
 
 _FINEST = 1 << 20
 """Parts of the recording; spans at least as long as one are kept in memory, each by itself."""
@@ -127,6 +134,15 @@ class Occurrences:
     groups: list[npt.NDArray[np.intp]]  # by group of rows the labels that occur in it
 
 
+@dataclass(frozen=True)
+class Found:
+    """Spans of the names that were searched for."""
+
+    count: int
+    duration_ns: int
+    next: tuple[int, int] | None  # when the nearest one begins and ends
+
+
 class Windows:
     """The spans of a trace on disk, window by window."""
 
@@ -209,6 +225,32 @@ class Windows:
             merged=np.zeros(count, dtype=np.int32),
         )
 
+    def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
+        """What runs between two moments, Unix time, with spans shorter than ``least_ns`` merged.
+
+        Also returns how many each event stands for, and below how many nanoseconds spans were
+        merged: 0 where they are few enough.
+        """
+        spans, least_ns = self.between(begin_ns, end_ns, least_ns)
+        return self.trace_of(spans), spans.merged, least_ns
+
+    def find(self, is_wanted: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
+        """All spans with a name that is wanted, and the nearest after (or before) a moment.
+
+        From the first one on again where there is none.
+        """
+        labels, known = np.flatnonzero(is_wanted(self._texts)), self.occurrences
+        return Found(
+            int(known.count[labels].sum()),
+            int(known.duration_ns[labels].sum()),
+            self.next_of(labels, moment_ns, backwards),
+        )
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        frames = range(len(self.small.table("frames")))
+        return [*self.small.names, *(frame_text(self.small, frame) for frame in frames)]
+
     def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[WindowSpans, int]:
         """What runs between two moments, Unix time, with spans shorter than ``least_ns`` merged.
 
@@ -269,8 +311,7 @@ class Windows:
         """
         if len(spans) <= _MOST_IN_FULL and (spans.row >= 0).all() and len(spans):
             ends = int(spans.end_ns.max()) + 1
-            found = self._trace.of_rows(np.sort(spans.row), int(spans.start_ns[0]), ends)
-            return checked_trace(found, str(self._trace.folder))
+            return self._trace.of_rows(np.sort(spans.row), int(spans.start_ns[0]), ends)
         of_row = np.flatnonzero(spans.row >= 0)
         order = of_row[np.argsort(spans.row[of_row])]
         rows = spans.row[order]

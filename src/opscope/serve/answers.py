@@ -5,8 +5,6 @@ Knows nothing of sockets or of ASGI, so that both servers answer alike.
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import os
 import secrets
 import sys
@@ -14,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.base.http_access import Access
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError, OpscopeError, ReachError, UsageError
 from opscope.serve.control import Control, TakenError
@@ -22,7 +21,6 @@ from opscope.serve.profile_request import ProfileRequest, object_of
 MOST_BYTES = 64 << 10
 """Of a body."""
 TOKEN = "OPSCOPE_HTTP_TOKEN"
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_REASON = 200
 
 
@@ -64,26 +62,17 @@ class HttpAnswers:
     """Checks and answers requests."""
 
     def __init__(self, control: Control, token: str, hosts: Collection[str]) -> None:
-        """``hosts``: names of this server beside those of the own machine; with any of them other
-        machines may ask, too."""
-        self.control = control
-        self._token = token.encode()
-        self._hosts = _LOCAL | {name.lower() for name in hosts}
-        self._is_local = not hosts
+        """``token`` and ``hosts`` are those of :class:`Access`."""
+        self.control, self._access = control, Access(token, hosts)
 
     def refusal(self, head: Head) -> Reply | None:
         """Why a request is not answered, before its body is read; None: it is."""
-        if self._is_local and not _is_loopback(head.client):
-            return _error(403, "Only processes of this machine may send requests.")
-        if _host_of(head.headers.get("host", "")) not in self._hosts:
-            return _error(421, "The Host header names another host. Pass its name in hosts=.")
-        if "origin" in head.headers:
-            return _error(403, "Requests from web pages are refused.")
-        kind, _, given = head.headers.get("authorization", "").partition(" ")
-        is_known = hmac.compare_digest(given.strip().encode(errors="replace"), self._token)
-        if kind.lower() != "bearer" or not is_known:
-            said = "Send the server's token: Authorization: Bearer TOKEN."
-            return Reply(401, {"error": said}, {"WWW-Authenticate": "Bearer"})
+        kind, _, token = head.headers.get("authorization", "").partition(" ")
+        given = token.strip() if kind.lower() == "bearer" else ""
+        if (refused := self._access.refusal(given, head.headers, head.client)) is not None:
+            status, why = refused
+            asked = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            return Reply(status, {"error": why}, asked)
         methods = {method for method, path in _ANSWERS if path == head.path}
         if not methods:
             paths = ", ".join(f"{method} {path}" for method, path in _ANSWERS)
@@ -168,17 +157,3 @@ def _error(status: int, text: str) -> Reply:
 def _no_fields(said: Mapping[str, Any]) -> None:
     if said:
         raise UsageError("This path takes no such fields. Send no body.")
-
-
-def _is_loopback(client: str) -> bool:
-    try:
-        return ipaddress.ip_address(client).is_loopback
-    except ValueError:  # of a Unix socket there is no address
-        return not client
-
-
-def _host_of(header: str) -> str:
-    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()

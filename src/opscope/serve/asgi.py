@@ -32,10 +32,24 @@ class ProfilerApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; no other kind of connection is accepted."""
         if scope["type"] == "lifespan":
-            return await _live(receive, send)
+            return await self._live(receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1003})
         await _send(await self._replied(_head_of(scope), receive), send)
+
+    async def until_shutdown(self, receive: Receive) -> MutableMapping[str, Any]:
+        """The next message of a server's life; at its end what is recorded is left to another
+        process: a signal that ends the server afterwards leaves no time for it."""
+        message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            await in_own_thread(self.control.finish)
+        return message
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Where the app is not mounted but the whole of a server."""
+        while (await self.until_shutdown(receive))["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _replied(self, head: Head, receive: Receive) -> Reply:
         refusal = self._answers.refusal(head)
@@ -131,10 +145,3 @@ async def _send(reply: Reply, send: Send) -> None:
     ]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    """Where the app is not mounted but the whole of a server."""
-    while (await receive())["type"] != "lifespan.shutdown":
-        await send({"type": "lifespan.startup.complete"})
-    await send({"type": "lifespan.shutdown.complete"})

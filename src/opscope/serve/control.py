@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
@@ -16,15 +17,17 @@ from typing import Any
 from opscope.base.daemon_thread import OwnThread
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError, OpscopeError, ReachError
-from opscope.live.hosted_recording import HostedRecording, verdict_name
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.serve.output_folder import new_folder
 from opscope.serve.profile_request import ProfileRequest
+from opscope.torch_api.hosted_recording import HostedRecording, verdict_name
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.steps import listen_to_steps
 
 STAGES = ("prefill", "decode")
 """Of a serving engine."""
+_LEAVES_S = 2.0
+"""At the end of the program: how long another thread may take to leave a recording."""
 
 
 class TakenError(LifecycleError):
@@ -78,6 +81,7 @@ class Control:
         self._process = os.getpid()
         self._steps = 0
         listen_to_steps(self.step_ended)
+        atexit.register(self.finish)
 
     def start(self, request: ProfileRequest, client: str) -> dict[str, Any]:
         """Record from now on, or from the step that the request names; who has the recording.
@@ -209,8 +213,12 @@ class Control:
 
     def finish(self) -> None:
         """The program ends: what is recorded is left to another process."""
+        self._forget_parents()
         if self._running is not None:
             self._guarded(self.stop)
+        until_s = time.monotonic() + _LEAVES_S
+        while self._leaving is not None and time.monotonic() < until_s:
+            time.sleep(0.01)
 
     def _place(self, path: Path) -> str:
         return os.path.relpath(path, self._root)

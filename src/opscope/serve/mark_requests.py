@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,8 @@ class MarkRequests:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
         """An awaitable that passes everything on; only ``http`` is marked, and no control."""
+        if scope["type"] == "lifespan" and self._profiler is not None:
+            receive = functools.partial(self._profiler.until_shutdown, receive)
         answer = self._app(scope, receive, send)
         if scope["type"] != "http" or scope["path"].endswith(PATHS):
             return answer

@@ -9,7 +9,7 @@ from typing import Any
 
 from opscope.columns.table import nearest
 from opscope.errors import UsageError
-from opscope.live.hosted_recording import WHY_ARGUMENTS
+from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
 
 _MOST_STEPS = 1 << 40
 _MOST_TEXT = 200

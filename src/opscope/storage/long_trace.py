@@ -22,10 +22,11 @@ from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.columns.validate import TableChecks
+from opscope.columns.unknown_codes import without_unknown_codes
+from opscope.columns.validate import TableChecks, checked_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
-from opscope.storage.manifest import read_manifest
+from opscope.storage.manifest import MANIFEST, read_manifest
 from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
@@ -87,7 +88,20 @@ class LongTrace:
 
     @cached_property
     def _tables(self) -> Mapping[str, Mapping[str, int]]:
+        _ = self._written
         return read_manifest(self.folder).tables
+
+    @cached_property
+    def _written(self) -> object:
+        """Another where another trace was written to this folder."""
+        return self._manifest_now()
+
+    def _manifest_now(self) -> object:
+        try:
+            found = (self.folder / MANIFEST).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
 
     @property
     def rows(self) -> dict[str, int]:
@@ -115,7 +129,7 @@ class LongTrace:
         if name in GROWING:
             return Table.as_asked_for(TABLES[name], {}, self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
-            return table_from_arrow(TABLES[name], file.read())
+            return _known(table_from_arrow(TABLES[name], file.read()))
 
     @contextmanager
     def _opened(self, table: str) -> Iterator[Any]:
@@ -151,7 +165,7 @@ class LongTrace:
                         if known is None
                         else Table(schema, {k: column_from_arrow(schema, rows, k) for k in known})
                     )
-                    yield first, found
+                    yield first, _known(found)
                 first += file.metadata.row_group(group).num_rows
 
     def columns(self, names: Sequence[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
@@ -211,7 +225,8 @@ class LongTrace:
         begin = 0
         for first, rows in self.groups("events", columns):
             parts.append(rows)
-            if sum(map(len, parts)) >= events or first + len(rows) == self.rows["events"]:
+            many = sum(map(len, parts))
+            if many >= events or (many and first + len(rows) == self.rows["events"]):
                 yield begin, joined(parts, "events")
                 begin, parts = first + len(rows), []
 
@@ -250,12 +265,13 @@ class LongTrace:
     @cached_property
     def span_ns(self) -> tuple[int, int]:
         """When the first event began, and when the last one had ended; Unix time."""
-        begin, end = np.iinfo(np.int64).max, 0
-        for _, rows in self.groups("events", ["start_ns", "duration_ns"]):
-            start = rows["start_ns"]
-            begin = min(begin, int(start[0]))
-            end = max(end, int((start + rows["duration_ns"]).max()))
-        return int(begin), end
+        found = [
+            (int(rows["start_ns"][0]), int((rows["start_ns"] + rows["duration_ns"]).max()))
+            for _, rows in self.groups("events", ["start_ns", "duration_ns"])
+            if len(rows)
+        ]
+        begins, ends = [begin for begin, _ in found], [end for _, end in found]
+        return min(begins, default=0), max(ends, default=0)
 
     def between(self, begin_ns: int, end_ns: int) -> TraceData:
         """What ran between two moments, as a trace; what reaches beyond them is cut there.
@@ -278,12 +294,14 @@ class LongTrace:
 
         Raises:
             InsufficientMemoryError: that does not fit in memory.
+            TraceFormatError: it is damaged.
         """
         require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
         tables = {name: _referring(self.small.table(name), found) for name in TABLES}
         tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
         part = part_from(TraceData(tables, self.small.names), begin_ns, end_ns).trace
-        return part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
+        part = part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
+        return checked_trace(part, str(self.folder))
 
     def _rows_between(self, begin_ns: int, end_ns: int) -> Values:
         found = [np.zeros(0, dtype=np.int64)]
@@ -305,30 +323,50 @@ class LongTrace:
                 if name == "events":
                     begin, end = np.searchsorted(found, [first, first + rows])
                     kept = found[begin:end] - first
-                elif not _may_refer(file.metadata.row_group(group), found):
+                elif (event := _events_of(file, group, found)) is None:
                     kept = found[:0]
                 else:
-                    event = file.read_row_group(group, columns=["event"])["event"].to_numpy()
                     kept = np.flatnonzero((rows_among(found, event) >= 0) | (event < 0))
                 if len(kept):
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    yield _referring(table.take(kept), found)
+                    yield _referring(_known(table.take(kept)), found)
                 first += rows
 
     def file(self, table: str) -> Path:
-        """That a table lies in."""
+        """That a table lies in.
+
+        Raises:
+            TraceFormatError: the trace was replaced since the first was asked for.
+        """
         complete(self.folder)
-        return checked_in_folder(self.folder / f"{table}.parquet")
+        if self._manifest_now() != self._written:
+            raise TraceFormatError(
+                f"{self.folder} was replaced or removed while it was read. Open it again."
+            )
+        file = self.folder / f"{table}.parquet"
+        with damage_of(file):
+            return checked_in_folder(file)
 
 
-def _may_refer(group: Any, found: Values) -> bool:
-    """Whether some row of a group can refer to these events, or to none, by its statistics."""
-    columns = (group.column(place) for place in range(group.num_columns))
-    event = next(column for column in columns if column.path_in_schema == "event").statistics
-    if event is None or not event.has_min_max or event.min < 0:
-        return True
-    begin, end = np.searchsorted(found, [event.min, event.max + 1])
-    return bool(begin < end)
+def _known(table: Table) -> Table:
+    """The table as this version understands it, which a trace read as a whole has as well."""
+    name = table.schema.name
+    return without_unknown_codes({name: table})[0][name]
+
+
+def _events_of(file: Any, group: int, found: Values) -> Any:
+    """The event of each row of a group; None where its statistics say that it is none of these."""
+    about = file.metadata.row_group(group)
+    columns = (about.column(place) for place in range(about.num_columns))
+    known = next((column for column in columns if column.path_in_schema == "event"), None)
+    if known is None:  # then the rows are of no event
+        return np.full(about.num_rows, -1, dtype=np.int64)
+    range_ = known.statistics
+    if range_ is not None and range_.has_min_max and range_.min >= 0:
+        begin, end = np.searchsorted(found, [range_.min, range_.max + 1])
+        if begin == end:
+            return None
+    return file.read_row_group(group, columns=["event"])["event"].to_numpy()
 
 
 def end_of_trace(path: Path) -> TraceData:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import time_text
 from opscope.columns.metadata_kinds import DETAIL, STEPS, WARM
-from opscope.columns.part import Part, part_from
+from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived
@@ -25,7 +25,8 @@ _FEWEST_STEPS = 2
 _FEWEST_CALLS = 3
 """Of modules, so that a program without steps is taken to use a network."""
 _MOST_OF_IT = 0.5
-"""Of the recording: a start that is shorter says nothing of a program that went on."""
+"""Of the recording: a start that is shorter says nothing of a program that went on. Of the longest
+stretch without a step: a much shorter one, as the last, is not what the program does."""
 
 
 _CALLS = ("stack", "functions", "own_functions")
@@ -51,10 +52,15 @@ def has_detail(trace: TraceData) -> bool:
 
 
 def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Of the last stretch that has steps, Unix nanoseconds; None where none has."""
+    """Of the last stretch that has steps, else of the last that is not much shorter than others,
+    Unix nanoseconds; None where there is none but the start of the program."""
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
-    found = [(one["start_ns"], one["end_ns"]) for one in stretches if one["steps"]]
-    return found[-1] if found else None
+    start_ns = metadata.get("start_ns", 0)
+    later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
+    longest_ns = max(map(_took_ns, later), default=0)
+    some = [one for one in later if one["steps"]]
+    found = some or [one for one in later if _took_ns(one) >= _MOST_OF_IT * longest_ns]
+    return (found[-1]["start_ns"], found[-1]["end_ns"]) if found else None
 
 
 def in_detail(trace: TraceData) -> TraceData:
@@ -85,6 +91,12 @@ def detailed_part(trace: TraceData) -> Part | None:
     if chosen["steps"]:
         metadata |= {WARM: True, **_steps_of(trace)}
     return Part(part.trace.with_only_metadata(metadata), part.rows)
+
+
+def throughout(trace: TraceData) -> TraceData:
+    """All of it, without what was recorded of some stretches alone; ``trace`` where there is
+    nothing of that kind."""
+    return part_throughout(trace, 0, LATEST_NS).trace if has_detail(trace) else trace
 
 
 def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
@@ -154,7 +166,8 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
 
 @derived
 def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
-    """The last stretch with whole steps; else the last that shows a network, or does something."""
+    """The last stretch with whole steps; else the last that shows a network, or does something, of
+    those that are not much shorter than others."""
     if not has_detail(trace):
         return None
     kind, start_ns = trace.events["kind"], event_tree(trace).start_ns
@@ -172,8 +185,14 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     ]
     whole = [one for one in found if one["steps"] >= _FEWEST_STEPS]
     some = [one for one in found if one["steps"]]
+    longest_ns = max(map(_took_ns, found), default=0)
+    found = [one for one in found if _took_ns(one) >= _MOST_OF_IT * longest_ns]
     networks = [one for one in found if has(one, EventKind.MODULE_CALL)]
     return next(iter([*whole, *some, *networks, *found]), None)
+
+
+def _took_ns(stretch: Mapping[str, Any]) -> int:
+    return int(stretch["end_ns"] - stretch["start_ns"])
 
 
 def _stretches(trace: TraceData) -> list[dict[str, Any]]:
@@ -193,6 +212,5 @@ def _is_start(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
 
 
 def _is_most(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
-    took_ns = stretch["end_ns"] - stretch["start_ns"]
     whole_ns = trace.metadata.get("end_ns", 0) - trace.metadata.get("start_ns", 0)
-    return bool(took_ns >= _MOST_OF_IT * whole_ns)
+    return bool(_took_ns(stretch) >= _MOST_OF_IT * whole_ns)

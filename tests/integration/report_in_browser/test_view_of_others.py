@@ -76,6 +76,7 @@ def test_a_memory_snapshot(browser: Any, view: View, tmp_path: Path) -> None:
     snapshot, protocol = made_snapshot("several devices", 0)
     write_snapshot(tmp_path / "snapshot.pickle", snapshot, protocol)
     page = opened(browser, view(tmp_path / "snapshot.pickle"))
+    assert page.locator("[data-tab]").all_inner_texts() == ["Memory"]
     assert "Peak: " in page.inner_text(".memory-peak")
     page.click(".segment >> text=stack")
     bars = page.locator(".memory-flame .flame-bar")

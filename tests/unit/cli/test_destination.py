@@ -7,7 +7,7 @@ import pytest
 from opscope.cli.destination import check, choose, write_or_rescue
 from opscope.errors import UsageError
 from opscope.export.chrome.writer import FORMAT
-from opscope.live.trace_request import CHROME_SUFFIXES, Destination, with_part
+from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination, with_part
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opscope.columns.codes import EventKind
-from opscope.findings.gaps import gap_lines
+from opscope.findings.gaps import gap_lines, keeping_line
 from opscope.findings.subject import Subject
 from support.build_trace import build_trace, span
 
@@ -115,3 +115,23 @@ def f():
 def test_a_loop_whose_source_was_called_last_is_named(tmp_path):
     calls = [(4, 0), (5, 10), (4, 400), (5, 410), (4, 800), (5, 810)]
     assert line_of_gap(tmp_path, COUNTED, *calls) == 5
+
+
+KEEPS = """\
+def train():
+    for x in data:
+        loss = f(x)
+        shown.append(loss.item())
+        val, other = g(x), 1
+        kept.append({"val": val})
+        all.append(h(x))
+        cache[x] = loss
+        left = g(x)
+"""
+
+
+@pytest.mark.parametrize(("line", "kept_at"), [(3, 8), (5, 6), (7, 7), (9, -1)])
+def test_what_a_line_assigns_is_kept_where_it_goes_into_a_list(tmp_path, line, kept_at):
+    file = tmp_path / "train.py"
+    file.write_text(KEEPS)
+    assert keeping_line(str(file), 1, line) == kept_at

@@ -3,7 +3,7 @@
 from opscope.findings.find import find_findings
 from support.build_trace import allocation, build_trace, span, tensor
 
-NODE_NS = 1_500
+NODE_NS = 2_500
 CALLER = ("train.py", 1, "train")
 
 

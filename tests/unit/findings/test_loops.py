@@ -40,6 +40,12 @@ def test_what_short_parts_take_beyond_a_call_is_computing_as_far_as_it_can_be():
     assert loop_over_parts(4_000) is None
 
 
+def test_a_loop_in_a_function_of_autograd_that_the_program_defines_is_found():
+    own = span("forward", 2, 298, frame=CALLER, caller=CALLER, line=9, **PYTHON)
+    trace = build_trace(program(span("Scaled", 1, 299), own, *loop(20, 3), end=300))
+    assert found(trace, "for-loop-indexing").places[0].line == 5
+
+
 @pytest.mark.parametrize(
     "inner",
     [

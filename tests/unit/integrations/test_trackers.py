@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from opscope.integrations.trackers import flat_metrics, log_outcome
-from opscope.live.hosted_recording import HostedOutcome
+from opscope.torch_api.hosted_recording import HostedOutcome
 
 
 @pytest.fixture

@@ -80,3 +80,13 @@ def test_it_is_asked_by_what_is_sent_and_not_by_an_end():
         assert theirs.recv(9) == b"{}\n"  # is left for what the keeper becomes
         ours.close()
         assert not keeper_process.is_asked(theirs.fileno())
+
+
+def test_what_a_program_asks_for_last_is_done_though_it_has_ended(tmp_path):
+    ours, theirs = socket.socketpair()
+    with ours, theirs, program() as child:
+        ours.send(b"?{}\n")
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        how = keeper_process.wait_for(child, theirs.fileno(), str(tmp_path), "of-it", [])
+    assert how == keeper_process.ASKED

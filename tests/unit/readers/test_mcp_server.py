@@ -1,9 +1,11 @@
 import asyncio
+import shutil
 
 import pytest
 
 pytest.importorskip("mcp", reason="mcp is not installed")
 
+from opscope.readers import session
 from opscope.readers.mcp_server import server
 from support.build_trace import build_trace, span
 
@@ -72,3 +74,33 @@ def test_a_job_is_told_from_a_trace(tmp_path):
     with pytest.raises(ToolError, match="rank=N"):
         call(made, "findings", trace=path)
     assert "rank 1" in call(made, "open", trace=path, rank=1)
+
+
+def test_a_trace_that_was_replaced_is_read_again(path, tmp_path):
+    made = server(False, "1")
+    asked = {"query": "select count(*) from events"}
+    assert "| 80 |" in call(made, "sql", trace=path, **asked)
+    steps = [span(f"ProfilerStep#{i}", 100 * i, 100 * i + 90) for i in range(9)]
+    build_trace(steps).save(path)
+    assert call(made, "open", trace=path).startswith("t2 is «t.opscope», 9 events.")
+    assert "| 9 |" in call(made, "sql", trace=path, **asked)
+    assert "| 80 |" in call(made, "sql", trace="t1", **asked)  # as it was
+    compared = call(made, "compare", old=["t1"], new=["t2"])
+    assert "«t.opscope (t1) to t.opscope (t2)»" in compared
+    shutil.rmtree(path)
+    assert "| 9 |" in call(made, "sql", trace="t2", **asked)
+
+
+def test_a_trace_that_was_closed_is_opened_again(path, tmp_path, monkeypatch):
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    monkeypatch.setattr(session, "MOST_OPEN", 1)
+    build_trace([span("step", 0, 9)]).save(tmp_path / "other")
+    made, asked = server(False, "1"), {"query": "select count(*) from events"}
+    call(made, "open", trace=path)
+    call(made, "open", trace=str(tmp_path / "other"))
+    assert "| 80 |" in call(made, "sql", trace="t1", **asked)
+    build_trace([span("step", 0, 9)]).save(path)
+    call(made, "sql", trace=str(tmp_path / "other"), **asked)
+    with pytest.raises(ToolError, match="has changed since"):
+        call(made, "sql", trace="t1", **asked)

@@ -77,11 +77,11 @@ def test_threads_of_the_kernel_never_rank(shell):
         ("%%opscope --bad\n1", "UsageError: %opscope has no option --bad"),
         ("%%opscope what\n1", "UsageError: %%opscope takes options only"),
         ("%opscope", "UsageError: There is nothing to record"),
-        ("%%opscope\nawait f()", "UsageError: %opscope records no cell with await"),
+        ("%%opscope\nimport asyncio\nawait asyncio.sleep(0)\n1/0", "ZeroDivisionError"),
     ],
 )
 def test_what_goes_wrong_is_shown_as_the_notebook_shows_it(shell, capsys, cell, said):
-    run(shell, cell)
+    assert not run(shell, cell).success  # cells after it do not run
     shown = capsys.readouterr()
     assert said in shown.out + shown.err
     assert "parsers/notebook.py" not in shown.out + shown.err
@@ -91,6 +91,34 @@ def test_a_cell_that_raises_still_shows_what_it_did(shell, capsys):
     found = run(shell, "%%opscope\ntorch.ones(3).sum()\nraise KeyboardInterrupt").result
     assert "KeyboardInterrupt" in capsys.readouterr().out
     assert "aten::sum" in found.trace.names
+
+
+AWAITS = """%%opscope --stack
+import asyncio
+async def part(size):
+    for _ in range(3):
+        torch.ones(size).sum()
+        await asyncio.sleep(0.001)
+    return size
+sizes = await asyncio.gather(part(3), part(5))
+sum(sizes)"""
+
+
+def test_a_cell_may_await(shell, capsys):
+    found = run(shell, AWAITS).result
+    assert shell.user_ns["sizes"] == [3, 5] and "8" in capsys.readouterr().out
+    named = "select count(*) from named_events where name "
+    assert found.trace.sql(named + "= 'aten::ones'").fetchall() == [(6,)]
+    assert found.trace.sql(named + "like '%: part'").fetchall() >= [(2,)]
+    assert found.trace.sql(named + "like '%run_cell_async'").fetchall() == [(0,)]
+    run(shell, "y = %opscope --no-page await asyncio.sleep(0, 7)")
+    assert isinstance(shell.user_ns["y"], CellProfile)
+
+
+def test_a_cell_with_magics_and_await_runs_as_it_would(shell):
+    assert not run(shell, "%%opscope\nx = = await f()").success
+    assert run(shell, "%%opscope\nhere = %pwd\nawait asyncio.sleep(0)").success
+    assert shell.user_ns["here"]
 
 
 def test_a_long_analysis_says_how_far_it_is(shell, capsys, monkeypatch):

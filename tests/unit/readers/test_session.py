@@ -25,7 +25,7 @@ def test_a_trace_is_read_once(tmp_path):
     session = Session()
     path = saved(tmp_path / "t.opscope")
     name = session.open(path)
-    assert session.open(os.path.relpath(path)) == name
+    assert session.open(os.path.relpath(path)) == session.open(name) == name
     assert session.held(path)[0] is session.held(name)[0]
 
 

@@ -51,7 +51,7 @@ def two_scripts(tmp_path, monkeypatch):
         (tmp_path / name).write_text("")
     made, begun = {"old.py": (1, "done", 0), "new.py": (1, "done", 0)}, []
 
-    def recorded(words, trace):
+    def recorded(words, trace, options):
         script, *arguments = words
         begun.append((script, arguments))
         calls, output, code = made[script]

@@ -129,6 +129,13 @@ def test_another_site_gets_nothing(served: Any, headers: dict[str, str]) -> None
     assert (status, content) == (403, b"")
 
 
+def test_a_tunnel_from_another_port_reaches_it(served: Any) -> None:
+    server, _ = served
+    at = {"Host": "localhost:9", "Origin": "http://localhost:9"}
+    assert get(server, "", **at)[0] == 200
+    assert get(server, "", **{**at, "Origin": "http://localhost:10"})[0] == 403
+
+
 def test_it_listens_on_this_machine_only(served: Any) -> None:
     server, _ = served
     assert server._server.server_address[0] == "127.0.0.1"

@@ -9,6 +9,7 @@ import pytest
 
 from opscope.api.trace import Trace
 from opscope.columns.schema import EventKind
+from opscope.errors import TraceFormatError
 from opscope.report import windows
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
@@ -156,3 +157,14 @@ def frames_of(trace: Trace) -> np.ndarray:
     frame = np.full(len(trace.events), -1)
     frame[trace.table("python_calls")["event"]] = trace.table("python_calls")["frame"]
     return frame
+
+
+def test_a_trace_that_was_replaced_meanwhile_is_not_mixed_with_the_new_one(
+    trace: Trace, opened: Windows, tmp_path: Path
+) -> None:
+    names = trace.with_tables(
+        {"events": trace.events.replaced({"name": trace.events["name"][::-1]})}
+    )
+    names.save(tmp_path / "trace")
+    with pytest.raises(TraceFormatError, match="was replaced or removed"):
+        opened.window(opened.begin_ns, opened.begin_ns + 100_000, 0)

@@ -3,8 +3,8 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.live.hosted_recording import WHY_ARGUMENTS
 from opscope.serve.profile_request import ProfileRequest, object_of
+from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
 
 
 def test_nothing_said_records_what_a_verdict_needs():

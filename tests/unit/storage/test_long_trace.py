@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
+from tests.support.repeat_trace import repeat_trace
 
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.window import Window, window_of
-from opscope.storage import long_trace, parquet
+from opscope.storage import long_trace, parquet, sql
 from opscope.storage.long_trace import LongTrace, end_of_trace
 from opscope.storage.sql import query_long
 
@@ -151,3 +152,20 @@ def test_queries_have_null_for_a_column_that_a_file_lacks(saved):
     pq.write_table(pq.read_table(file).drop_columns(["is_async"]), file)
     found = query_long(trace, "select distinct is_async from named_events", True)
     assert found.fetchall() == [(None,)]
+
+
+def test_codes_of_a_newer_opscope_are_left_out_or_marked(tmp_path):
+    trace = build_trace([span("aten::add", 0, 9, inputs=[tensor(2), 3])])
+    scalars = trace.table("scalars")
+    newer = scalars.replaced({"type": np.full(len(scalars), 200, dtype=np.uint8)})
+    trace.with_tables({"scalars": newer}).save(tmp_path / "t")
+    long = LongTrace.at(tmp_path / "t")
+    assert len(scalars) == 1 and not len(long.between(*long.span_ns).table("scalars"))
+
+
+def test_a_query_keeps_names_in_memory_and_not_the_events(tmp_path, monkeypatch):
+    few = build_trace([span(f"n{i % 7}", i, i + 0.5) for i in range(100)])
+    repeat_trace(few, 3000, 200_000).save(tmp_path / "t")
+    monkeypatch.setitem(sql.SETTINGS, "memory_limit", "18MiB")
+    query = "select name, sum(duration_us) from named_events group by name"
+    assert len(query_long(LongTrace.at(tmp_path / "t"), query, read_only=True).fetchall()) == 7

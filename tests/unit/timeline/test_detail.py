@@ -5,7 +5,13 @@ import pytest
 
 from opscope.columns.metadata_kinds import DETAIL, metadata_problem
 from opscope.columns.schema import EventKind
-from opscope.timeline.detail import detail_text, in_detail, is_warm, what_it_is_about
+from opscope.timeline.detail import (
+    detail_text,
+    in_detail,
+    is_warm,
+    latest_bounds,
+    what_it_is_about,
+)
 from opscope.timeline.period import Which, detailed_period_of, period_of
 from support.build_trace import ORIGIN_NS, build_trace, span, tensor
 
@@ -65,6 +71,12 @@ def test_one_whose_process_was_killed_has_the_steps_that_ended_in_it():
     assert what_it_is_about(trace).startswith("findings of 7 of 10 steps")
 
 
+@pytest.mark.parametrize(("last", "begins"), [(2000, 300), (2900, 1900)])
+def test_without_steps_one_that_the_end_cut_short_is_not_spoken_of(last, begins):
+    trace = program(30, [(0, 100, 0), (300, 1300, 0), (1900, last, 0)])
+    assert in_detail(trace).events["start_ns"].min() - ORIGIN_NS == 1000 * begins
+
+
 @pytest.mark.parametrize(("until", "chosen"), [(800, True), (200, False)])
 def test_the_start_alone_tells_only_of_a_program_that_is_hardly_more(until, chosen):
     trace = program(10, [(0, until, 0)])
@@ -78,3 +90,18 @@ def test_without_any_detail_nothing_changes():
     assert what_it_is_about(trace) == "findings of the whole recording"
     plain = build_trace("aten::mm 0..10")
     assert in_detail(plain) is plain and detailed_period_of(plain).trace is plain
+
+
+@pytest.mark.parametrize(
+    ("stretches", "bounds"),
+    [
+        ([(0, 20, 0), (30, 40, 4), (60, 90, 5), (95, 99, None)], (60, 90)),
+        ([(0, 20, 0), (30, 40, 0), (60, 71, 0), (97, 99, 0)], (60, 71)),  # a service has no steps
+        ([(0, 20, 0)], None),
+        ([], None),
+    ],
+)
+def test_a_long_trace_is_judged_by_its_last_stretch_that_tells_enough(stretches, bounds):
+    keys = ("start_ns", "end_ns", "steps")
+    said = [dict(zip(keys, one, strict=True)) for one in stretches]
+    assert latest_bounds({"start_ns": 0, DETAIL: {"stretches": said}}) == bounds

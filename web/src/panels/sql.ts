@@ -4,7 +4,7 @@ import { element, replace } from "../dom";
 import type { State } from "../state";
 
 const FIRST =
-  "select name, count(*) as calls, sum(duration_us) as total_us\nfrom named_events group by name order by total_us desc limit 20";
+  "select name, count(*) as calls, round(sum(duration_us)) as total_us\nfrom named_events group by name order by total_us desc limit 20";
 const WIDTH = 0.002; // of the recording, that a picked row is shown in
 
 export function sqlPanel(state: State): HTMLElement {

@@ -52,8 +52,12 @@ export class Timeline {
       new Legend(state).root,
     );
     this.placeNames();
-    if (!this.layout.lines.length)
-      this.content.prepend(element("p", { class: "nothing" }, "No events were recorded."));
+    if (!this.layout.lines.length) {
+      const nothing = state.report.memory.length
+        ? "A memory snapshot has no spans."
+        : "No events were recorded.";
+      this.content.prepend(element("p", { class: "nothing" }, nothing));
+    }
     this.shrinkToFit();
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -15,6 +15,7 @@ from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
+from opscope.timeline.detail import throughout
 from opscope.timeline.doubts import doubts_text
 
 
@@ -162,7 +163,11 @@ def _listed(values: list[Any]) -> str:
 
 
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
-    """As :func:`opscope.diff`, of sides that have been read."""
+    """As :func:`opscope.diff`, of sides that have been read.
+
+    What only some stretches were recorded with would divide the places of the other steps.
+    """
+    a, b = (replace(side, traces=tuple(map(throughout, side.traces))) for side in (a, b))
     comparable = find_comparable(a, b, despite)
     costs_a, costs_b = a.costs(comparable.parts), b.costs(comparable.parts)
     not_judged = [*comparable.against_times, *why_not(costs_a, costs_b)]
@@ -172,6 +177,7 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
         a=_compared(a, costs_a),
         b=_compared(b, costs_b),
         step=times.step if times else None,
+        mean_step=times.mean_step if times else None,
         places_ns=times.places_ns if times else 0.0,
         places_margin_ns=times.places_margin_ns if times else 0.0,
         alike_ns=times.alike_ns if times else 0.0,

@@ -179,7 +179,9 @@ class Diff(ShownResult):
     Attributes:
         a: the first side.
         b: the second side.
-        step: change of the whole step; None if a side has no steps.
+        step: change of a step that no other program disturbs; of the mean step, if only that
+            changed or a side has fewer than 3 recordings. None if a side has no steps.
+        mean_step: change of the mean step, which the next four add up to; None likewise.
         places_ns: part of this change at single places: the sum of their changes.
         places_margin_ns: half of the 95 % confidence interval of ``places_ns``.
         alike_ns: part that all places have in common, for example because of a slower machine.
@@ -200,6 +202,7 @@ class Diff(ShownResult):
     a: Compared
     b: Compared
     step: TimeChange | None
+    mean_step: TimeChange | None
     places_ns: float
     places_margin_ns: float
     alike_ns: float
@@ -216,9 +219,9 @@ class Diff(ShownResult):
 
     @property
     def interruptions_ns(self) -> float:
-        """The rest of the step's change: extra time of single steps."""
+        """The rest of the mean step's change: extra time of single steps."""
         parts = self.places_ns + self.alike_ns
-        return self.step.change_ns - parts if self.step else 0.0
+        return self.mean_step.change_ns - parts if self.mean_step else 0.0
 
     def changed(self, level: Level | str) -> tuple[TimeChange, ...]:
         """Significant changes at a level, largest first."""
@@ -237,6 +240,7 @@ class Diff(ShownResult):
             "a": asdict(self.a),
             "b": asdict(self.b),
             "step": self.step and self.step.as_dict(),
+            "mean_step": self.mean_step and self.mean_step.as_dict(),
             "places_ns": self.places_ns,
             "places_margin_ns": self.places_margin_ns,
             "alike_ns": self.alike_ns,

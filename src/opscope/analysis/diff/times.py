@@ -10,6 +10,7 @@ import numpy as np
 from opscope.analysis.diff.places import CallPlace
 from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
 from opscope.analysis.diff.statistics import (
+    CONFIDENCE,
     ENOUGH_RECORDINGS,
     FALSE_DISCOVERIES,
     Estimate,
@@ -17,6 +18,7 @@ from opscope.analysis.diff.statistics import (
     Unknown,
     discoveries,
     estimate,
+    estimate_undisturbed,
     sample_of,
 )
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
@@ -96,6 +98,7 @@ class TimesCompared:
     """What was found; see ``Diff`` for the fields."""
 
     step: TimeChange
+    mean_step: TimeChange
     places_ns: float
     places_margin_ns: float
     alike_ns: float
@@ -137,22 +140,39 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
     tested: list[tuple[Level, CallPlace, Estimate]] = []
     for level, coarser in _LEVELS.items():
         tested += _level(level, [coarser(place) for place in places], even, len(a), even_step)
-    enough = min(len(a), len(b)) >= ENOUGH_RECORDINGS
-    tested += [(Level.STEP, CallPlace("", ""), whole)] if enough else []
     step_ns = max(even_step.a, even_step.b)
-    changes = _changes(tested, step_ns)
-    step = changes.pop() if enough else _not_judged(whole)
-    times = _with_moved(changes)
+    times = _with_moved(_changes(tested, step_ns))
     times.sort(key=lambda one: -abs(one.change_ns))
-    alike = raw_step.change - even_step.change
+    step, mean_step = _steps(a, b, whole, step_ns)
     return TimesCompared(
         step,
+        mean_step,
         even_step.change,
         even_step.margin,
-        alike,
+        raw_step.change - even_step.change,
         tuple(times),
         tuple(_changes(_whole_modules(places, even, len(a), even_step), step_ns)),
     )
+
+
+def _steps(
+    a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate, step_ns: float
+) -> tuple[TimeChange, TimeChange]:
+    """The change that is judged, then that of the mean step.
+
+    A step is judged undisturbed, unless only its mean has changed: by what few steps do.
+    """
+    place = CallPlace("", "")
+    if min(len(a), len(b)) < ENOUGH_RECORDINGS:
+        # It is unknown how much faster the machine was in some.
+        mean = replace(_change(Level.STEP, place, whole, False, 0), verdict=TimeVerdict.NOT_JUDGED)
+        return mean, mean
+    at_best = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
+    undisturbed, mean = (
+        _change(Level.STEP, place, one, one.p_value <= chance, step_ns)
+        for one, chance in ((at_best, 1 - CONFIDENCE), (whole, FALSE_DISCOVERIES))
+    )
+    return (mean if mean.is_changed and not undisturbed.is_changed else undisturbed), mean
 
 
 def compare_start_up(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimeChange | None:
@@ -283,12 +303,6 @@ def _change(
         p_value=found.p_value,
         verdict=verdict,
     )
-
-
-def _not_judged(step: Estimate) -> TimeChange:
-    """With few recordings it is unknown how much faster the machine was in some."""
-    change = _change(Level.STEP, CallPlace("", ""), step, False, 0.0)
-    return replace(change, verdict=TimeVerdict.NOT_JUDGED)
 
 
 def _with_moved(changes: Sequence[TimeChange]) -> list[TimeChange]:

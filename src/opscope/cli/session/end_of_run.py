@@ -40,9 +40,9 @@ from opscope.errors import OpscopeError, TraceFormatError
 from opscope.findings.verdict import find_verdict
 from opscope.jobs.saving import save_trace
 from opscope.live.recovery import recover_ended
-from opscope.live.trace_request import EndRequest, JobRequest
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
+from opscope.recording.streams.trace_request import EndRequest, JobRequest
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import asked_partition, cycle_folders
 from opscope.storage.read_part import load_part

@@ -13,8 +13,8 @@ from opscope.base.private_files import OwnSocket
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.trace_request import EndRequest
 from opscope.recording.streams.keeper import ask_keeper
+from opscope.recording.streams.trace_request import EndRequest
 
 WAIT = "OPSCOPE_END_WAIT"
 """Seconds that a program waits at its end for what is made of its recording; for scripts that use
@@ -71,7 +71,9 @@ class Finisher:
         self.wait(self._left_s)
         self._leave()
         try:
-            self._running = ask_keeper(self._folder, request.as_text())
+            self._running = ask_keeper(
+                self._folder, request.as_text(), goes_on=self._leaves_at_s is None
+            )
         except (OSError, ValueError, TypeError) as error:
             kept = ""
             if request.recording is not None:

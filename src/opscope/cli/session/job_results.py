@@ -19,7 +19,7 @@ from opscope.cli.views.process_table import describe_cycles, describe_processes
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
-from opscope.live.trace_request import Destination
+from opscope.recording.streams.trace_request import Destination
 from opscope.storage.job import place_in_job
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.processes import ProcessEntry, Processes, metadata_of

@@ -16,7 +16,7 @@ from opscope.cli.views.console import Messages
 from opscope.errors import OpscopeError
 from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
 from opscope.live.recovery import recover_ended
-from opscope.live.trace_request import EndRequest
+from opscope.recording.streams.trace_request import EndRequest
 
 _BETWEEN_LOOKS_S = 0.05
 

@@ -25,11 +25,11 @@ from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.views.console import Messages
 from opscope.columns.metadata_kinds import OVER, STEPS
 from opscope.live.children.job import ChildrenOfRun
-from opscope.live.detailed_steps import START_S, DetailedSteps
-from opscope.live.trace_request import Destination, EndRequest, JobRequest
+from opscope.recording.detailed_steps import START_S, DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
+from opscope.recording.streams.trace_request import Destination, EndRequest, JobRequest
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule

@@ -14,9 +14,9 @@ from opscope.findings.subject import Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _FEWEST = 16
-_NODE_NS = 1_500
-"""What making a node of the graph takes, and taking it down again: 770 to 1,070 where caches are
-warm, and up to twice that in programs."""
+_NODE_NS = 2_500
+"""What making a node of the graph takes, and taking it down again: 500 to 1,300 where caches are
+warm, and 2,600 in programs, whose results it keeps from being used again."""
 
 _QUICKER_PERCENT = 25
 _VIEWS = tuple(

@@ -10,6 +10,7 @@ from opscope.analysis.sites import Place
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import AllocationAction
+from opscope.findings.gaps import keeping_line
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
@@ -25,6 +26,9 @@ _MUCH_MORE = 4
 
 _STEADY, _MOST_OF_IT = 0.6, 0.5
 """Of the rounds that must add to what is kept."""
+
+_READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
+"""These keep nothing of what they get; backward() begins with the last."""
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
@@ -121,22 +125,38 @@ def _rounds(subject: Subject) -> Values | None:
 def _keeper(
     subject: Subject, rounds: Values, events: Values, kept_bytes: Values
 ) -> tuple[Place, ...]:
-    """The line that keeps it: an operator on what an earlier round made, or a list's append."""
-    appends = subject.named_like("<built-in method append", "method extend")
+    """The line that keeps it: an operator on what an earlier round made, or what fills a list."""
     least = _STEADY * (len(rounds) - 1)
-    for rows in (
-        _carried(subject, rounds),
-        np.flatnonzero(appends & subject.sites.called_here),
-    ):
-        places = subject.sites.places(rows, subject.duration_ns[rows])
-        regular = tuple(one for one in places if one.file and one.occurrences >= least)
-        if regular:
-            return regular
+    rows = _carried(subject, rounds)
+    places = subject.sites.places(rows, subject.duration_ns[rows])
+    regular = tuple(one for one in places if one.file and one.occurrences >= least)
+    if regular:
+        return regular
+    found = _assigning(subject, int(rounds[0]), events, kept_bytes)
+    if found is not None:
+        return (found,)
     by_time = subject.sites.places(events, subject.duration_ns[events])
     took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
     places = tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
     return tuple(one for one in places if one.occurrences >= least) or places
+
+
+def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) -> Place | None:
+    """Where the function of the rounds keeps what its line assigns that makes most of it."""
+    lines, frames = subject.line_calls, subject.trace.table("frames")
+    of_function = lines.events[lines.function == lines.function[lines.row[beat]]]
+    called = subject.flags(of_function)[:-1]
+    around = np.where(called[events], events, subject.inside(called)[events])
+    around, size = around[around >= 0], kept_bytes[around >= 0]
+    if not len(around):
+        return None
+    group = lines.group[lines.row[around]]
+    frame, line = lines.lines[int(np.argmax(np.bincount(group, size)))].tolist()
+    file, first = subject.trace.names[frames["file"][frame]], int(frames["line"][frame])
+    at = keeping_line(file, first, line)
+    count = len(np.unique(around))
+    return None if at < 0 else subject.sites.place(frame, at, -1, count, subject.time_ns(events))
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:
@@ -147,8 +167,7 @@ def _carried(subject: Subject, rounds: Values) -> Values:
     made = computed_values(subject).makers_of(tensors["allocation_id"][rows])
     made_in = np.searchsorted(rounds, made, side="right")  # 0: before the rounds, as parameters
     earlier = (made_in > 0) & (made_in < np.searchsorted(rounds, event, side="right"))
-    inside = training | subject.within(training)
-    inside |= subject.named("aten::ones_like")  # what backward() begins with keeps nothing
+    inside = training | subject.within(training) | subject.named(*_READING)
     wanted = earlier & (made >= 0) & (subject.operator_parent[event] < 0) & ~inside[event]
     return np.unique(event[wanted])
 

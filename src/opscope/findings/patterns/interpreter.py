@@ -7,22 +7,23 @@ import numpy as np
 from opscope.base.quantity_text import time_text
 from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind, RecordScope
+from opscope.findings.loop_lines import part_work_ns
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.patterns.launches import is_on_device
 from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.subject import MOST_FIXED_COST_NS, Flags, Subject, Values
 
 _COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
 _COLLECT = "<built-in function collect>"
 
-_TINY, _MANY = 3, 500
-"""An operator is tiny if it takes less than this multiple of the call overhead."""
+_MANY = 100
+"""Operators; of fewer the call overhead is not what takes the time."""
 
 _LULL_NS = 100_000_000
 """Without an operator for so long, a program is starting, importing or waiting."""
 
-_COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING = 0.005, 0.08
+_COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING = 0.005, 0.2
 
 
 def _find_collections(subject: Subject) -> Evidence | None:
@@ -100,27 +101,45 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
 
 
 def _find_tiny_operators(subject: Subject) -> Evidence | None:
-    fixed, calls = subject.fixed_cost_ns, np.flatnonzero(_called_by_the_program(subject))
+    calls = np.flatnonzero(_called_by_the_program(subject))
     calls = calls[~is_on_device(subject, calls)]
-    tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
-    between = _from_one_to_the_next(subject, tiny)
-    each = max(int(between.mean()) if len(between) else 0, fixed)
-    cost = int(each * len(tiny) * share_of_one_thread(subject, tiny))
+    took, calling = _taking_and_calling_ns(subject, calls)
+    is_tiny = 2 * calling > took
+    tiny, calling = calls[is_tiny], calling[is_tiny]
+    total = int(calling.sum())
+    cost = int(total * share_of_one_thread(subject, tiny))
     if len(tiny) < _MANY or cost < _TINY_WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(
         events=tiny,
+        event_time_ns=calling,
         explanation=(
-            f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)} "
-            f"each. Calling an operator from Python costs {time_text(fixed)} to "
-            f"{time_text(each)}: {subject.share(cost)} of the time is call overhead."
+            f"{len(tiny):,} of {len(calls):,} operators compute for less time than it takes to "
+            f"call them, {time_text(int(np.median(calling)))} each in the median: "
+            f"{subject.share(cost)} of the time is call overhead, in torch and in Python."
         ),
-        saved_ns=int(fixed * len(tiny)),
+        saved_ns=total // 2,
         saved_by=(
-            f"the call overhead, {time_text(fixed)} each (the fastest call); computing remains. "
-            "Fused operators are called once; a rewrite with fewer operators saves more"
+            "half of the call overhead, as with batches of twice the size; larger ones save more, "
+            "and fused operators about as much"
         ),
     )
+
+
+def _taking_and_calling_ns(subject: Subject, calls: Values) -> tuple[Values, Values]:
+    """What operators take since the one before on their thread, and what of that is no computing.
+
+    Of time between two as much as Python needs for a call, and of one what calling those in it
+    takes. Shapes as ``calls``.
+    """
+    rows, thread = subject.outermost, subject.events["thread"]
+    order = rows[np.lexsort((rows, thread[rows]))]
+    since, follows = np.zeros(len(thread), dtype=np.int64), np.diff(thread[order]) == 0
+    since[order[1:]] = (subject.start_ns[order[1:]] - subject.end_ns[order[:-1]]) * follows
+    since, duration = np.clip(since, 0, MOST_FIXED_COST_NS)[calls], subject.duration_ns[calls]
+    inner = subject.sums(subject.is_operator)[calls] * subject.call_cost_ns
+    calling = np.minimum(np.maximum(duration - part_work_ns(subject)[calls], 0), inner)
+    return since + duration, since + calling
 
 
 def _called_by_the_program(subject: Subject) -> Flags:
@@ -134,19 +153,6 @@ def _called_by_the_program(subject: Subject) -> Flags:
     inner &= (subject.operator_parent[forward] >= 0) & (scope[forward] == RecordScope.FUNCTION)
     is_inner = subject.flags(subject.outermost_operator[inner])[:-1]
     return subject.is_outermost & ~is_inner & ~subject.named_like("AccumulateGrad")
-
-
-def _from_one_to_the_next(subject: Subject, tiny: Values) -> Values:
-    """The time from the start of each tiny operator to that of the next on its thread.
-
-    Of what is longer, as much counts as still is tiny.
-    """
-    rows, thread = subject.outermost, subject.events["thread"]
-    order = rows[np.lexsort((rows, thread[rows]))]
-    follows = np.diff(thread[order]) == 0
-    apart, begins = np.diff(subject.start_ns[order])[follows], order[:-1][follows]
-    between: Values = np.minimum(apart[np.isin(begins, tiny)], _TINY * subject.fixed_cost_ns)
-    return between
 
 
 COLLECTIONS = Pattern(
@@ -179,8 +185,8 @@ TINY_OPERATORS = Pattern(
     cause=Cause.DISPATCH,
     title="Many small operators: call overhead dominates",
     advice=(
-        "Use torch.compile(model), larger batches, foreach/fused optimizers, and library calls "
-        "instead of hand-written formulas."
+        "Use larger batches (more samples, environments or tasks at once), torch.compile(model), "
+        "foreach/fused optimizers, and library calls instead of hand-written formulas."
     ),
     find=_find_tiny_operators,
     is_general=True,

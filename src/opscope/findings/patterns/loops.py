@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.codes import ParameterRole
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import Role
 from opscope.findings.line_calls import FEWEST_ROUNDS, LineCalls
 from opscope.findings.loop_lines import (
+    ASKS_THE_PROGRAM,
     CHOOSING,
     LoopLines,
     calling_backward_ns,
@@ -27,6 +28,7 @@ from opscope.findings.loop_lines import (
     sum_by_line,
 )
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.listing import launched_work
@@ -46,6 +48,9 @@ _IN_ORDER, _LINEAR = 0.5, 0.95
 
 What is multiplied by numbers and added to the rest is a convolution, or a running sum.
 """
+
+_OTHERS = 2
+"""Of the fewest parts of a loop, a round gets this share at most: one in so many."""
 
 _LEVELS = 3
 """Calls of the program's own functions between the loop and what handles a part of the tensor."""
@@ -155,6 +160,8 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[
         time_ns = lines.time_ns[loop].sum()
         if lines.is_step[loop].any() or lines.work_ns[loop].sum() > (1 - kind.mostly) * time_ns:
             continue
+        if np.bitwise_or.reduce(lines.asks[loop]) == ASKS_THE_PROGRAM:
+            continue
         carries = lines.carries[loop].any()
         if carries and sizes[anchor] == 1 and not lines.is_linear[loop].all():
             continue  # numbers of a schedule, such as a diffusion model's, are no parts
@@ -202,7 +209,12 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
         row = calls.row[at]
         parts = group_rows(calls.function[row], calls.group[row], *part.T)
         tensors = group_rows(*parts.columns[:4])
+        # A loop gets to other parts in each round: what gets the same ones again goes over none.
+        visits = group_rows(tensors.group[parts.group], at, parts.group)
+        visited = np.bincount(visits.columns[0])
+        rounds = np.bincount(group_rows(*visits.columns[:2]).columns[0])
         many = tensors.count >= FEWEST_ROUNDS
+        many &= _OTHERS * tensors.count * rounds >= FEWEST_ROUNDS * visited
         np.maximum.at(found, tensors.columns[1][many], tensors.columns[2][many])
         # A call that goes over many of them is no round of a loop around it.
         outer = found[calls.group[row]] == 0
@@ -278,12 +290,29 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
     count = len(calls.lines)
     every = np.bincount(calls.group, minlength=count)
     mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * every
+    # What a round made itself is in no list that the loop goes over.
+    kept = computed_values(subject).makers_of(_allocations(subject, operators)) <= _last(calls)[row]
+    operators, row = operators[kept], row[kept]
     memory = subject.tensor_column("storage", subject.tensor_argument(0)[operators])
     pairs = group_rows(calls.group[row], calls.function[row], memory)
     tensors = group_rows(*pairs.columns[:2])
     many = np.zeros(count, dtype=np.int64)
     many[tensors.columns[0][tensors.count >= _LISTS.fewest]] = 2
     return np.where(mostly, many, 0)
+
+
+def _allocations(subject: Subject, operators: Values) -> Values:
+    return subject.tensor_column("allocation_id", subject.tensor_argument(0)[operators])
+
+
+def _last(calls: LineCalls) -> Values:
+    """Of each call the one of the round before, a row in events: what the same line called alike in
+    the same call of its function. The number of all events for the first."""
+    order = order_rows(calls.group, calls.function, calls.what, calls.events)
+    same = np.diff(group_rows(calls.group, calls.function, calls.what).group[order]) == 0
+    last = np.full(len(order), len(calls.row), dtype=np.int64)
+    last[order[1:][same]] = calls.events[order[:-1][same]]
+    return last
 
 
 def _on_parameters(subject: Subject) -> Flags:

@@ -9,7 +9,14 @@ from opscope.findings.benchmark import measure_single_tensor
 from opscope.findings.loop_lines import part_work_ns
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import CUDA, FLOAT_BYTES, Flags, Subject, Values
+from opscope.findings.subject import (
+    CUDA,
+    FLOAT_BYTES,
+    MOST_FIXED_COST_NS,
+    Flags,
+    Subject,
+    Values,
+)
 
 _STEP = "Optimizer.step#"
 _ZERO_GRAD = ("Optimizer.zero_grad#", ": zero_grad")
@@ -79,6 +86,8 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
             f"fused step keeps {left[most]:.0%} of it, to collect the parameters"
         ),
         advice=_advice(name.removesuffix(".step")),
+        # Where operators are long, it is their passes over memory that fused ones save.
+        status=Status.OPERATORS if took.sum() > MOST_FIXED_COST_NS * len(operators) else None,
     )
 
 

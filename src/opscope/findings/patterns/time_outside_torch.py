@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,10 @@ def _find(subject: Subject) -> Evidence | None:
     split, least = subject.once(TimeSplit), _LINE_WORTH_NAMING * subject.wall_ns
     lines = [*_calls(subject, split), *_own_code(subject, split)]
     lines = [one for one in lines if one.time_ns >= least]
-    lines.sort(key=lambda one: -one.time_ns)
+    at_line: Counter[tuple[str, int]] = Counter()  # which may call something and compute as well
+    for one in lines:
+        at_line[one.place.file, one.place.line] += one.time_ns
+    lines.sort(key=lambda one: (-at_line[one.place.file, one.place.line], -one.time_ns))
     if not lines:
         return None
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from opscope.live.children.settings import ChildSettings
-from opscope.live.detailed_steps import DetailedSteps
+from opscope.recording.detailed_steps import DetailedSteps
 from opscope.recording.streams.stream import Streams
 from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.schedule import schedule

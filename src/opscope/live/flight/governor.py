@@ -4,6 +4,9 @@ The cost is that of the events (how many there were, times what one costs on thi
 the recorder's own threads. Above the budget the governor goes to the next lower of some fixed
 levels; where the cost has been well below for a while, it tries the next higher one, and waits
 longer each time that was too much.
+
+What a program costs at a level is unknown before it was recorded at it. So a new level is looked at
+after 20 ms, then after twice the time, up to once a second: one that costs too much does not last.
 """
 
 from __future__ import annotations
@@ -65,6 +68,10 @@ _FIXED_AT_MOST = 0.5
 """Share of the budget that the recorder's own threads count with. They cost the same whatever is
 recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
+_FIRST_LOOK_S, _LOOK_S = 0.02, 1.0
+"""How long after a change the cost is looked at, and between looks where nothing changes."""
+_CREDIT_S = 0.1
+"""A burst of events may use up the budget of so much time in advance."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -92,7 +99,7 @@ class OwnCost:
 
 
 class Governor:
-    """Chooses the level; called once a second."""
+    """Chooses the level; called every ``look_after_s``."""
 
     def __init__(
         self,
@@ -119,8 +126,12 @@ class Governor:
         self._level = len(self._levels) - 1
         self._began = LevelChange(time.time_ns(), self.level, 0.0)
         self._last: OwnCost | None = None
+        self._most_credit_ns = (budget or 0.0) * _CREDIT_S * _SECOND_NS
+        self._credit_ns = self._most_credit_ns
+        self._is_attempt = False  # the last change was to a higher level
         self._retry_s = _FIRST_RETRY_S
         self._retry_at_ns = 0
+        self.look_after_s = _FIRST_LOOK_S if budget is not None else _LOOK_S
         self._recorded_ns = [0] * len(self._levels)
         self.share = 0.0
         self.changes: deque[LevelChange] = deque(maxlen=200)
@@ -145,17 +156,25 @@ class Governor:
         if self.budget is None:
             return
         counted = of_events + min(of_threads, _FIXED_AT_MOST * self.budget)
-        if counted > self.budget and self._level > 0:
-            self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
+        saved_ns = (self.budget - counted) * elapsed_ns
+        self._credit_ns = min(self._credit_ns + saved_ns, self._most_credit_ns)
+        if self._credit_ns < 0 and self._level > 0:
+            if self._is_attempt:
+                self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
             self._change(self._level - 1, cost.time_ns)
         elif counted <= _WELL_BELOW * self.budget and self._may_rise(cost.time_ns):
             self._change(self._level + 1, cost.time_ns)
+        else:
+            self.look_after_s = min(2 * self.look_after_s, _LOOK_S)
 
     def _may_rise(self, now_ns: int) -> bool:
         return self._level < len(self._levels) - 1 and now_ns >= self._retry_at_ns
 
     def _change(self, level: int, now_ns: int) -> None:
+        self._is_attempt = level > self._level
         self._level = level
+        self._credit_ns = self._most_credit_ns  # the new level does not owe for the old one
+        self.look_after_s = _FIRST_LOOK_S
         self._retry_at_ns = now_ns + int(self._retry_s * _SECOND_NS)
         self.changes.append(LevelChange(time.time_ns(), self.level, self.share))
         self._collect(self._levels[level][1])

@@ -21,8 +21,6 @@ from opscope.live.flight.trigger import Trigger
 from opscope.live.flight.write_dump import place_of
 from opscope.recording.listeners import processor_counts
 
-_LOOK_AT_COST_S = 1.0
-
 
 class Keeper:
     """One thread, from ``begin`` to ``end``. Errors in it are printed once, and counted."""
@@ -145,9 +143,9 @@ class Keeper:
         if now_s >= self._rotate_at_s:
             self._rotate()
         if now_s >= self._cost_at_s:
-            self._cost_at_s = now_s + _LOOK_AT_COST_S
             processor_ns = self.own_processor_ns + self._watch.processor_ns
             self._governor.look(_own_cost(processor_ns))
+            self._cost_at_s = now_s + self._governor.look_after_s
             if self._file.wants_window():
                 self._rotate()
             if self._governor.level != self._told_level:

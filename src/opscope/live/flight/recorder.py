@@ -42,7 +42,8 @@ class FlightStatus:
         asked_s: requested duration of the ring.
         held_s: current duration of the ring.
         used_bytes: memory of all recordings in this process.
-        own_share: share of the last second that recording took.
+        own_share: share of the time that recording took lately: in the last second, or since the
+            level changed.
         steps: counted so far.
         dumps: written traces.
         refused: dumps refused since the last start, by reason.

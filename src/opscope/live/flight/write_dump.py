@@ -19,6 +19,7 @@ from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.memory_limit import require_memory
 from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, reading, said
 from opscope.columns.concat import concat_traces, in_order_of_start
+from opscope.columns.confidential_copy import CONFIDENTIAL, NAMES
 from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.names import Names
@@ -124,7 +125,8 @@ def write_dump(spool: Path) -> Path:
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
         trace = _with_end_not_known(trace, facts)
-        known = {"dump": about(trace, facts, reason, _stacks(spool))}
+        stacks = "" if trace.metadata.get(CONFIDENTIAL) == NAMES else _stacks(spool)
+        known = {"dump": about(trace, facts, reason, stacks)}
         if "ended" in why:
             known[ENDED] = why["ended"]
         trace = checked_trace(trace.with_metadata(known), str(spool))

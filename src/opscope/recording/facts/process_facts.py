@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from opscope.columns.confidential_copy import CONFIDENTIAL, LEAVE_OUT
+
 JOB_KEY = "distributedInfo"
 """In the metadata of a trace, as torch calls it."""
 
@@ -84,6 +86,7 @@ def _boot_id() -> str:
 def process_facts() -> dict[str, Any]:
     """Of this process, as keys of a trace's metadata."""
     torch, job = sys.modules.get("torch"), describe_job()
+    left_out = os.environ.get(LEAVE_OUT)
     return {
         "process_id": os.getpid(),
         "parent_process_id": os.getppid(),
@@ -94,4 +97,5 @@ def process_facts() -> dict[str, Any]:
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
         **({JOB_KEY: job} if job else {}),
+        **({CONFIDENTIAL: left_out} if left_out else {}),
     }

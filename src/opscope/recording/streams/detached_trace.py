@@ -14,6 +14,7 @@ from opscope import _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import Shape, has_shape, reading
+from opscope.columns.confidential_copy import as_confidential_as_asked
 from opscope.columns.overloads import described
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -126,7 +127,8 @@ def trace_of_log(
         known = dict(facts["metadata"])
         if met := facts.get("overloads"):  # as assemble_trace keeps them where torch is
             known["overloads"] = {name: met[name] for name in trace.names if name in met}
-        return checked_trace(trace.with_metadata(known), str(source))
+        trace = as_confidential_as_asked(trace.with_metadata(known))
+        return checked_trace(trace, str(source))
 
 
 def _listeners(options: RecordingOptions) -> list[Listener]:

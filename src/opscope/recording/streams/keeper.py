@@ -44,8 +44,13 @@ def begin_keeper(folder: Path) -> None:
         _said(folder, str(error))
 
 
-def ask_keeper(folder: Path, request: str) -> OwnSocket:
+def ask_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
     """Have the keeper of ``folder`` make something of the recordings that have ended, now.
+
+    Args:
+        folder: of the trace.
+        request: one line.
+        goes_on: the program goes on meanwhile, so that the keeper gives way to it.
 
     Returns:
         What can be read from once it has, or is gone. For what is recorded later there is another
@@ -57,16 +62,17 @@ def ask_keeper(folder: Path, request: str) -> OwnSocket:
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
         with suppress(OSError, ValueError):  # it was killed, or closed just now
-            return _sent(OwnSocket.of(pipe), request)
-    return _sent(OwnSocket.of(_begun(folder)), request)
+            return _sent(OwnSocket.of(pipe), request, goes_on)
+    return _sent(OwnSocket.of(_begun(folder)), request, goes_on)
 
 
-def _sent(pipe: OwnSocket, request: str) -> OwnSocket:
+def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
     # Not settimeout(): poll() fails in a process that may have no more files.
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     # Without a signal, whatever the program has SIGPIPE do.
-    pipe.socket.sendall(f"?{request}\n".encode(), socket.MSG_NOSIGNAL)
+    kind = keeper_process.BESIDE if goes_on else keeper_process.AT_END
+    pipe.socket.sendall(kind + f"{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
 
 

@@ -29,6 +29,7 @@ from opscope.recording.facts.process_groups import Groups, with_groups
 from opscope.recording.ledger import Row
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
+from opscope.recording.streams.allocation_ids import AllocationIds, allocation_ids
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.long_trace import GROWING
 from opscope.storage.manifest import Manifest
@@ -62,11 +63,14 @@ class Merge:
     own: OwnFacts | None = None  # None where another process makes the trace
     counts: dict[str, int] = field(default_factory=dict)  # rows found, by name of the table
     _unfinished: int = 0
+    _ids: AllocationIds = field(default_factory=lambda: AllocationIds({}, 0))
 
     def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:
         """Write the trace as one part of ``folder``; returns that part's folder."""
 
         def write(unfinished: Path, rank: int) -> None:
+            if self.options.memory:
+                self._ids = allocation_ids(self.segments)
             sizes = self._write_row_groups(unfinished)
             rest = self._rest().with_metadata(metadata)
             for name in [name for name in TABLES if len(rest.table(name))] + ["names"]:
@@ -88,7 +92,7 @@ class Merge:
         return sizes
 
     def _parts(self, name: str) -> Iterator[Table]:
-        return (segment.table(name) for segment in self.segments)
+        return (self._ids.added_to(one.table(name), one) for one in self.segments)
 
     def _events(self) -> Iterator[Table]:
         names = Names.joined(segment.names() for segment in self.segments)
@@ -141,14 +145,25 @@ class Merge:
                 tables[name] = last.table(name)
             elif name in _CALLS:
                 tables[name] = joined([_distinct(part) for part in self._parts(name)], name)
+            elif name == "task_runs":
+                tables[name] = joined(list(self._task_runs()), name)
             elif name not in GROWING:
                 tables[name] = joined(list(self._parts(name)), name)
         account: Any = dict(last.account())
+        account["unheard_frees"] = self._ids.unheard_frees
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
         decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
         decoded = with_groups(decoded, self.groups)
         return decoded if self.own is None else self.own.added_to(decoded)
+
+    def _task_runs(self) -> Iterator[Table]:
+        """With their rows in all of tasks: a task has a row in each segment that it ran in."""
+        first = 0
+        for segment in self.segments:
+            runs = segment.table("task_runs")
+            yield runs.replaced({"task": runs["task"] + np.int32(first)})
+            first += segment.rows.get("tasks", 0)
 
 
 def _by_event(parts: Sequence[Late]) -> Late:

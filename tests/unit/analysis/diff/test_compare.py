@@ -67,13 +67,29 @@ def test_a_slower_machine_makes_no_place_slower():
     assert abs(found.places_ns) < 0.1 * found.alike_ns
 
 
-def test_the_step_is_what_places_and_all_alike_add_up_to():
+def test_the_mean_step_is_what_places_and_all_alike_add_up_to():
     found = diff(recordings(3), recordings(3, seed=5, took_us={"block2": 190}))
     parts = (found.places_ns, found.alike_ns, found.interruptions_ns)
-    assert sum(parts) == pytest.approx(found.step.change_ns)
+    assert sum(parts) == pytest.approx(found.mean_step.change_ns)
     assert abs(found.interruptions_ns) < 5_000
     phases = [one for one in found.times if one.level is Level.PHASE]
     assert sum(one.change_ns for one in phases) == pytest.approx(found.places_ns)
+
+
+def test_steps_of_which_some_are_slower_are_judged_by_their_mean():
+    def stretches(more_us, seed):
+        took = 1000 + 5 * np.random.default_rng(seed).standard_normal(60)
+        took[::2] += more_us
+        ends = np.cumsum(took).tolist()
+        starts = [0.0, *ends[:-1]]
+        steps = enumerate(zip(starts, ends, strict=True))
+        return build_trace([span(f"ProfilerStep#{number}", *step) for number, step in steps])
+
+    old, new = ([stretches(us, seed) for seed in range(us, us + 5)] for us in (0, 30))
+    found = diff(old, new)
+    assert found.step == found.mean_step
+    assert found.step.verdict is TimeVerdict.SLOWER
+    assert found.step.change_ns == pytest.approx(15_000, rel=0.1)
 
 
 def test_work_that_moved_to_another_module_is_not_slower():

@@ -7,7 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from opscope.analysis.diff.statistics import discoveries, normal_p, two_sided_p, two_sided_t
+from opscope.analysis.diff.statistics import (
+    discoveries,
+    estimate_undisturbed,
+    normal_p,
+    two_sided_p,
+    two_sided_t,
+)
 
 
 def test_the_example_of_the_paper():
@@ -53,3 +59,20 @@ def test_no_degrees_tell_nothing_and_infinite_values_are_no_chance():
     assert two_sided_p(5.0, 0) == 1.0
     assert two_sided_t(0.05, 0) == math.inf
     assert two_sided_p(math.inf, 3) == 0.0
+
+
+def disturbed(random, slower=1.0):
+    """Steps of five recordings; another program makes three of four of them longer by half."""
+    steps = 1e6 * slower * (1 + 0.005 * random.standard_normal((5, 150)))
+    return [*(steps * np.where(random.random((5, 150)) < 0.75, 1.5, 1.0))]
+
+
+def test_a_program_in_bursts_hides_no_slower_step_and_makes_none():
+    random = np.random.default_rng(3)
+    pairs = [
+        (slower, estimate_undisturbed(disturbed(random), disturbed(random, slower)))
+        for slower in [1.0, 1.05] * 50
+    ]
+    wrong = [one for slower, one in pairs if (one.p_value <= 0.05) != (slower > 1)]
+    assert len(wrong) <= 2
+    assert all(abs(one.change / one.a - slower + 1) < 0.02 for slower, one in pairs)

@@ -11,7 +11,7 @@ from opscope.cli.session.end_of_run import end_of_run
 from opscope.cli.views.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
-from opscope.live.trace_request import Destination, EndRequest
+from opscope.recording.streams.trace_request import Destination, EndRequest
 from support.build_trace import build_trace, span
 
 

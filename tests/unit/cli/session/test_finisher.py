@@ -14,7 +14,7 @@ from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.live.trace_request import Destination, EndRequest
+from opscope.recording.streams.trace_request import Destination, EndRequest
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def other_end(monkeypatch):
     """What the process that was asked has of the connection; each time another one."""
     ends = []
 
-    def ask_keeper(folder, text):
+    def ask_keeper(folder, text, goes_on):
         ours, theirs = socket.socketpair()
         ends.append(theirs)
         return OwnSocket(ours)
@@ -100,7 +100,7 @@ def test_what_was_asked_for_before_is_waited_for(tmp_path, request_, other_end):
 def test_without_a_process_it_is_said_what_becomes_of_the_recording(
     tmp_path, request_, monkeypatch, capsys
 ):
-    def ask_keeper(folder, text):
+    def ask_keeper(folder, text, goes_on):
         raise BlockingIOError(11, "no more processes")
 
     monkeypatch.setattr(finisher, "ask_keeper", ask_keeper)
@@ -122,11 +122,11 @@ import os, socket, sys
 from pathlib import Path
 from opscope.cli.session import finisher
 from opscope.cli.views.console import Messages
-from opscope.live.trace_request import EndRequest
+from opscope.recording.streams.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
-finisher.ask_keeper = lambda folder, text: OwnSocket(ours)
+finisher.ask_keeper = lambda folder, text, goes_on: OwnSocket(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))
 asking.ask(EndRequest.from_text(sys.argv[1]))
 received = finisher._received

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from opscope.live.flight.governor import Governor, OwnCost
+from opscope.live.flight.governor import EVENT_COST, Governor, OwnCost
 from opscope.recording.sources import RecordingOptions, native_wants
 
 SECOND = 1_000_000_000
@@ -57,14 +57,14 @@ def test_what_costs_more_is_left_out_level_by_level():
 def test_its_own_threads_count_too():
     driven = Driven(RecordingOptions(), 0.01)
     assert driven.seconds(5, events=70_000) == "operators"  # 0.7 %
-    assert driven.seconds(1, events=70_000, own_ns=SECOND // 200) == "steps"
+    assert driven.seconds(1, events=80_000, own_ns=SECOND // 200) == "steps"
 
 
 def test_nothing_is_left_out_for_threads_that_cost_the_same_without_it():
     driven = Driven(RecordingOptions(), 0.01)
     assert driven.seconds(5, events=40_000, own_ns=SECOND // 50) == "operators"  # 0.4 % and 2 %
     assert driven.governor.share == pytest.approx(0.024)
-    assert driven.seconds(1, events=60_000, own_ns=SECOND // 50) == "steps"
+    assert driven.seconds(1, events=70_000, own_ns=SECOND // 50) == "steps"
     assert driven.seconds(60, events=10, own_ns=SECOND // 50) == "operators"
 
 
@@ -86,7 +86,23 @@ def test_more_is_tried_again_after_a_while_and_later_each_time():
     assert len(rises) >= 2
     waits = [later - earlier for earlier, later in itertools.pairwise(rises)]
     assert waits == sorted(waits)
-    assert waits[0] > 30
+    assert rises[0] >= 15 and waits[0] > 30
+
+
+def test_the_first_two_seconds_cost_no_more_than_the_budget():
+    options = RecordingOptions(shapes=True, functions=True)
+    driven = Driven(options, 0.01, has_outermost=True)
+    governor, spent_ns, began_ns = driven.governor, 0.0, driven.now.time_ns
+    costs = {"stacks": 0.2, "arguments": 0.1, "operators": 0.06, "outermost": 0.012}
+    while (now_ns := driven.now.time_ns) < began_ns + 2 * SECOND:
+        had_ns = int(governor.look_after_s * SECOND)
+        share = costs.get(governor.level, 0.0)
+        spent_ns += share * had_ns
+        events = int(share * had_ns / COUNTED_NS / EVENT_COST[governor.level]) if share else 0
+        driven.now = OwnCost(now_ns + had_ns, now_ns + had_ns, driven.now.events + events, 0)
+        governor.look(driven.now)
+    assert governor.level == "steps"
+    assert spent_ns < 0.01 * 2 * SECOND
 
 
 def test_every_change_is_in_the_ledger_and_no_share_pretends_to_be_all():

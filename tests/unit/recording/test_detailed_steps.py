@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from opscope.live import detailed_steps
-from opscope.live.detailed_steps import DetailedSteps
+from opscope.recording import detailed_steps
+from opscope.recording.detailed_steps import DetailedSteps
 
 
 @pytest.fixture

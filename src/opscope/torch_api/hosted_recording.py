@@ -17,11 +17,11 @@ from typing import Any
 
 from opscope.base.private_files import OwnSocket
 from opscope.errors import LifecycleError
-from opscope.live.trace_request import Destination, EndRequest
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import prepare_sources
 from opscope.recording.streams.keeper import ask_keeper, begin_keeper
 from opscope.recording.streams.stream import Streams
+from opscope.recording.streams.trace_request import Destination, EndRequest
 from opscope.torch_api.profile_recording import ProfileRecording
 
 WHY_ARGUMENTS = {
@@ -103,7 +103,7 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._asked = ask_keeper(self.files.trace, request.as_text())
+        self._asked = ask_keeper(self.files.trace, request.as_text(), goes_on=True)
 
     def is_being_made(self) -> bool:
         """Whether the other process is at it."""

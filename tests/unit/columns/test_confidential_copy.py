@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.export.confidential_copy import confidential_copy
+from opscope.columns.confidential_copy import LEAVE_OUT, confidential_copy
 
 SECRETS = ("secret_function", "SecretModule", "secret-note", "a-value", "test_confidential_copy")
 
@@ -19,10 +19,12 @@ class SecretModule(torch.nn.Module):
         return secret_function(tensor)
 
 
+OPTIONS = {"record_shapes": True, "with_modules": True, "with_functions": True}
+
+
 @pytest.fixture(scope="module")
 def before():
-    options = {"record_shapes": True, "with_modules": True, "with_functions": True}
-    with opscope.profile(**options) as prof:
+    with opscope.profile(**OPTIONS) as prof:
         SecretModule()(torch.ones(3))
     return prof.trace
 
@@ -38,7 +40,8 @@ def names_of(trace):
 def test_without_arguments(before):
     trace = confidential_copy(before)
     assert "0.123" in texts(before) and "a-value" in texts(before)
-    assert "0.123" not in trace.names and "a-value" not in texts(trace)
+    assert "0.123" not in trace.names  # it stays in source lines, as in the program
+    assert "a-value" not in "\n".join([*trace.names, str(trace.metadata)])
     assert "command_line" not in trace.metadata
     assert names_of(trace) == names_of(before) and len(trace.table("tensors"))
 
@@ -56,3 +59,14 @@ def test_with_names_hashed(before, tmp_path):
 def test_every_copy_has_hashes_of_its_own(before):
     one, two = (confidential_copy(before, names=True) for _ in range(2))
     assert {*one.names} != {*two.names} and len(one.names) == len(two.names)
+
+
+def test_recordings_lack_it_from_the_start(tmp_path, monkeypatch):
+    monkeypatch.setenv(LEAVE_OUT, "names")
+    flight = opscope.flight_recorder(directory=tmp_path / "dumps", budget=None, **OPTIONS)
+    with flight, opscope.profile(stream_to=tmp_path / "streamed", **OPTIONS) as prof:
+        SecretModule()(torch.ones(3))
+        dump = flight.dump(wait=True)
+    for trace in (prof.trace, opscope.load(tmp_path / "streamed"), opscope.load(dump)):
+        assert not [secret for secret in SECRETS if secret in texts(trace)]
+        assert "aten::dropout" in trace.names

@@ -19,10 +19,15 @@ from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 
 _Data = TypeVar("_Data", bound=TraceData)
+LEAVE_OUT = "OPSCOPE_LEAVE_OUT"
+"""In the environment of a recorded process: ``arguments`` or ``names``, which its traces lack."""
+ARGUMENTS, NAMES = "arguments", "names"
+CONFIDENTIAL = "confidential"
+"""Key of the metadata with that."""
 _METADATA = frozenset(
     {"start_ns", "end_ns", "end_monotonic_ns", "options", "process_id", "parent_process_id"}
     | {"python_version", "torch_version", "recorded_in_detail", "trace_id"}
-    | {"profile_memory", "record_shapes", "with_modules", "with_stack", "with_flops"}
+    | {CONFIDENTIAL, "profile_memory", "record_shapes", "with_modules", "with_stack", "with_flops"}
 )
 _OF_TORCH = re.compile(
     r"(aten|prims?|autograd|torch|c10d|quantized|mkldnn|inductor|profiler)::[\w.:]+"
@@ -34,6 +39,12 @@ _OF_TORCH = re.compile(
 _CALL = re.compile(r"(.+)\((\d+)\): (.+)")
 _PREFIX = re.compile(r"(nn\.Module: |request: |Optimizer\.\w+#|)(.*?)(_\d+|)")
 _TO_PACKAGES = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
+
+
+def as_confidential_as_asked(trace: _Data) -> _Data:
+    """A new trace without what its process was to leave out."""
+    asked = trace.metadata.get(CONFIDENTIAL)
+    return confidential_copy(trace, names=asked != ARGUMENTS) if asked else trace
 
 
 def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:

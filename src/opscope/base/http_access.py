@@ -1,0 +1,73 @@
+"""Who may send requests to a server of opscope's.
+
+Whoever knows its token, names it by one of its names (another site's name may lead to its address,
+too), and sends from no page of another site.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Collection
+from typing import Protocol
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Headers(Protocol):
+    """Headers of a request; names are given in lower case."""
+
+    def get(self, name: str, otherwise: str, /) -> str:
+        """The value of one."""
+
+
+class Access:
+    """The check that comes before anything else is read of a request."""
+
+    def __init__(self, token: str, hosts: Collection[str] = (), page: str = "") -> None:
+        """Set who may.
+
+        Args:
+            token: that requests have to send.
+            hosts: names of the server beside those of the own machine; with any of them other
+                machines may send requests.
+            page: origin of the pages that may; by default those that the server sent itself.
+        """
+        self._token, self._page = token.encode(), page
+        self._hosts = _LOCAL | {name.lower() for name in hosts}
+        self._is_local = not hosts
+
+    def refusal(self, token: str, headers: Headers, client: str) -> tuple[int, str] | None:
+        """Status and reason for a refused request; None: it may be answered.
+
+        Args:
+            token: that it sent.
+            headers: of the request.
+            client: address that it came from; empty for a Unix socket.
+        """
+        host = headers.get("host", "")
+        if self._is_local and not _is_loopback(client):
+            return 403, "Only processes of this machine may send requests."
+        if _name_of(host) not in self._hosts:
+            return 421, "The Host header names another host. Pass its name in hosts=."
+        origin, site = headers.get("origin", ""), headers.get("sec-fetch-site", "none")
+        from_page = origin == (self._page or f"http://{host}")
+        if not (from_page if origin else site in ("none", "same-origin")):
+            return 403, "Requests from pages of other sites are refused."
+        if not hmac.compare_digest(token.encode(errors="replace"), self._token):
+            return 401, "Send the server's token: Authorization: Bearer TOKEN."
+        return None
+
+
+def _is_loopback(client: str) -> bool:
+    try:
+        return ipaddress.ip_address(client).is_loopback
+    except ValueError:
+        return not client
+
+
+def _name_of(host: str) -> str:
+    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

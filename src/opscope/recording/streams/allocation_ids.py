@@ -1,0 +1,81 @@
+"""Which allocations and tensors share memory, told from all segments of a recording together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.columns.codes import AllocationAction, Role
+from opscope.columns.table import Table
+from opscope.recording.segments import RecordingSegment
+
+MOST = 4_000_000
+"""Rows of a recording that are matched: each takes about 100 bytes of memory at its end."""
+
+_TABLES = ("tensors", "parameters", "allocations")
+_OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
+
+
+@dataclass(frozen=True)
+class AllocationIds:
+    """Those of the rows of each segment, by table and first event of the segment."""
+
+    of: Mapping[tuple[str, int], npt.NDArray[np.int64]]
+    unheard_frees: int  # allocations that ended without a free
+
+    def added_to(self, table: Table, segment: RecordingSegment) -> Table:
+        """A table of a segment with them."""
+        ids = self.of.get((table.schema.name, segment.first_event))
+        return table if ids is None else table.replaced({"allocation_id": ids})
+
+
+def can_match_frees(segments: Sequence[RecordingSegment]) -> bool:
+    """Whether a recording is short enough."""
+    return sum(one.rows.get(name, 0) for one in segments for name in _TABLES) <= MOST
+
+
+def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
+    """Those of a recording in which memory was recorded; none where it is too long."""
+    rows: list[tuple[tuple[str, int], npt.NDArray[np.bool_]]] = []
+    sightings: list[Sequence[npt.NDArray[Any]]] = []
+    for name in _TABLES if can_match_frees(segments) else ():
+        for segment in segments:
+            if segment.rows.get(name):
+                known, *columns = _sightings(segment.table(name), segment)
+                rows.append(((name, segment.first_event), known))
+                sightings.append([column[known] for column in columns])
+    if not rows:
+        return AllocationIds({}, 0)
+    ids, unheard = _native.allocation_ids(*map(np.concatenate, zip(*sightings, strict=True)))
+    of, first = {}, 0
+    for key, known in rows:
+        of[key] = np.full(len(known), -1, dtype=np.int64)
+        end = first + int(np.count_nonzero(known))
+        of[key][known], first = ids[first:end], end
+    return AllocationIds(of, unheard)
+
+
+def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any], ...]:
+    """Which rows saw a storage; then of all rows when, of which tensor, where, and if it ended."""
+    kind, index = (table[name].view(np.uint8) for name in ("device_type", "device_index"))
+    device = kind.astype(np.uint16) << 8 | index
+    if table.schema.name == "allocations":
+        known = table["action"] != AllocationAction.OUT_OF_MEMORY
+        no_tensor = np.zeros(len(table), dtype=np.uint64)
+        return known, table["time_ns"], no_tensor, table["address"], device, table["size_bytes"] < 0
+    impl, never = table["impl"], np.zeros(len(table), dtype=np.bool_)
+    time_ns = _times(table, segment) if table.schema.name == "tensors" else table["time_ns"]
+    return impl != 0, time_ns, impl, table["storage"], device, never
+
+
+def _times(tensors: Table, segment: RecordingSegment) -> npt.NDArray[np.int64]:
+    """When each was seen: an input where its event starts, an output where that ends."""
+    events = segment.table("events")
+    event = np.maximum(tensors["event"].astype(np.int64) - segment.first_event, 0)
+    took = np.where(np.isin(tensors["role"], _OUTPUTS), events["duration_ns"][event], 0)
+    return np.asarray(events["start_ns"][event] + took, dtype=np.int64)
