@@ -4,7 +4,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
@@ -18,7 +17,7 @@ from opscope import flight_recorder, triggers
 from opscope.cli.application import main
 from opscope.errors import LifecycleError
 from opscope.live.flight.trigger import Trigger
-from support.processes import wait_until
+from support.processes import run_opscope, wait_until
 
 
 def details_in(folder):
@@ -230,12 +229,7 @@ def test_a_program_whose_dump_failed_is_not_said_to_have_wanted_none(tmp_path):
             print(error)
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         """
-    command = [sys.executable, "-m", "opscope", "run", "--flight-recorder", "9s", "-o", tmp_path]
-    ran = subprocess.run(
-        [*map(str, command), "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = ("run", "--flight-recorder", "9s", "-o", tmp_path, "-c", textwrap.dedent(program))
+    ran = run_opscope(*command)
     assert "could not be written" in ran.stdout and "a dump failed" in ran.stderr
     assert "nothing unusual happened" not in ran.stderr

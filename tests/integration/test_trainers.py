@@ -14,6 +14,9 @@ from support.gloo_jobs import run_gloo_job
 from support.planted_faults import FAULTS, planted
 from support.processes import run_python, wait_until
 
+IN_TRAINERS = ("loading", "items")
+"""What a framework may hide; the rest a session by itself finds."""
+
 
 def need(package):
     if importlib.util.find_spec(package) is None:
@@ -114,7 +117,7 @@ def test_a_training_without_a_step_is_no_error(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", IN_TRAINERS)
 def test_transformers(tmp_path, fault):
     need("transformers")
     from transformers import Trainer, TrainerCallback, TrainingArguments
@@ -169,7 +172,7 @@ def test_transformers(tmp_path, fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", IN_TRAINERS)
 def test_lightning(tmp_path, fault, capfd):
     need("pytorch_lightning")
     import pytorch_lightning as lightning
@@ -248,7 +251,7 @@ def test_lightning_with_an_exception(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", IN_TRAINERS)
 def test_accelerate(tmp_path, fault):
     need("accelerate")
     from accelerate import Accelerator
@@ -302,7 +305,7 @@ def test_accelerate(tmp_path, fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", IN_TRAINERS)
 def test_ignite(tmp_path, fault):
     need("ignite")
     from ignite.engine import Engine
