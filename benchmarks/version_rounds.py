@@ -26,7 +26,7 @@ from opscope.analysis.diff.result import TimeVerdict
 from opscope.api.diff import open_sides
 from opscope.recording.bridge import bridge
 
-_ROUNDS, _STEPS = 5, 150
+_ROUNDS, _STEPS = 5, 500
 _MORE = 1.05
 
 

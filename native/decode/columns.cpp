@@ -43,10 +43,9 @@ class WindowDecoder {
     const uint64_t stopped = clock_.jumped_ns() == 0 ? window_.stopped.ticks : UINT64_MAX;
     for (ThreadSpans& thread : threads_) {
       // Not in a piece: what is put between its spans would come between those that it hands on.
-      if (piece_ == nullptr) {
-        SourceColumns::for_each(
-            window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
-      }
+      SourceColumns::for_each(piece_ == nullptr ? window_.wants : 0, [&](const SourceColumns& source) {
+        source.arrange(thread, ends_, log_.texts);
+      });
       nest_by_time(thread, ends_, stopped);
     }
     order_ = merge_by_start(threads_, first_event_);
@@ -216,9 +215,9 @@ class WindowDecoder {
     for (const ThreadSpans& thread : threads_) {
       for (size_t i = thread.carried.size(); i < thread.spans.size(); ++i) {
         if (thread.spans[i]->kind != kind) continue;
-        const auto row = static_cast<size_t>(thread.ids[i] - first_event_);
-        found.push_back(
-            {thread.spans[i], thread.ids[i], out_.events.start_ns[row], out_.events.duration_ns[row]});
+        const int32_t id = thread.ids[i];
+        const auto row = static_cast<size_t>(id - first_event_);
+        found.push_back({thread.spans[i], id, out_.events.start_ns[row], out_.events.duration_ns[row]});
       }
     }
     std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.event < b.event; });

@@ -157,7 +157,8 @@ def test_runs_of_tasks_are_in_the_segments_that_they_ran_in(tmp_path):
     assert len(inside) == 24_000 and np.isin(inside, runs["event"]).all()
     assert len(np.unique(runs["event"])) == len(runs) >= 6 * 20
     task_names = trace.table("tasks")["name"][runs["task"]]
-    assert {f"Task-{n}" for n in range(1, 8)} <= {names[name] for name in task_names.tolist()}
+    assert len(np.unique(task_names)) >= 7  # serve() and six of handle()
+    assert all(names[name].startswith("Task-") for name in task_names.tolist())
     check_nesting(trace)
 
 

@@ -186,7 +186,9 @@ def _source(subject: Subject, file: str) -> str:
     """The text of a file; empty if it cannot be read, or is not what was recorded."""
     lines = lines_of_source(file)
     told = subject.once(_lines_by_file).get(file, ())
-    is_same = all(at <= len(lines) and lines[at - 1].strip().startswith(text) for at, text in told)
+    is_same = all(
+        0 < at <= len(lines) and lines[at - 1].strip().startswith(text) for at, text in told
+    )
     return "".join(lines) if is_same else ""
 
 
