@@ -76,6 +76,11 @@ def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any
 def _times(tensors: Table, segment: RecordingSegment) -> npt.NDArray[np.int64]:
     """When each was seen: an input where its event starts, an output where that ends."""
     events = segment.table("events")
-    event = np.maximum(tensors["event"].astype(np.int64) - segment.first_event, 0)
-    took = np.where(np.isin(tensors["role"], _OUTPUTS), events["duration_ns"][event], 0)
-    return np.asarray(events["start_ns"][event] + took, dtype=np.int64)
+    event = tensors["event"].astype(np.int64) - segment.first_event
+    # Results of what an earlier segment has were seen when this one began, or had no event.
+    began_ns = events["start_ns"][0] if len(events) else segment.account()["end_ns"]
+    time_ns, here = np.full(len(event), began_ns, dtype=np.int64), event >= 0
+    is_output, event = np.isin(tensors["role"][here], _OUTPUTS), event[here]
+    took = np.where(is_output, events["duration_ns"][event], 0)
+    time_ns[here] = events["start_ns"][event] + took
+    return time_ns
