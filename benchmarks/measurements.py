@@ -14,6 +14,9 @@ from benchmarks.report import as_table
 
 HISTORY = Path(__file__).parent / "history"
 PAGE = Path(__file__).parent.parent / "docs" / "measurements.md"
+_MOST_APART = 3
+"""Ratios of rounds: a figure where they differ by more says nothing."""
+
 BEGIN, END = "<!-- python -m benchmarks.measurements -->\n", "<!-- end -->\n"
 
 
@@ -38,8 +41,21 @@ def _section() -> str:
     by_machine: dict[str, list[Figure]] = {}
     for machine, figure in newest.values():
         by_machine.setdefault(machine, []).append(figure)
-    parts = (f"{machine}.\n\n{as_table(of)}\n\n" for machine, of in by_machine.items())
-    return "\n" + "".join(parts)
+    return "\n" + "".join(_part(machine, of) for machine, of in by_machine.items())
+
+
+def _part(machine: str, figures: list[Figure]) -> str:
+    steady = [one for one in figures if _is_steady(one)]
+    excluded = len(figures) - len(steady)
+    note = f"{excluded} figures are excluded: their rounds differ too much.\n\n" if excluded else ""
+    return f"{machine}.\n\n{as_table(steady)}\n\n{note}"
+
+
+def _is_steady(figure: Figure) -> bool:
+    """Differences of two times may be below 0 where the machine changed between them."""
+    if min([*figure.opscope, *figure.other, 1]) <= 0:
+        return False
+    return not figure.ratios or max(figure.ratios) <= _MOST_APART * min(figure.ratios)
 
 
 if __name__ == "__main__":
