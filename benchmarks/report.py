@@ -51,14 +51,11 @@ def as_table(figures: Sequence[Figure]) -> str:
 
 
 def as_json(figures: Sequence[Figure]) -> str:
-    """For a program."""
-    return json.dumps(
-        {
-            "machine": machine(),
-            "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
-            "figures": [figure.as_dict() for figure in figures],
-        },
-        indent=2,
+    """For a program; a line for each figure."""
+    command = json.dumps(" ".join(["python -m benchmarks", *sys.argv[1:]]))
+    rows = ",\n".join(json.dumps(figure.as_dict()) for figure in figures)
+    return (
+        f'{{"machine": {json.dumps(machine())},\n"command": {command},\n"figures": [\n{rows}\n]}}'
     )
 
 

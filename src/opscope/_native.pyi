@@ -430,7 +430,7 @@ def allocation_ids(
     device: NDArray[np.uint16],
     is_free: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], int]:
-    """Of sightings of storages the allocation each is from, and how many frees were not heard.
+    """Of sightings of storages the allocation each is from; how many allocations have no free.
 
     Allocations and frees have impl 0.
     """

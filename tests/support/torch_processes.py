@@ -61,7 +61,7 @@ def run_torch(
         child = int(server.recv(32))
         limit = threading.Timer(timeout, os.kill, (child, signal.SIGKILL))
         limit.start()
-        with open(ends) as err:  # until whoever has it has ended, as of subprocess
+        with open(ends) as err:  # until all that have it have ended, as of subprocess
             said = err.read()
         ended = int(server.recv(32))
         limit.cancel()

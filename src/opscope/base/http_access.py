@@ -1,7 +1,7 @@
 """Who may send requests to a server of opscope's.
 
-Whoever knows its token, names it by one of its names (another site's name may lead to its address,
-too), and sends from no page of another site.
+A request needs the server's token, one of its names in the Host header (another site's name may
+lead to its address, too), and no page of another site as its origin.
 """
 
 from __future__ import annotations

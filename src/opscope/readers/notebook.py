@@ -134,7 +134,7 @@ def _awaits(shell: Any, call: str) -> bool:
         _, line, *cell = (one.value for one in given)
         code = cell[0] if cell else _asked(line, False)[1]
         return _is_async(_compiled(shell.transform_cell(code), ""))
-    except (SyntaxError, ValueError, OpscopeError):  # it is said when the cell runs
+    except (SyntaxError, ValueError, OpscopeError):  # an error of the cell when it runs
         return False
 
 

@@ -50,7 +50,7 @@ MARGIN_NS = 100_000_000
 NEVER_DRAINED = ("gpu", "asyncio")
 """Recordings with these options stay in their file until they end: work of devices is linked to
 calls that may lie in pieces before, what CUDA events time is in the memory of the program, and an
-annotation that is open over an await is told from all runs of its task. What steps in detail have
+annotation that is open over an await follows from all runs of its task. What steps in detail have
 of tasks is drained: a task has a row in each segment, an annotation is not divided by its runs."""
 
 Late = Mapping[str, npt.NDArray[Any]]

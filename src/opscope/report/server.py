@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(200, answer)
 
     def _name_in(self, path: str) -> str | None:
-        """What is asked for; None for what is not in the page or of whoever may not ask."""
+        """What is requested; None for what is refused or not in the page."""
         parts = path.split("/")
         if len(parts) != 3 or len(self.path) > _LONGEST_LINE:
             return None

@@ -57,9 +57,7 @@ def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     start_ns = metadata.get("start_ns", 0)
     later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
-    longest_ns = max(map(_took_ns, later), default=0)
-    some = [one for one in later if one["steps"]]
-    found = some or [one for one in later if _took_ns(one) >= _MOST_OF_IT * longest_ns]
+    found = [one for one in later if one["steps"]] or _without_short_ones(later)
     return (found[-1]["start_ns"], found[-1]["end_ns"]) if found else None
 
 
@@ -185,10 +183,15 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     ]
     whole = [one for one in found if one["steps"] >= _FEWEST_STEPS]
     some = [one for one in found if one["steps"]]
-    longest_ns = max(map(_took_ns, found), default=0)
-    found = [one for one in found if _took_ns(one) >= _MOST_OF_IT * longest_ns]
+    found = _without_short_ones(found)
     networks = [one for one in found if has(one, EventKind.MODULE_CALL)]
     return next(iter([*whole, *some, *networks, *found]), None)
+
+
+def _without_short_ones(stretches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that are not much shorter than the longest."""
+    longest_ns = max(map(_took_ns, stretches), default=0)
+    return [one for one in stretches if _took_ns(one) >= _MOST_OF_IT * longest_ns]
 
 
 def _took_ns(stretch: Mapping[str, Any]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,14 @@ _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
 @dataclass(frozen=True)
 class AllocationIds:
-    """Those of the rows of each segment, by table and first event of the segment."""
+    """Those of the rows of each segment, by table and folder of the segment."""
 
-    of: Mapping[tuple[str, int], npt.NDArray[np.int64]]
+    of: Mapping[tuple[str, Path], npt.NDArray[np.int64]]
     unheard_frees: int  # allocations that ended without a free
 
     def added_to(self, table: Table, segment: RecordingSegment) -> Table:
         """A table of a segment with them."""
-        ids = self.of.get((table.schema.name, segment.first_event))
+        ids = self.of.get((table.schema.name, segment.folder))
         return table if ids is None else table.replaced({"allocation_id": ids})
 
 
@@ -41,13 +42,13 @@ def can_match_frees(segments: Sequence[RecordingSegment]) -> bool:
 
 def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
     """Those of a recording in which memory was recorded; none where it is too long."""
-    rows: list[tuple[tuple[str, int], npt.NDArray[np.bool_]]] = []
+    rows: list[tuple[tuple[str, Path], npt.NDArray[np.bool_]]] = []
     sightings: list[Sequence[npt.NDArray[Any]]] = []
     for name in _TABLES if can_match_frees(segments) else ():
         for segment in segments:
             if segment.rows.get(name):
                 known, *columns = _sightings(segment.table(name), segment)
-                rows.append(((name, segment.first_event), known))
+                rows.append(((name, segment.folder), known))
                 sightings.append([column[known] for column in columns])
     if not rows:
         return AllocationIds({}, 0)
@@ -79,7 +80,8 @@ def _times(tensors: Table, segment: RecordingSegment) -> npt.NDArray[np.int64]:
     event = tensors["event"].astype(np.int64) - segment.first_event
     # Results of what an earlier segment has were seen when this one began, or had no event.
     began_ns = events["start_ns"][0] if len(events) else segment.account()["end_ns"]
-    time_ns, here = np.full(len(event), began_ns, dtype=np.int64), event >= 0
+    time_ns = np.full(len(event), began_ns, dtype=np.int64)
+    here = (event >= 0) & (event < len(events))
     is_output, event = np.isin(tensors["role"][here], _OUTPUTS), event[here]
     took = np.where(is_output, events["duration_ns"][event], 0)
     time_ns[here] = events["start_ns"][event] + took
