@@ -43,6 +43,7 @@ def test_names_and_codes_are_text(trace):
     assert trace.to_arrow("scalars")["type"].to_pylist() == ["float", "bool"]
     assert trace.to_arrow("allocations")["action"].to_pylist() == ["allocate", "free"]
     assert trace.to_arrow("gpu")["device_type"].to_pylist() == ["cuda"]
+    assert trace.to_polars("names")["text"].to_list() == list(trace.names)
 
 
 def test_without_text_the_columns_are_the_traces_own_memory(trace):

@@ -86,6 +86,8 @@ def test_a_range_in_which_nothing_ran_says_which_there_are(saved):
     _, long = saved
     with pytest.raises(UsageError, match=r"between 0 and 0\.002 seconds"):
         long.between(ORIGIN_NS + 10**9, ORIGIN_NS + 2 * 10**9)
+    with pytest.raises(UsageError, match="Events of this recording have no step number"):
+        long.of_steps(0, 5)
 
 
 def test_slices_have_all_time_once_and_each_start_once(saved):
