@@ -101,6 +101,8 @@ def test_time_in_calls_by_the_line_that_made_them():
     assert lines.calls.tolist() == [1, 2, 1]
     assert lines.total_ns.tolist() == [100_000, 60_000, 5_000]
     assert lines.self_ns.tolist() == [40_000, 55_000, 5_000]
+    plain = build_trace([("aten::mm", 0, 1)])
+    assert len(source_lines(plain)) == 0 and program_lines(plain) == []
 
 
 def test_recursion_through_a_line_is_not_counted_twice():

@@ -40,3 +40,13 @@ def test_every_format_says_the_same(command_line, job):
     markdown = command_line("ranks --collectives", job, "--format", "md").out
     assert "| allreduce 1000 B, 3 ranks | 5 | 50.0 µs |" in markdown
     assert "| rank 1 | 5 | 0 ns |" in markdown
+
+
+def test_waits_that_clocks_do_not_tell_are_said_to_be_so(command_line, tmp_path):
+    for rank in range(2):
+        calls = [("barrier", (), at, at + 10, at + 400) for at in range(0, 5000, 500)]
+        about = {"host_name": f"host {rank}"}
+        rank_trace(range(2), calls, metadata=about).save(tmp_path / "job", rank=rank)
+    outcome = command_line("ranks --collectives", tmp_path / "job")
+    assert "Clocks of 2 machines are aligned to within" in outcome.out
+    assert "In 100% of collectives, ranks waited less than the clock error" in outcome.out

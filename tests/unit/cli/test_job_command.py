@@ -33,6 +33,7 @@ def job(tmp_path):
 def test_a_question_without_an_answer_says_so(command_line, job):
     outcome = command_line("ranks --ask memory", job, "--format", "json")
     assert (outcome.code, json.loads(outcome.out)) == (0, []) and "no rows" in outcome.err
+    assert " 0." in command_line("ranks --ask causes", job).out  # shares
 
 
 def test_every_format_says_the_same(command_line, job):

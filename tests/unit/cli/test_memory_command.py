@@ -14,6 +14,15 @@ def test_the_table_names_what_was_in_use(command_line, trace_folder):
     assert "step  " in outcome.out
 
 
+def test_rows_can_be_limited(command_line, tmp_path):
+    build_trace(
+        [span(f"aten::op{i}", 10 * i, 10 * i + 9) for i in range(5)],
+        allocations=[allocation(10 * i + 1, 100 - i, address=0x10 + i) for i in range(5)],
+    ).save(tmp_path / "five.opscope")
+    out = command_line("memory", tmp_path / "five.opscope", "--row-limit", "2").out
+    assert "aten::op1" in out and "aten::op2" not in out and "(3 more)" in out
+
+
 def test_json_and_csv_have_sizes_in_bytes(command_line, trace_folder):
     outcome = command_line("memory", trace_folder, "--format", "json")
 

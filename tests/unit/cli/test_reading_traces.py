@@ -56,6 +56,11 @@ def test_ranks_that_are_missing_are_said(command_line, read, tmp_path):
     outcome = read(tmp_path / "job")
     assert outcome.code == 0
     assert "rank 1 of 2 is not in this folder: the job is incomplete" in outcome.err
+    for rank in (0, 2):
+        info = {"distributedInfo": {"rank": rank, "world_size": 3}}
+        trace = build_trace([span("aten::mm", 0, 10)], metadata=info)
+        trace.save(tmp_path / "three", rank=rank)
+    assert "rank 1 of 3 is not in this folder" in command_line("ranks", tmp_path / "three").err
 
 
 def test_empty_trace_is_not_a_success(command_line, tmp_path):

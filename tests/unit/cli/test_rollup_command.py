@@ -36,6 +36,7 @@ def test_what_fails_is_said_and_the_rest_made(command_line, job):
     (job / "rank=00000" / "names.parquet").write_bytes(b"")
     outcome = command_line("ranks --rollup", job)
     assert outcome.code == 1
+    assert "contains no finished" in command_line("ranks --rollup", job / "nothing").complaint
     assert "names.parquet is damaged" in outcome.err
     assert (
         "computed the statistics of 2 of 3" in outcome.err

@@ -79,7 +79,18 @@ def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
     for finding in alone:
         assert outcome.out.count(finding.title) == 1
         assert f"{finding.title}, in all 3 processes" in outcome.out
+    assert "No process differs much from the others" in command_line("why", tmp_path / "job").out
     assert "all 3 processes: " in outcome.out.splitlines()[-1] or "all 3 processes: " in outcome.out
+
+
+def test_ranks_that_another_job_left_and_jobs_without_memory_are_said(command_line, tmp_path):
+    for rank, size in ((0, 2), (1, 2), (2, 3)):
+        about = {"distributedInfo": {"rank": rank, "world_size": size}, "start_ns": 1, "end_ns": 2}
+        build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path / "job", rank=rank)
+    outcome = command_line("summary", tmp_path / "job")
+    said = " ".join((outcome.out + outcome.err).split())
+    assert "rank 2 is from another job than the rest of this folder" in said
+    assert "No process in" in command_line("memory", tmp_path / "job").complaint.splitlines()[-1]
 
 
 def test_a_process_without_events_is_passed_over_and_named(command_line, tmp_path):
@@ -87,6 +98,8 @@ def test_a_process_without_events_is_passed_over_and_named(command_line, tmp_pat
     build_trace([]).save(tmp_path / "job", rank=1)
     outcome = command_line("why --all", tmp_path / "job")
     assert outcome.code == 0 and "without any event: 1" in outcome.err
+    build_trace([]).save(tmp_path / "job", rank=0)
+    assert "contains no events" in command_line("why", tmp_path / "job").complaint
 
 
 @pytest.mark.parametrize("how", ["empty", "cut", "gone", "newer"])

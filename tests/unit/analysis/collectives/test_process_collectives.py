@@ -20,7 +20,7 @@ def test_each_call_has_the_transfer_that_came_of_it():
             before=4,
         )
     )
-    assert found.name == ("allreduce", "allreduce", "barrier")
+    assert len(found) == 3 and found.name == ("allreduce", "allreduce", "barrier")
     assert (found.start_ns - ORIGIN_NS).tolist() == [10 * US, 25 * US, 40 * US]
     assert (found.end_ns - ORIGIN_NS).tolist() == [90 * US, 95 * US, 60 * US]
     assert found.number.tolist() == [5, 6, 7]

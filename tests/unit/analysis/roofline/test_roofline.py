@@ -17,11 +17,11 @@ def rows_of(spans, peaks=PLAIN):
 
 
 def test_a_product_is_bound_by_computing():
-    rows, _ = rows_of([span("aten::mm", 0, 1000, inputs=[tensor(50, 60), tensor(60, 40)])])
+    rows, found = rows_of([span("aten::mm", 0, 1000, inputs=[tensor(50, 60), tensor(60, 40)])])
     mm = rows["aten::mm"]
     assert (mm.flops, mm.moved_bytes) == (240_000, 4 * (3000 + 2400 + 2000))
     assert (mm.bound, mm.reachable_ns, mm.share) == (Bound.COMPUTE, 240_000, 0.24)
-    assert mm.lost_ns == 760_000
+    assert mm.lost_ns == found.lost_ns == 760_000 and found.share == 0.24
 
 
 def test_elementwise_operators_are_bound_by_memory_and_short_ones_by_being_called():

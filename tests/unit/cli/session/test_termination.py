@@ -32,16 +32,6 @@ def test_runs_at_a_normal_end(program, code):
     assert run(program) == (code, ["end", "last"])
 
 
-def test_runs_after_threads_and_exit_functions_of_the_program():
-    program = """
-go = threading.Event()
-threading.Thread(target=lambda: (go.wait(), print("thread"))).start()
-atexit.register(print, "atexit")
-go.set()
-"""
-    assert run(program) == (0, ["thread", "atexit", "last"])
-
-
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_runs_before_a_fatal_signal_kills(name):
     number = getattr(signal, name)
