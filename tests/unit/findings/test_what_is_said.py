@@ -74,6 +74,7 @@ def test_those_that_save_most_come_first_and_json_has_all():
     assert content["findings"][0]["saved_share"] == pytest.approx(100 / 195, abs=1e-6)
     with pytest.raises(KeyError):
         findings["no such"]
+    assert find_findings(build_trace([])).unexplained.share == 0
 
 
 def test_notebooks_show_them_as_text_alone():
