@@ -105,20 +105,20 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope doctor", "opscope doctor --recover train.opscope")
 
 
-def main(asked: Namespace) -> int:
+def main(args: Namespace) -> int:
     """Check, or do what was asked for instead."""
-    if asked.recover is not None:
-        recover_all(asked.recover, Messages())
-    elif asked.completion is not None:
+    if args.recover is not None:
+        recover_all(args.recover, Messages())
+    elif args.completion is not None:
         from opscope.cli.views.completion import completion
 
-        Output().write(completion(asked.completion.value))
-    elif asked.skill is not None:
+        Output().write(completion(args.completion.value))
+    elif args.skill is not None:
         from opscope.readers.skill import write_skill
 
-        Messages().say(f"wrote {write_skill(asked.skill)}")
-    elif asked.build:
-        _build(asked.force)
+        Messages().say(f"wrote {write_skill(args.skill)}")
+    elif args.build:
+        _build(args.force)
     else:
         return _check()
     return 0

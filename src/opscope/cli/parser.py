@@ -40,13 +40,13 @@ class Parser(argparse.ArgumentParser):
         """The help with the common options."""
         options = [one for one in self._actions if one.option_strings]
         rare = [one for one in options if self.common and not self.common & {*one.option_strings}]
-        said = [one.help for one in rare]
+        help_texts = [one.help for one in rare]
         for one in rare:
             one.help = argparse.SUPPRESS
         try:
             return super().format_help()
         finally:
-            for one, text in zip(rare, said, strict=True):
+            for one, text in zip(rare, help_texts, strict=True):
                 one.help = text
 
     def show_only(self, *common: str) -> None:

@@ -17,7 +17,7 @@ from opscope.api.load import load
 from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
-from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.chrome_files import ChromeFile
@@ -27,8 +27,8 @@ from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_reco
 from opscope.storage.partition import (
     RANK,
     Partition,
-    asked_partition,
     choose_part,
+    chosen_partition,
     listed,
     partition_folders,
     parts_text,
@@ -136,16 +136,16 @@ class Chosen:
         return self.has_several and self.is_whole
 
 
-def choose_trace(asked: Namespace) -> Chosen:
+def choose_trace(args: Namespace) -> Chosen:
     """Find what the options of :func:`add_trace` say; says which it is, if that was not said."""
     messages = Messages()
-    with messages.progress(f"looking at {asked.trace}"):
-        path = _newest() if asked.trace is None else local_path(asked.trace)
-    if asked.trace is None:
+    with messages.progress(f"looking at {args.trace}"):
+        path = _newest() if args.trace is None else local_path(args.trace)
+    if args.trace is None:
         messages.say(f"{path}, the newest trace in this folder")
-    ranks = [] if asked.rank is None else _numbers(asked.rank)
-    part = asked_partition(ranks[0] if ranks else None, asked.process)
-    cut = (getattr(asked, name, None) for name in ("range", "steps", "period"))
+    ranks = [] if args.rank is None else _numbers(args.rank)
+    part = chosen_partition(ranks[0] if ranks else None, args.process)
+    cut = (getattr(args, name, None) for name in ("range", "steps", "period"))
     if len(ranks) > 1:
         from opscope.api.job import Job
 
@@ -213,11 +213,11 @@ def load_chosen(chosen: Chosen) -> TraceData:
         messages.say(f"{missing}: the job is incomplete")
     if doubtful := doubts_text(loaded):
         messages.say(doubtful)
-    _say_what_cannot_be_read(chosen, messages)
+    _report_unreadable(chosen, messages)
     return loaded
 
 
-def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
+def _report_unreadable(chosen: Chosen, messages: Messages) -> None:
     """Of a folder, of which another part was read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
         from opscope.recording.recovered import unreadable_recordings
@@ -255,24 +255,24 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
             f"{chosen.path} contains no events{_beside(damaged)}. Record a program that runs "
             "torch operators."
         )
-    for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
+    for line in shared_notes(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
         messages.say(line)
     for part, error in damaged.items():
         messages.say(f"{part} is excluded: {error}")
     if empty:
         messages.say(f"without any event: {listed(empty)}")
-    say_what_is_missing(job, messages, incomplete)
+    report_missing(job, messages, incomplete)
 
 
-def said_once(
-    said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
+def shared_notes(
+    notes: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
 ) -> list[str]:
     """Notes of processes (``among`` is their number): each once, with the processes that have it.
 
     Of what JSON has as well, ``most`` lines are enough.
     """
     of_text: dict[str, list[Partition]] = {}
-    for part, lines in said.items():
+    for part, lines in notes.items():
         for line in lines:
             of_text.setdefault(line, []).append(part)
     found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
@@ -364,7 +364,7 @@ def _numbers(text: str) -> list[int]:
 
 def _newest() -> Path:
     """The trace in this folder that was written last."""
-    written = list(_traces_here())
+    written = list(_local_traces())
     if not written:
         raise UsageError(
             f"There is no trace in {os.getcwd()}. Record one with `opscope run train.py`, or "
@@ -373,7 +373,7 @@ def _newest() -> Path:
     return max(written)[1]
 
 
-def _traces_here() -> Iterator[tuple[int, Path]]:
+def _local_traces() -> Iterator[tuple[int, Path]]:
     """When each was written, and where it is; cycles of a schedule are traces of their own."""
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):

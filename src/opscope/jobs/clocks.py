@@ -146,10 +146,10 @@ def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
     courses, through = list(clocks.courses), list(clocks.through)
     reached = [0]
     for known in reached:
-        of_known = courses[known]
+        from_mapping = courses[known]
         for row in range(count):
-            if courses[row] is None and of_known is not None:
-                course = _between(edges, known, row, of_known)
+            if courses[row] is None and from_mapping is not None:
+                course = _between(edges, known, row, from_mapping)
                 if course is not None:
                     courses[row] = course if clocks.is_named[row] else course.agreeing()
                     through[row] = () if known == 0 else (known, *through[known])
@@ -179,7 +179,7 @@ def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
 
 
 def _between(
-    edges: tuple[Values, Values], known: int, other: int, of_known: ClockCourse
+    edges: tuple[Values, Values], known: int, other: int, from_mapping: ClockCourse
 ) -> ClockCourse | None:
     """How far ``other`` is ahead of the job's clock, by what it shares with one that is known."""
     last, first = edges
@@ -187,6 +187,6 @@ def _between(
     most = np.flatnonzero((first[other] != _FARTHEST) & (last[known] != -_FARTHEST))
     began, ended = last[other, least], first[other, most]
     known_end, known_start = first[known, least], last[known, most]
-    known_end = known_end - of_known.ahead_ns(known_end)
-    known_start = known_start - of_known.ahead_ns(known_start)
+    known_end = known_end - from_mapping.ahead_ns(known_end)
+    known_start = known_start - from_mapping.ahead_ns(known_start)
     return fit_course((began, began - known_end), (ended, ended - known_start))

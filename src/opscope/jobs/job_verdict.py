@@ -69,9 +69,9 @@ class SharedCompilation:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: plain values."""
         event = self.event
-        said = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
+        values = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
         times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
-        return {**said, "processes": times}
+        return {**values, "processes": times}
 
 
 def shared_compilations(

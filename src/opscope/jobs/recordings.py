@@ -12,7 +12,7 @@ from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.chrome_files import ChromeFolder, chrome_file, chrome_files
-from opscope.recording.streams.load import begun_again, load_trace, parts_of, unfinished_part
+from opscope.recording.streams.load import load_trace, parts_of, restarted_parts, unfinished_part
 from opscope.storage.job import ledger_with_ranks, place_in_job
 from opscope.storage.partition import RANK, Partition, in_order, partition_folders
 from opscope.storage.processes import Processes, metadata_of
@@ -79,7 +79,7 @@ class TraceFolder:
 
     def folders(self) -> dict[Partition, Path]:
         """Of traces that are written, and whose process was not recorded again since."""
-        again = begun_again(self.path)
+        again = restarted_parts(self.path)
         found = partition_folders(self.path)
         return {part: folder for part, folder in found.items() if part not in again}
 

@@ -57,15 +57,15 @@ def rank_section(
 
 def _together(collectives: JobCollectives) -> dict[str, Any]:
     kinds, waits = collective_kinds(collectives), rank_waits(collectives)
-    said = sentences(collectives)
+    notes = sentences(collectives)
     if len(kinds) > MOST_KINDS:
-        said.append(f"Of {len(kinds)} kinds of collectives, the {MOST_KINDS} longest are shown.")
+        notes.append(f"Of {len(kinds)} kinds of collectives, the {MOST_KINDS} longest are shown.")
     if len(waits) > MOST_RANKS:
         waits = sorted(waits, key=lambda one: -one.awaited_ns)[:MOST_RANKS]
-        said.append(f"Of all ranks, the {MOST_RANKS} that others waited for longest are shown.")
+        notes.append(f"Of all ranks, the {MOST_RANKS} that others waited for longest are shown.")
     tables = [kind_table(kinds[:MOST_KINDS]), rank_table(waits)] if kinds else []
     return {
-        "said": said,
+        "said": notes,
         "tables": [
             {
                 "heading": [table.heading, *(title for title, _ in table.columns)],

@@ -232,12 +232,12 @@ class Windows:
         spans, least_ns = self.between(begin_ns, end_ns, least_ns)
         return self.trace_of(spans), spans.merged, least_ns
 
-    def find(self, is_wanted: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
+    def find(self, predicate: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
         """All spans with a name that is wanted, and the nearest after (or before) a moment.
 
         From the first one on again where there is none.
         """
-        labels, known = np.flatnonzero(is_wanted(self._texts)), self.occurrences
+        labels, known = np.flatnonzero(predicate(self._texts)), self.occurrences
         return Found(
             int(known.count[labels].sum()),
             int(known.duration_ns[labels].sum()),
@@ -292,11 +292,11 @@ class Windows:
             order = [*groups[lasts[groups] > moment_ns], *groups]
         for place, group in enumerate(order):
             spans = next(self._groups(frozenset([int(group)])))
-            is_wanted = np.isin(self.labels_of(spans), labels)
+            is_found = np.isin(self.labels_of(spans), labels)
             if place < len(order) - len(groups):
                 is_ahead = spans.start_ns < moment_ns if backwards else spans.start_ns > moment_ns
-                is_wanted &= is_ahead
-            found = np.flatnonzero(is_wanted)
+                is_found &= is_ahead
+            found = np.flatnonzero(is_found)
             if len(found):
                 row = found[-1 if backwards else 0]
                 return int(spans.start_ns[row]), int(spans.end_ns[row])

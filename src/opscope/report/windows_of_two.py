@@ -38,10 +38,10 @@ class WindowsOfTwo:
         least = max(least for *_, least in found)
         return versions_together(traces, self._names), merged[order], least
 
-    def find(self, is_wanted: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
+    def find(self, predicate: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
         """Spans of both; as :meth:`Windows.find`."""
         found = [
-            (one.find(is_wanted, moment_ns - later, backwards), later)
+            (one.find(predicate, moment_ns - later, backwards), later)
             for one, later in zip(self._both, self._later_ns, strict=True)
         ]
         nexts = [

@@ -197,11 +197,11 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
         pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
         ValueError: a column is missing, or has rows without a value.
     """
-    there = columns_there(schema, data.column_names)
+    there = present_columns(schema, data.column_names)
     return Table(schema, {name: column_from_arrow(schema, data, name) for name in there})
 
 
-def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
+def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
     """Those of a table's columns that are among the names."""
     given = {*names}
     for column in schema.columns:

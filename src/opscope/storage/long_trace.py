@@ -77,9 +77,9 @@ class LongTrace:
     folder: Path
 
     @staticmethod
-    def at(path: Path, asked: Partition | None = None) -> LongTrace:
+    def at(path: Path, part: Partition | None = None) -> LongTrace:
         """One part of the trace in ``path``, which may also be the part's own folder."""
-        found = LongTrace(choose_part(path, asked))
+        found = LongTrace(choose_part(path, part))
         if "events" not in found.rows:
             raise TraceFormatError(
                 f"{path} contains no events. Check the path; `opscope summary` shows its contents."
@@ -127,7 +127,7 @@ class LongTrace:
     def _whole(self, name: str) -> Table:
         """A table that does not grow; of another as many rows as it has, without columns."""
         if name in GROWING:
-            return Table.as_asked_for(TABLES[name], {}, self.rows[name])
+            return Table.lazy(TABLES[name], {}, self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
             return _known(table_from_arrow(TABLES[name], file.read()))
 

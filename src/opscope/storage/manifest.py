@@ -77,8 +77,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into ``folder``."""
-        said = {key: value for key, value in asdict(self).items() if value is not None}
-        text = json.dumps(said, indent=1, sort_keys=True)
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        text = json.dumps(values, indent=1, sort_keys=True)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
@@ -168,8 +168,8 @@ def check_files(folder: Path) -> None:
             raise damaged_file(file, "it is missing")
         checked_in_folder(file)
         if found.st_size != table["bytes"]:
-            said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
-            raise damaged_file(file, said)
+            values = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
+            raise damaged_file(file, values)
 
 
 def damage_of(folder: Path) -> str:

@@ -286,12 +286,12 @@ class ParquetColumns:
         found: set[int] = set()
         for group in range(metadata.num_row_groups):
             column = metadata.row_group(group).column(place)
-            said = column.statistics if column.path_in_schema == name else None
-            if said is None or not said.has_min_max or said.null_count != 0:
+            statistics = column.statistics if column.path_in_schema == name else None
+            if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
                 return None
-            if type(said.min) not in (int, bool):
+            if type(statistics.min) not in (int, bool):
                 return None
-            found |= {said.min, said.max}
+            found |= {statistics.min, statistics.max}
         return found.pop() if len(found) == 1 else None
 
 

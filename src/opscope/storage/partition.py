@@ -51,7 +51,7 @@ class Partition:
         return f"{self.kind} {self.number}"
 
 
-def asked_partition(rank: int | None, process: int | None = None) -> Partition | None:
+def chosen_partition(rank: int | None, process: int | None = None) -> Partition | None:
     """The one that was asked for; None where neither says."""
     if rank is not None and process is not None:
         raise UsageError("--rank and --process exclude each other. Use only one of them.")
@@ -93,18 +93,18 @@ def cycle_folders(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix("cycle-")))
 
 
-def choose_part(path: Path, asked: Partition | None) -> Path:
+def choose_part(path: Path, part: Partition | None) -> Path:
     """The folder of a part; ``path`` itself where that has no parts."""
     folders = partition_folders(path)
     if not folders:
         return path
-    if asked is None and len(folders) == 1:
+    if part is None and len(folders) == 1:
         return next(iter(folders.values()))
-    if asked is None:
+    if part is None:
         raise several_parts(path, folders)
-    if asked not in folders:
-        raise UsageError(f"{path} has no {asked}. It contains: {listed(folders)}.")
-    return folders[asked]
+    if part not in folders:
+        raise UsageError(f"{path} has no {part}. It contains: {listed(folders)}.")
+    return folders[part]
 
 
 def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:

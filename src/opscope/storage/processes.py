@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.files import open_inside
-from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, said
+from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, parsed_json
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.manifest import read_manifest
@@ -87,7 +87,7 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
     latest: dict[tuple[int, int], int] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-            _apply(said(line, _LINE), entries, latest)
+            _apply(parsed_json(line, _LINE), entries, latest)
     return entries
 
 
@@ -102,8 +102,8 @@ def reserve_number(folder: Path, process: int) -> int:
         number, taken = process, _claims(folder)
         while number in taken:
             number += AGAIN
-        said = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
-        if not said or _claims(folder).get(number) == claim:
+        record = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
+        if not record or _claims(folder).get(number) == claim:
             return number
 
 
@@ -112,10 +112,10 @@ def _claims(folder: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ValueError, TypeError, KeyError):
-            said = json.loads(line)
-            if said["event"] in (PART, RECORDING) and said.get("rank") is None:
-                number = int(said.get("part", said["process"]))
-                found.setdefault(number, str(said.get("claim", "")))
+            record = json.loads(line)
+            if record["event"] in (PART, RECORDING) and record.get("rank") is None:
+                number = int(record.get("part", record["process"]))
+                found.setdefault(number, str(record.get("claim", "")))
     return found
 
 
@@ -128,8 +128,8 @@ def job_of(folder: Path) -> str:
     """Which one that is; empty where it was not said."""
     for line in _lines(_journal_of(folder), _MOST_JOB_BYTES):
         with suppress(ValueError, TypeError, KeyError):
-            said = json.loads(line)
-            return str(said["id"]) if said["event"] == JOB else ""
+            record = json.loads(line)
+            return str(record["id"]) if record["event"] == JOB else ""
     return ""
 
 

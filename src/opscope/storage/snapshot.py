@@ -180,14 +180,14 @@ def _blocks(
         reserved += max(size, 0)
         blocks = pickle.get(segment, "blocks")
         sizes = np.maximum(pickle.column(blocks, "size"), 0)
-        asked = pickle.column(blocks, "requested_size")
+        requested_sizes = pickle.column(blocks, "requested_size")
         address = pickle.column(blocks, "address")
         # Older releases say where the segment is alone.
         address = np.where(address == -1, begin + np.cumsum(sizes) - sizes, address)
         states = pickle.column(blocks, "state", "text").tolist()
         stacks = pickle.column(blocks, "frames", "list").tolist()
-        rows = zip(address.tolist(), sizes.tolist(), asked.tolist(), stacks, states, strict=True)
-        for where, size, requested, stack, state in rows:
+        columns = (address.tolist(), sizes.tolist(), requested_sizes.tolist(), stacks, states)
+        for where, size, requested, stack, state in zip(*columns, strict=True):
             if state >= 0 and pickle.text(state) in _ACTIVE:
                 used.append((where, requested if requested >= 0 else size, stack))
             else:

@@ -49,7 +49,7 @@ def test_waiting_for_other_ranks_outweighs_small_findings():
 def test_what_says_nothing_of_operators_cannot_tell():
     found = find_verdict(build_trace(""))
     assert found.status is Status.TOO_LITTLE and "no operator" in found.unsure[0]
-    assert not found.status.is_told
+    assert not found.status.is_decided
 
 
 def test_it_is_made_once_and_of_an_object_that_nothing_changes():

@@ -71,9 +71,9 @@ def _dropped(ledger: Ledger) -> str:
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What was recorded for part of the time only, so that counts of it are of that part."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
-    said = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
+    unknown = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
     recorded = recorded_for(ledger)
-    return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
+    return [f"{recorded} (the budget)"] * bool(recorded) + [unknown] * bool(not_known_ms)
 
 
 def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.sites import Place
-from opscope.analysis.top_operators import ran_anything
+from opscope.analysis.top_operators import has_work
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.views.results import Result, Section, as_text
 from opscope.columns.location import LineTexts, line_texts
@@ -50,15 +50,15 @@ def place_text(place: Place) -> str:
     if not place.file:
         return place.module
     function = f" in {place.function}" if place.function else ""
-    return line_here(place) + function
+    return local_line(place) + function
 
 
-def line_here(place: Place) -> str:
+def local_line(place: Place) -> str:
     """``train.py:12``: files below the current folder relative to it."""
-    return below_here(str(place))
+    return relative_file(str(place))
 
 
-def below_here(file: str) -> str:
+def relative_file(file: str) -> str:
     """A file below the current folder relative to it."""
     return file.removeprefix(os.getcwd() + os.sep)
 
@@ -82,7 +82,7 @@ def finding_sections(
     With ``explain``, each finding contains how its saving is estimated.
     """
     chosen = findings.found if limit < 0 else findings.foremost(limit)
-    notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
+    notes = [state_of(findings, len(chosen)), *findings.notes_with(local_line), findings.looked_at]
     return [
         *(
             finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts, explain)))
@@ -176,7 +176,7 @@ def csv_rows(findings: Findings) -> list[list[object]]:
 
 def headline(trace: TraceData) -> list[str]:
     """The verdict in a few lines; none for a trace without operators."""
-    if not ran_anything(trace) or not trace.has_times:
+    if not has_work(trace) or not trace.has_times:
         return []
     part = typical_part(trace, MOST_EVENTS)
     return verdict_lines(find_verdict(trace if part is None else part.trace))
@@ -192,7 +192,7 @@ def verdict_section(verdict: Verdict) -> Section:
     return Section(notes=verdict_lines(verdict))
 
 
-def what_to_change(trace: TraceData, is_wrapped: bool) -> RenderableType:
+def top_findings(trace: TraceData, is_wrapped: bool) -> RenderableType:
     """The first few findings, in full."""
     sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
     return as_text(sections, 0, is_wrapped=is_wrapped)  # no table is among them

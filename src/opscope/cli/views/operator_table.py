@@ -38,7 +38,7 @@ _LEFT_OUT_FIRST = (
 def operator_section(top: TopOperators) -> Section:
     """A table; what it speaks of comes first."""
     return Section(
-        above=what_it_is_of(top.period),
+        above=describe_period(top.period),
         columns=["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)],
         rows=_rows(top),
         optional=[heading for heading in _LEFT_OUT_FIRST if heading != top.sorted_by.heading],
@@ -50,7 +50,7 @@ def operator_text(top: TopOperators, width: int) -> RenderableType:
     return as_text([operator_section(top)], width)
 
 
-def what_it_is_of(period: Period) -> list[str]:
+def describe_period(period: Period) -> list[str]:
     """What a table speaks of, and what it leaves out."""
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]

@@ -15,7 +15,7 @@ from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.views.console import Messages
 from opscope.cli.views.findings import MOST_EVENTS, verdict_section
 from opscope.cli.views.results import Result, RowsFormat, Section
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
@@ -65,19 +65,19 @@ def process_rows(job: Job) -> list[ProcessRow]:
 def _row_of_loaded(trace: TraceData, entry: ProcessEntry) -> ProcessRow:
     """A process without an opscope folder: a file of another tool, or an unfinished recording."""
     events = trace.events
-    said = dict(trace.metadata)
-    if len(events) and "end_ns" not in said:
-        said |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
-    named = [int(key) for key in said.get("process_names", {}) if str(key).isdecimal()]
+    metadata = dict(trace.metadata)
+    if len(events) and "end_ns" not in metadata:
+        metadata |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
+    named = [int(key) for key in metadata.get("process_names", {}) if str(key).isdecimal()]
     if len(named) == 1:
-        said.setdefault("process_id", named[0])
+        metadata.setdefault("process_id", named[0])
     found = (
         memory_over_time(where_recorded(trace), categories=False)
         if len(trace.table("allocations"))
         else []
     )
     return _row_of(
-        entry, said, len(trace.events), max((one.peak.in_use for one in found), default=None)
+        entry, metadata, len(trace.events), max((one.peak.in_use for one in found), default=None)
     )
 
 
@@ -87,25 +87,29 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
     if part is None or folder is None or damage_of(folder):
         ended = "cannot be read" if folder else entry.refused or entry.ended or _state(entry)
         return replace(_row_of(entry, {}, None, None), ended=ended)
-    said = metadata_of(folder)
-    return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
+    metadata = metadata_of(folder)
+    return _row_of(
+        entry, metadata, processes.rows_of(part, "events"), _peak_bytes(processes, entry)
+    )
 
 
 def _row_of(
-    entry: ProcessEntry, said: dict[str, Any], events: int | None, peak_bytes: int | None
+    entry: ProcessEntry, metadata: dict[str, Any], events: int | None, peak_bytes: int | None
 ) -> ProcessRow:
     part = entry.partition
-    rank = part.number if part is not None and part.kind == RANK else _rank_of(said)
+    rank = part.number if part is not None and part.kind == RANK else _rank_of(metadata)
     return ProcessRow(
-        entry.process_id or int(said.get("process_id", 0)) or _number_of(part),
+        entry.process_id or int(metadata.get("process_id", 0)) or _number_of(part),
         rank,
-        entry.parent_id or int(said.get("parent_process_id", 0)),
+        entry.parent_id or int(metadata.get("parent_process_id", 0)),
         entry.how_begun,
         events,
-        max(int(said["end_ns"]) - int(said["start_ns"]), 0) if said.keys() >= _TIMES else None,
+        max(int(metadata["end_ns"]) - int(metadata["start_ns"]), 0)
+        if metadata.keys() >= _TIMES
+        else None,
         peak_bytes,
-        entry.ended or _ended(said) or _state(entry),
-        entry.command or tuple(map(str, said.get("command_line", ()))),
+        entry.ended or _ended(metadata) or _state(entry),
+        entry.command or tuple(map(str, metadata.get("command_line", ()))),
     )
 
 
@@ -114,13 +118,13 @@ def _number_of(part: Partition | None) -> int:
     return part.number % AGAIN if part is not None and part.kind == PROCESS else 0
 
 
-def _rank_of(said: dict[str, Any]) -> int | None:
-    job = said.get("distributedInfo")
+def _rank_of(metadata: dict[str, Any]) -> int | None:
+    job = metadata.get("distributedInfo")
     return int(job["rank"]) if isinstance(job, dict) and type(job.get("rank")) is int else None
 
 
-def _ended(said: dict[str, Any]) -> str:
-    ended = said.get("ended")
+def _ended(metadata: dict[str, Any]) -> str:
+    ended = metadata.get("ended")
     return str(ended.get("how", "")) if isinstance(ended, dict) else ""
 
 
@@ -177,7 +181,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         messages = Messages()
         for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)
-        say_what_is_missing(job, messages)
+        report_missing(job, messages)
         if other := job.ranks_of_another_job():
             messages.say(other)
         messages.say(f"details of one: {_example(job)}")

@@ -88,22 +88,22 @@ def right_mark(folder: Path, of: Path) -> RollupMark | None:
 def _read(folder: Path) -> RollupMark | None:
     try:
         with open_in_folder(folder / ROLLUP) as file:
-            said: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
-        if said["format"] != FORMAT or said["version"] != VERSION:
+            contents: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
+        if contents["format"] != FORMAT or contents["version"] != VERSION:
             return None
         tables = {
             str(name): {"rows": _count(table["rows"]), "bytes": _count(table["bytes"])}
-            for name, table in said["tables"].items()
+            for name, table in contents["tables"].items()
         }
         return RollupMark(
-            of=str(said["of"]),
-            part=str(said["part"]),
-            events=_count(said["events"]),
-            lost=_count(said["lost"]),
-            steps_are=str(said["steps_are"]),
-            step_ns={str(which): int(took) for which, took in said["step_ns"].items()},
+            of=str(contents["of"]),
+            part=str(contents["part"]),
+            events=_count(contents["events"]),
+            lost=_count(contents["lost"]),
+            steps_are=str(contents["steps_are"]),
+            step_ns={str(which): int(took) for which, took in contents["step_ns"].items()},
             tables=tables,
-            opscope_version=str(said["opscope_version"]),
+            opscope_version=str(contents["opscope_version"]),
         )
     except (OSError, TraceFormatError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -91,8 +91,8 @@ def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, befo
     known, number = np.unique(ids[rows], return_inverse=True)
     place = number * (len(ids) + 1) + rows
     order = np.argsort(place)
-    asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
-    at = np.searchsorted(place[order], asked * (len(ids) + 1) + before, side="left") - 1
+    nearest = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    at = np.searchsorted(place[order], nearest * (len(ids) + 1) + before, side="left") - 1
     last = rows[order[np.maximum(at, 0)]]
     return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
 

@@ -54,7 +54,7 @@ class CollectedEvents:
         ]
         self.thread_names: list[str] = [name for _, _, name in taken["threads"]]
         self.processes = {_label(process): name for process, name, _ in taken["processes"] if name}
-        self.labels = {_label(process): said for process, _, said in taken["processes"] if said}
+        self.labels = {_label(process): label for process, _, label in taken["processes"] if label}
         self.owners = [_label(process) for process in taken["owners"]]
         self.categories: list[str] = taken["categories"]
         self.spans = _columns(taken["spans"])

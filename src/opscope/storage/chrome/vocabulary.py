@@ -164,27 +164,27 @@ def integer(value: Any, default: int = 0, low: int = -(1 << 63), high: int = (1 
     return value if type(value) is int and low <= value <= high else default
 
 
-def said_of(trace: TraceData) -> dict[str, Any]:
+def recorded_counts(trace: TraceData) -> dict[str, Any]:
     """The value of :data:`KEY` in a file of ``trace``; empty where nothing is left out or lost."""
     rows = {name: len(trace.table(name)) for name in _TABLES_LEFT_OUT}
-    said = {
+    recorded = {
         _LEFT_OUT: {name: count for name, count in rows.items() if count},
         _DROPPED: int(trace.ledger.lost()),
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in recorded.items() if value}
 
 
-def left_out(said: Any) -> dict[str, int]:
+def left_out(recorded: Any) -> dict[str, int]:
     """Rows by table that a file's recording had and the file has not, as :func:`said_of` says."""
-    counts = said.get(_LEFT_OUT) if isinstance(said, dict) else None
+    counts = recorded.get(_LEFT_OUT) if isinstance(recorded, dict) else None
     if not isinstance(counts, dict):
         return {}
     return {name: count for name, count in counts.items() if name in TABLES and _is_count(count)}
 
 
-def dropped(said: Any) -> int:
+def dropped(recorded: Any) -> int:
     """How many events that recording had lost."""
-    count: Any = said.get(_DROPPED) if isinstance(said, dict) else 0
+    count: Any = recorded.get(_DROPPED) if isinstance(recorded, dict) else 0
     return count if _is_count(count) else 0
 
 
