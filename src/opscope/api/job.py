@@ -15,11 +15,11 @@ from opscope.api.trace import Trace
 from opscope.base.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.findings.find import find_findings
+from opscope.findings.job_verdict import SharedFinding, job_verdict, shared_findings
 from opscope.findings.verdict import Verdict
 from opscope.jobs.account_comparison import ComparedAccounts, compare_rollups
 from opscope.jobs.collectives import JobCollectives, collectives_together
 from opscope.jobs.job_rollups import RolledUp
-from opscope.jobs.job_verdict import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion, one_of
 from opscope.jobs.rank_path import RankPath, rank_path
@@ -226,7 +226,7 @@ class Job:
         process with most events.
         """
         most = self.most_recorded
-        return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
+        return job_verdict(self.slow_ranks().found, lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program."""

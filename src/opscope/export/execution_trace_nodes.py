@@ -18,9 +18,9 @@ from opscope.export.native_columns import Columns, blocks_of, name_columns, row_
 from opscope.export.output_file import Block, to_json
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
-from opscope.export.window import window_of
 from opscope.timeline.tree.arguments import keyword_values
 from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor
+from opscope.timeline.window import window_of
 
 BLOCK_BYTES = 4 << 20
 

@@ -22,12 +22,12 @@ from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import window_of
 from opscope.jobs.clocks import Clocks, machines_of
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import AGAIN, ProcessEntry
 from opscope.timeline.arrays import Rows, Values
+from opscope.timeline.window import window_of
 
 SOURCE = "processes"
 """What the ledger of such a trace calls it."""

@@ -14,9 +14,9 @@ from opscope.analysis.sites import Place
 from opscope.base.progress import tell
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
+from opscope.findings.job_verdict import job_verdict
 from opscope.findings.verdict import Verdict, weighed
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
@@ -36,6 +36,7 @@ from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
+from opscope.timeline.window import Window, window_of
 
 if TYPE_CHECKING:
     from opscope.jobs.collectives import JobCollectives
@@ -317,9 +318,8 @@ def _verdict(
 
     if ranks is None:
         return of_one().lines()
-    from opscope.jobs.job_verdict import job_verdict
-
-    return job_verdict(ranks[0], of_one, "all" if process is None else str(process[0])).lines()
+    name = "all" if process is None else str(process[0])
+    return job_verdict(ranks[0].found, of_one, name).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:

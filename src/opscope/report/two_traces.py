@@ -8,7 +8,6 @@ from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import window_of
 from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.report.diff_tables import closing, headline, tables
 from opscope.report.live_page import windowed_page
@@ -19,6 +18,7 @@ from opscope.report.windows import Windows
 from opscope.report.windows_of_two import WindowsOfTwo
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which
+from opscope.timeline.window import window_of
 
 _MOST_ROWS = 30
 

@@ -88,7 +88,7 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Where none ran, and what torch.compile did, once for all processes."""
-    from opscope.jobs.job_verdict import shared_compilations
+    from opscope.findings.job_verdict import shared_compilations
 
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})

@@ -23,7 +23,7 @@ from opscope.timeline.typical_stretch import typical_part
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from opscope.jobs.job_verdict import SharedFinding
+    from opscope.findings.job_verdict import SharedFinding
 
 CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -210,7 +210,7 @@ def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
 
 def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
     """Equal findings of several processes are merged; the largest first."""
-    from opscope.jobs.job_verdict import shared_findings
+    from opscope.findings.job_verdict import shared_findings
 
     texts = {place: text for _, one in found.values() for place, text in one.items()}
     by_process = {part: findings for part, (findings, _) in found.items()}

@@ -10,8 +10,8 @@ from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.columns.codes import OVERHEAD_NAMES, GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, flat, list_columns, within
-from opscope.export.window import Window
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.window import Window
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from opscope.export.chrome.tracks import Track
 from opscope.export.output_file import to_json
-from opscope.export.window import Window, process_name_of
 from opscope.storage.chrome.vocabulary import BESIDE, KEY
+from opscope.timeline.window import Window, process_name_of
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
