@@ -254,13 +254,13 @@ def _slowest_step(account: Account) -> Iterator[str]:
 
 def _other_threads(account: Account) -> Iterator[str]:
     """What each other thread or device did while it did something."""
-    told = 0
+    shown = 0
     for row, name in enumerate(account.threads):
         busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]
         if row == account.main or sum(e.share for e in busy) < _SMALLEST_SHOWN:
             continue
-        told += 1
-        if told > _MOST_OTHERS:
+        shown += 1
+        if shown > _MOST_OTHERS:
             yield "--format json has the other threads."
             return
         parts = ", ".join(f"{e.cause.title} {share_text(e.share)}" for e in busy[:3])

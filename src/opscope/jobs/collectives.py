@@ -207,9 +207,9 @@ def collectives_together(
 ) -> JobCollectives:
     """The same of what is known of each process, and what its trace says of itself."""
     processes, found = list(known), [one for one, _ in known.values()]
-    told = [about for _, about in known.values()]
-    clocks = machines_of(told, [str(part) for part in processes])
-    ranks = [_rank_of(part, about) for part, about in zip(processes, told, strict=True)]
+    hosts = [about for _, about in known.values()]
+    clocks = machines_of(hosts, [str(part) for part in processes])
+    ranks = [_rank_of(part, about) for part, about in zip(processes, hosts, strict=True)]
     shares = _matched(ranks, found, clocks)
     arrivals = _arrivals(shares, ranks, found)
     clocks = brought_together(clocks, arrivals)

@@ -126,11 +126,11 @@ class SlowRanks(ShownResult):
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
-        told = self.standing
+        standing = self.standing
         return {
             "compared": self.compared,
-            "least_work_ns": None if told is None else round(told.least_work_ns),
-            "least_delayed_ns": None if told is None else _rounded(told.least_delayed_ns),
+            "least_work_ns": None if standing is None else round(standing.least_work_ns),
+            "least_delayed_ns": None if standing is None else _rounded(standing.least_delayed_ns),
             "slow": [one.as_dict() for one in self.found],
             "notes": list(self.notes),
         }

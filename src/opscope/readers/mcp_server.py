@@ -109,12 +109,12 @@ class Tools:
         folder = Path(trace or tempfile.mkdtemp(prefix="opscope-") + "/recorded.opscope")
         options = ("--why",) if why else ()
         done = record_run(words, folder, options=options, timeout_s=timeout_s)
-        told = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
-        told += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
+        lines = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
+        lines += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
         if done.trace is None:
-            return "\n".join(["No trace was written.", *told, quoted(done.messages, 1500)]) + "\n"
-        told.append(f"- trace: {quoted(done.trace)}")
-        return "\n".join([LEGEND, *told, "", self.verdict(str(done.trace))])
+            return "\n".join(["No trace was written.", *lines, quoted(done.messages, 1500)]) + "\n"
+        lines.append(f"- trace: {quoted(done.trace)}")
+        return "\n".join([LEGEND, *lines, "", self.verdict(str(done.trace))])
 
     def decide(self, comparison: str, gate: str = "step<=+2%", reason: str = "") -> str:
         """Accept or reject the new version by a gate, such as "step<=-3%" for "at least 3 %

@@ -347,12 +347,12 @@ def _merge(
     recorded = RecordingOptions.from_mapping(about["recorded"])
     rows = [*_ledger(described), *_of_long(segments)]
     paths = paths_from_notes(log.notes)
-    known, told = state_from_notes(log.notes), own
-    if told is None and (known or facts is not NO_FACTS):
-        told = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
+    known, own_facts = state_from_notes(log.notes), own
+    if own_facts is None and (known or facts is not NO_FACTS):
+        own_facts = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
     groups = groups_from_notes(log.notes)
     process = with_job_from_notes(about["process"], log.notes)
-    merge = Merge(segments, recorded, process, rows, paths, groups, told)
+    merge = Merge(segments, recorded, process, rows, paths, groups, own_facts)
     metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
