@@ -115,7 +115,7 @@ class LongTrace:
 
     @cached_property
     def small(self) -> TraceData:
-        """Tables that do not grow with the recording: names, threads, ledger, metadata and others."""
+        """Tables that do not grow with the recording: names, threads, ledger, metadata, others."""
         tables = {name: self._whole(name) for name in TABLES if name in self.rows}
         with damage_of(self.file("names")), self._opened("names") as file:
             names = names_in(file.read())
