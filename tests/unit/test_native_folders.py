@@ -1,7 +1,6 @@
 """The shape of ``native/``: a folder per stage, and includes point back along the data only."""
 
 import re
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -75,22 +74,6 @@ def test_folders_include_only_what_comes_before_them():
     assert graph.keys() == MAY_INCLUDE.keys(), "say in this test where a new folder stands"
     too_much = {folder: others - MAY_INCLUDE[folder] for folder, others in graph.items()}
     assert not any(too_much.values()), too_much
-
-
-def test_no_folders_include_each_other_in_a_circle():
-    TopologicalSorter(folders_included(FILES, NATIVE)).prepare()
-
-
-def test_a_circle_of_folders_is_found(tmp_path):
-    for name, other in {
-        "log/a.h": "gpu/b.h",
-        "gpu/b.h": "decode/c.h",
-        "decode/c.h": "log/a.h",
-    }.items():
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(f'#include "{other}"\n')
-    with pytest.raises(CycleError):
-        TopologicalSorter(folders_included(tmp_path.rglob("*.h"), tmp_path)).prepare()
 
 
 def test_no_two_headers_have_one_name():

@@ -120,12 +120,6 @@ def test_commands_say_what_to_install(command):
     assert "python -m pip install " in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_is_printed_alone_needs_nothing(option):
-    done = run(HIDING + "from opscope.cli import main; main()", option)
-    assert done.returncode == 0 and "opscope" in done.stdout
-
-
 def test_a_module_of_the_programs_that_is_missing_is_its_own_affair():
     hidden = HIDING.replace('"pyarrow", ', '"opscope.cli.summary", ')
     broken = hidden.replace('name.partition(".")[0] in', "name in")
@@ -140,11 +134,3 @@ def test_grouping_is_the_same_without_arrow(keys):
         signatures.first_of_each(key), signatures._first_of_each_sorted(key), strict=True
     ):
         assert with_arrow.dtype == without.dtype and with_arrow.tolist() == without.tolist()
-
-
-def test_grouping_of_many_is_the_same_without_arrow():
-    key = np.random.default_rng(0).integers(0, 5000, 100_000).astype(np.uint64)
-    for with_arrow, without in zip(
-        signatures.first_of_each(key), signatures._first_of_each_sorted(key), strict=True
-    ):
-        assert np.array_equal(with_arrow, without)

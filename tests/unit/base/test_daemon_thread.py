@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from opscope.base.daemon_thread import OwnThread, short_turns
+from opscope.base.daemon_thread import short_turns
 from support.processes import run_python
 
 
@@ -14,29 +14,6 @@ def run(program):
     """How a program of its own ended: its exit code, and what it printed."""
     done = run_python("-c", program)
     return done.returncode, done.stdout + done.stderr
-
-
-def thread():
-    ending, ended = threading.Event(), threading.Event()
-
-    def function():
-        ending.wait()
-        ended.set()
-
-    return OwnThread(function, ending.set), ended
-
-
-def test_it_ends_when_it_is_asked_to():
-    own, ended = thread()
-    assert not own.is_alive()
-    own.start()
-    assert own.is_alive()
-    own.join(0.01)
-    assert own.is_alive(), "nobody asked it yet"
-    own.ask_to_end()
-    own.join()
-    assert ended.is_set() and not own.is_alive()
-    own.ask_to_end()
 
 
 IS_ASKED = """
@@ -119,12 +96,6 @@ def chosen():
 def test_the_interval_is_short_inside_and_the_program_s_afterwards():
     with short_turns:
         assert sys.getswitchinterval() < 0.001
-    assert sys.getswitchinterval() == CHOSEN
-
-
-def test_an_exception_gives_it_back():
-    with pytest.raises(KeyError), short_turns:
-        raise KeyError
     assert sys.getswitchinterval() == CHOSEN
 
 

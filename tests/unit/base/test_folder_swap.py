@@ -46,12 +46,6 @@ def test_the_new_folder_takes_the_place_of_the_old_one(folder, tmp_path):
     assert contents(tmp_path) == ["new", "old"]
 
 
-@pytest.mark.usefixtures("file_system")
-def test_there_need_be_no_old_one(folder, tmp_path):
-    replace_folder(tmp_path / "final", folder("new", "new"), tmp_path)
-    assert contents(tmp_path / "final") == ["new"]
-
-
 def test_another_process_may_be_quicker_to_move_the_old_one_aside(folder, tmp_path, monkeypatch):
     final, new, aside = folder("final", "old"), folder("new", "new"), tmp_path / "aside"
     aside.mkdir()

@@ -137,12 +137,6 @@ def test_a_frozen_program_is_not_started_again(monkeypatch):
         own_python("/file.py")
 
 
-def test_what_python_was_started_with_goes_on(monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert "-B" in bare_python("/file.py")
-    assert bare_python("/file.py")[1:3] == ["-I", "-S"]
-
-
 def test_one_that_was_started_so_starts_others_that_find_as_much(tmp_path):
     (tmp_path / "second.py").write_text("import opscope._native, numpy\nprint('found')\n")
     (tmp_path / "first.py").write_text(

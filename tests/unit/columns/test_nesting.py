@@ -34,18 +34,6 @@ def test_the_parent_is_the_innermost_earlier_span_around(rows):
         assert parent[row] == (max(around) if around else -1)
 
 
-@given(spans)
-def test_spans_that_outlast_an_open_one_say_how_much_they_share(rows):
-    thread, start, end = arrays(rows)
-    parent, overlap = parents_by_nesting(thread, start, end)
-    for row in range(len(rows)):
-        shared = [
-            end[other] - start[row] for other in range(parent[row] + 1, row)
-            if thread[other] == thread[row] and start[row] < end[other] < end[row]
-        ]  # fmt: skip
-        assert overlap[row] == max(shared, default=0)
-
-
 def parents(*times, rounding_ns=0):
     table = np.array(times, dtype=np.int64)
     thread = np.zeros(len(table), dtype=np.int64)
@@ -86,10 +74,3 @@ def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
         while expected >= 0 and end[expected] < time:
             expected = int(parent[expected])
         assert event == expected
-
-
-def test_a_deep_stack_costs_one_pass():
-    depth = 50_000
-    start, end = np.arange(depth), np.arange(2 * depth, depth, -1)
-    parent, _ = parents_by_nesting(np.zeros(depth, dtype=np.int64), start, end)
-    assert parent.tolist() == list(range(-1, depth - 1))

@@ -81,13 +81,6 @@ def test_columns_without_which_a_row_says_nothing_have_to_be_there(saved, table,
         load_trace(saved)
 
 
-def test_two_columns_of_one_name_are_refused(saved):
-    data = pq.read_table(saved / "events.parquet")
-    write_table(saved, "events", data.append_column("kind", data["kind"]))
-    with pytest.raises(TraceFormatError, match="two columns with the same name"):
-        load_trace(saved)
-
-
 def test_one_row_that_is_none_of_many_is_found(saved):
     events = pq.read_table(saved / "events.parquet").num_rows
     rewrite_column(saved, "events", "parent", [-1] * (events - 1) + [events - 1])

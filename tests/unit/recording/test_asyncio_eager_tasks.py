@@ -5,11 +5,10 @@ import collections.abc
 import contextvars
 import random
 import sys
-import threading
 
 import pytest
 
-from support.asyncio_runs import Recorded, is_run, note, pause, step_twice, task
+from support.asyncio_runs import Recorded, note, pause, step_twice, task
 from support.record_python import WITHOUT_GIL
 
 pytest_plugins = ["support.without_torch"]
@@ -20,8 +19,6 @@ pytestmark = [
         sys.version_info < (3, 12), reason="tasks begin eagerly from Python 3.12 on"
     ),
 ]
-
-HANGS_AFTER_S = 60
 
 
 def run_eagerly(coroutine, make=None):
@@ -82,72 +79,6 @@ def test_those_written_in_python():
     assert task(at_once_name, "at once") in recorded.runs()
     assert sum("'a 1'" in run and run.startswith("('asyncio task: step_twice") for run in runs) == 1
     assert task("step_twice", "a 2") in recorded.runs()
-
-
-def test_contexts_that_the_program_enters_itself_are_no_runs():
-    def inside():
-        note("in a copy")
-
-    async def eager():
-        note("before")
-        contextvars.copy_context().run(inside)
-        note("between")
-        contextvars.copy_context().run(contextvars.copy_context().run, inside)
-        note("after")
-
-    async def main():
-        contextvars.copy_context().run(inside)
-        await asyncio.create_task(eager())
-        contextvars.copy_context().run(inside)
-
-    with Recorded() as recorded:
-        run_eagerly(main())
-    name = f"{main.__qualname__.removesuffix('main')}eager"
-    made = task(name, "before", "in a copy", "between", "in a copy", "after")
-    (first, *others) = recorded.runs()
-    assert first[1:] == ("in a copy", made, "in a copy")
-    assert others == [made]
-
-
-def test_one_that_fails_at_once_ends_there():
-    async def fails():
-        note("fails")
-        raise ValueError
-
-    async def main():
-        with pytest.raises(ValueError):
-            await asyncio.create_task(fails())
-        note("goes on")
-
-    with Recorded() as recorded:
-        run_eagerly(main())
-    name = f"{main.__qualname__.removesuffix('main')}fails"
-    assert recorded.runs()[0][1:] == (task(name, "fails"), "goes on")
-    assert recorded.runs().count(task(name, "fails")) == 1
-    assert not any(run.unfinished for root in recorded.roots for run in root.find_all())
-
-
-def test_a_window_that_opens_in_a_first_run_has_what_is_left_of_it():
-    opened = []
-
-    async def eager():
-        note("before")
-        opened.append(Recorded())
-        note("1")
-        await pause()
-        note("2")
-
-    async def main():
-        made = asyncio.create_task(eager())
-        note("main goes on")
-        await made
-        opened[0].__exit__()
-
-    run_eagerly(main())
-    name = f"{main.__qualname__.removesuffix('main')}eager"
-    runs = opened[0].runs()
-    assert runs[0][1:] == (task(name, "1"), "main goes on")
-    assert runs[1:3] == [task(name, "1"), task(name, "2")]
 
 
 def open_in_the_innermost(depth, *wants):
@@ -262,27 +193,6 @@ def test_of_coroutines_that_are_not_python_s_own_it_is_said_or_seen():
     with Recorded() as again:
         run_eagerly(step_twice("b"))
     assert not again.window.decoded["account"]["notes"]
-
-
-def test_first_runs_on_threads_of_their_own():
-    async def main(name):
-        first = asyncio.create_task(step_twice(name))
-        note(f"{name} goes on")
-        await first
-
-    names = [f"thread {number}" for number in range(4)]
-    with Recorded() as recorded:
-        threads = [threading.Thread(target=lambda n=n: run_eagerly(main(n))) for n in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    for name in names:
-        runs = [run for run in recorded.runs() if f"{name} 1" in str(run)]
-        assert task("step_twice", f"{name} 1") in runs
-        assert any(run[1:] == (task("step_twice", f"{name} 1"), f"{name} goes on") for run in runs)
-        assert task("step_twice", f"{name} 2") in recorded.runs()
-    assert all(is_run(root) for root in recorded.roots)
 
 
 def random_program(seed):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import contextvars
 import gc
-import sys
 import traceback
 
 import pytest
@@ -17,8 +16,6 @@ pytestmark = [
     pytest.mark.usefixtures("nothing_left_over", "no_torch"),
     pytest.mark.skipif(WITHOUT_GIL, reason="runs of tasks are seen with the GIL alone"),
 ]
-
-HANGS_AFTER_S = 60
 
 
 def test_a_span_for_each_run_with_what_ran_in_it():
@@ -107,21 +104,6 @@ def test_exceptions_and_cancellation_end_runs():
     assert not any(run.unfinished for run in recorded.roots)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="task groups are of Python 3.11")
-def test_task_groups():
-    async def main():
-        async with asyncio.TaskGroup() as group:
-            group.create_task(step_twice("a"))
-            group.create_task(step_twice("b"))
-        note("after")
-
-    with Recorded() as recorded:
-        asyncio.run(main())
-    inside = [task("step_twice", f"{name} {i}") for i in (1, 2) for name in "ab"]
-    assert recorded.runs()[1:-1] == inside
-    assert recorded.runs()[-1] == task(main.__qualname__, "after")
-
-
 def test_tasks_written_in_python():
     def factory(loop, coroutine, **options):
         return asyncio.tasks._PyTask(coroutine, loop=loop, **options)
@@ -168,15 +150,6 @@ def test_tasks_that_nobody_finishes():
     assert recorded.runs().count(task(forever.__qualname__)) == 3
     rows = recorded.table("task_runs")["task"]
     assert len(set(rows)) == len(recorded.table("tasks")["name"]) == len(recorded.task_names())
-
-
-def test_nothing_where_no_task_runs_or_none_is_wanted():
-    with Recorded() as recorded:
-        note("no task")
-    assert recorded.runs() == [] and recorded.table("tasks")["name"] == []
-    with Recorded("ANNOTATIONS") as recorded:
-        asyncio.run(gather_two())
-    assert recorded.runs() == [] and recorded.table("tasks")["name"] == []
 
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default=0)

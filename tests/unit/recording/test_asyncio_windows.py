@@ -96,23 +96,6 @@ def test_a_window_that_opens_in_a_run_has_what_is_left_of_it():
     assert recorded.table("task_runs")["task"] == [0, 1, 1, 0]
 
 
-def test_calls_of_a_run_that_was_there_before_are_in_it():
-    async def main():
-        recorded = Recorded("ASYNCIO", "PYTHON").__enter__()
-        leaf()
-        await pause()
-        leaf()
-        recorded.__exit__()
-        return recorded
-
-    recorded = asyncio.run(main())
-    runs = [run for root in recorded.roots for run in root.find(task(main.__qualname__))]
-    assert len(runs) == 2
-    for run in runs:
-        (function,) = run.find("main")
-        assert len(function.find("leaf")) == 1
-
-
 def test_a_run_that_an_earlier_window_heard_begin_is_around_its_coroutine():
     begun, may_go_on = threading.Event(), threading.Event()
 
@@ -184,35 +167,6 @@ def test_loops_of_other_threads_whenever_their_tasks_began():
     assert len(recorded.runs()) == 6 + 2
     threads = {run.thread for root in recorded.roots for run in root.find_all() if is_run(run)}
     assert len(threads) == 2
-
-
-def test_a_run_on_another_thread_nests_with_what_runs_it():
-    begun, opened = threading.Event(), threading.Event()
-
-    async def elsewhere():
-        begun.set()
-        opened.wait(HANGS_AFTER_S)
-        await pause()
-
-    thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
-    thread.start()
-    assert begun.wait(HANGS_AFTER_S)
-    with Recorded("ASYNCIO", "PYTHON") as recorded:
-        opened.set()
-        thread.join()
-    events = recorded.table("events")
-    starts, durations, parents = (events[c] for c in ("start_ns", "duration_ns", "parent"))
-    ends = [start + duration for start, duration in zip(starts, durations, strict=True)]
-    assert all(end <= ends[p] for end, p in zip(ends, parents, strict=True) if p >= 0)
-    (first, second) = [
-        run
-        for root in recorded.roots
-        for run in root.find(f"asyncio task: {elsewhere.__qualname__}")
-    ]
-    assert len(first.find("elsewhere")) == len(second.find("elsewhere")) == 1
-    functions = [call for root in recorded.roots for call in root.find("_run")]
-    around = [call for call in functions if any(part is first for part in call.find_all())]
-    assert len(around) + len(first.find("_run")) == 1
 
 
 def test_one_thread_only():

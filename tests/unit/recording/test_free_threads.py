@@ -140,27 +140,6 @@ def test_hooks_come_and_go_while_all_threads_run(wants):
     assert run_in_threads(lambda: call_row(BURSTS), record_a_while) > 0
 
 
-@pytest.mark.usefixtures("eager_switching")
-def test_windows_of_all_threads_at_once():
-    def record_a_while() -> None:
-        window = PythonWindow()
-        call_row(1)
-        own = [call.name for root in window.end() for call in root.find("call_row")]
-        assert len(own) >= 1
-
-    failed: list[BaseException] = []
-
-    def record_and_say() -> None:
-        try:
-            for _ in range(3):
-                record_a_while()
-        except BaseException as error:
-            failed.append(error)
-
-    run_in_threads(record_and_say, lambda: time.sleep(0.001))
-    assert failed == []
-
-
 class Module:
     """Stands for nn.Module."""
 

@@ -73,29 +73,6 @@ def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
     assert sum(len(root.find("leaf")) for root in roots) == 3
 
 
-def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_latest():
-    windows = []
-
-    def opens():
-        windows.append(PythonWindow(*FUNCTIONS))
-
-    opens()
-    (call,) = [found for root in windows[0].end() for found in root.find("opens")]
-    assert not call.unfinished
-
-
-def test_a_window_is_opened_by_one_thread_and_closed_by_another():
-    windows = []
-    opens = threading.Thread(target=lambda: windows.append(PythonWindow(*FUNCTIONS)))
-    opens.start()
-    opens.join()
-    leaf()
-    closes = threading.Thread(target=windows[0].close)
-    closes.start()
-    closes.join()
-    assert sum(len(root.find("leaf")) for root in windows[0].read()) == 1
-
-
 def test_both_levels_at_once_give_each_window_what_it_wants():
     def outer():
         leaf()
@@ -111,25 +88,6 @@ def test_both_levels_at_once_give_each_window_what_it_wants():
     assert [shapes(call) for call in found] == [["leaf"]] * 3
     (call,) = [call for root in everything.read() for call in root.find("outer")]
     assert shapes(call) == ["leaf", "<built-in function len>"]
-
-
-def test_a_function_is_running_while_the_level_rises():
-    windows = []
-
-    def outer():
-        windows.append(PythonWindow("PYTHON"))
-        leaf()
-
-    functions = PythonWindow(*FUNCTIONS)
-    outer()
-    leaf()
-    windows[0].close()
-    (call,) = [call for root in functions.end() for call in root.find("outer")]
-    assert not call.unfinished
-    assert len(call.find("leaf")) == 1
-    (call,) = [call for root in windows[0].read() for call in root.find("outer")]
-    assert not call.unfinished
-    assert len(call.find("leaf")) == 1
 
 
 class Gate:
@@ -205,27 +163,6 @@ def test_a_function_that_ends_unheard_ends_before_a_caller_that_was_heard_to_beg
     second.close()
     first.read()
     (outer_call,) = [call for root in second.read() for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-
-
-def test_the_functions_around_the_end_of_a_window_end_together():
-    gate = Gate()
-
-    def inner(enter=gate.steps[0], leave=gate.steps[1]):
-        enter()
-        leave()
-
-    def outer():
-        inner()
-
-    thread = threading.Thread(target=outer)
-    thread.start()
-    gate.until_reached()
-    window = PythonWindow(*FUNCTIONS)
-    gate.passed.release()
-    thread.join()
-    (outer_call,) = [call for root in window.end() for call in root.find("outer")]
     (inner_call,) = outer_call.find("inner")
     within(inner_call, outer_call)
 

@@ -109,14 +109,6 @@ def test_every_way_to_call_a_module(wants):
     assert Module.began == {"Outer": 3, "Inner": 3 * 2 + 2 + 1}
 
 
-def test_a_class_that_calls_the_one_above_is_one_call():
-    class Above(Module):
-        def __call__(self, argument):
-            return super().__call__(argument)
-
-    assert recorded(lambda: Above()(1), ("PYTHON",)) == Module.began == {"Above": 1}
-
-
 @all_ways
 def test_calls_that_raise_anywhere(wants):
     class NoForward(Module):
@@ -187,24 +179,6 @@ def test_generators_that_are_closed_and_thrown_into(wants):
 
 
 @all_ways
-def test_tracebacks_keep_frames_but_no_calls_open(wants):
-    class Failing(Module):
-        def forward(self):
-            raise ValueError
-
-    errors = []
-
-    def program():
-        for _ in range(20):
-            try:
-                Failing()()
-            except ValueError as error:
-                errors.append(error)
-
-    assert recorded(program, wants) == Module.began == {"Failing": 20}
-
-
-@all_ways
 def test_an_annotation_that_ends_within_a_module(wants):
     class Leaving(Module):
         def forward(self, annotation):
@@ -262,21 +236,6 @@ def test_in_threads_that_trace(wants):
         assert recorded(program, wants) == Module.began == {"Traced": 2}
     finally:
         sys.settrace(previous)
-
-
-@all_ways
-def test_the_program_s_own_profile_function_changes_no_module_call(wants):
-    class Profiled(Module):
-        pass
-
-    def program():
-        Profiled()()
-        sys.setprofile(lambda frame, event, arg: None)
-        Profiled()()
-        sys.setprofile(None)
-        Profiled()()
-
-    assert recorded(program, wants) == Module.began == {"Profiled": 3}
 
 
 def test_a_thread_that_another_profiler_left_is_heard_again_by_the_next_window():

@@ -64,20 +64,6 @@ def module_names(call):
     return names
 
 
-def test_a_module_that_fails(fake_modules):
-    class Failing(FakeModule):
-        def forward(self):
-            raise ValueError
-
-    window = PythonWindow("MODULES")
-    for _ in range(2):
-        with pytest.raises(ValueError):
-            Failing()()
-    roots = window.end()
-    assert len(roots) == 2
-    assert not any(root.unfinished for root in roots)
-
-
 def test_a_window_opened_inside_a_module(fake_modules):
     windows = []
 

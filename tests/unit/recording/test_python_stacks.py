@@ -70,12 +70,6 @@ def test_threads_have_the_names_that_are_known(waiting):
     assert found[other.ident][0] is None
 
 
-def test_who_asks_is_not_listed(waiting):
-    thread = waiting(0)
-    assert thread.ident in stacks()
-    assert threading.get_ident() not in stacks()
-
-
 def test_deep_stacks_are_cut(waiting):
     thread = waiting(150)
     _, *lines = stacks()[thread.ident]

@@ -76,14 +76,6 @@ def test_names_are_never_markup():
     assert any(hostile in text for text in Elements(page).texts)
 
 
-def test_without_steps_there_are_no_graphs_but_reasons():
-    page = page_of(
-        step_program(steps=0, change=lambda _: [span("aten::mm", 0, 10)]), step_program()
-    )
-    assert "has no steps" in page
-    assert "<rect" in page  # of B
-
-
 def test_calls_in_the_calls_they_ran_in():
     found = flame_of([step_program(calls={"block0": 3})])
     assert found.step_ns == pytest.approx(1_525_000)

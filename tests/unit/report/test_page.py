@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 
 import pytest
@@ -84,13 +83,6 @@ def test_an_empty_trace_is_a_page():
     assert report.spans == []
     assert report.data["modules"] is report.data["sources"] is report.data["steps"] is None
     assert report.data["memory"] == report.data["findings"]["found"] == []
-
-
-def test_text_of_the_page_is_the_same_json_to_a_parser():
-    trace = build_trace([span("<a>模", 0, 1)])
-    text = read_page(report_html(trace)).text("opscope-report")
-    assert "<" not in text
-    assert json.loads(text)["spans"]["labels"]["text"] == ["<a>模"]
 
 
 def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):

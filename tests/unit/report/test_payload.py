@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from opscope.columns.schema import EventKind
 from opscope.report.page import report_html
-from opscope.report.span_section import GPU_KIND
 from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 from support.finding import finding
 from support.read_report import read_report
@@ -64,24 +63,11 @@ def test_spans_are_line_by_line(training):
     assert report.data["spans"]["unfinished"] == [5]
 
 
-def test_labels_have_kinds(training):
-    labels = report_of(training).data["spans"]["labels"]
-    kinds = dict(zip(labels["text"], labels["kind"], strict=True))
-    assert kinds["Net_0"] == EventKind.MODULE_CALL
-    assert kinds["gemm"] == GPU_KIND
-
-
 def test_argument_shapes_are_texts_by_span(training):
     report = report_of(training)
     texts, column = report.data["spans"]["inputs"], report.columns["inputs"]
     shown = [texts[row - 1] if row else "" for row in column.tolist()]
     assert shown == ["", "", "[2, 3], [3, 4]", "[2, 3], [3, 4]", "", "", ""]
-
-
-def test_arrows_are_spans_to_spans(training):
-    report = report_of(training)
-    assert report.columns["arrowSource"].tolist() == [4]
-    assert report.columns["arrowTarget"].tolist() == [7]
 
 
 def test_tables(training):

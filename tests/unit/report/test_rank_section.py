@@ -7,7 +7,7 @@ from opscope.jobs.collectives import job_collectives
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.slow_ranks import find_slow_ranks
 from opscope.report.packing import Packer
-from opscope.report.rank_section import MOST_STEPS, rank_section
+from opscope.report.rank_section import rank_section
 from opscope.storage.partition import Partition
 from support.job_of_collectives import rank_trace
 from support.read_report import unpack
@@ -42,13 +42,6 @@ def test_times_are_packed_by_rank_and_step():
     assert section["steps"] == [0, 1] and section["allSteps"] == 2
     assert section["causes"] == [Cause.OPERATOR.title]
     assert section["causeTimes"] == [[1], [2]]
-
-
-def test_of_many_steps_the_first_are_shown():
-    packer = Packer()
-    section = rank_section(compared(np.ones((2, MOST_STEPS + 7))), nothing(), [], packer)
-    assert len(section["steps"]) == MOST_STEPS and section["allSteps"] == MOST_STEPS + 7
-    assert len(unpack(packer.finish(), packer.directory)["rankTime"]) == 2 * MOST_STEPS
 
 
 def test_what_ranks_did_together_is_in_tables_of_text():

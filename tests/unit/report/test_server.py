@@ -136,18 +136,6 @@ def test_a_tunnel_from_another_port_reaches_it(served: Any) -> None:
     assert get(server, "", **{**at, "Origin": "http://localhost:10"})[0] == 403
 
 
-def test_it_listens_on_this_machine_only(served: Any) -> None:
-    server, _ = served
-    assert server._server.server_address[0] == "127.0.0.1"
-
-
-def test_it_takes_no_other_method(served: Any) -> None:
-    server, _ = served
-    path = urlsplit(server.address).path
-    assert get_path(server, path, "POST")[0] == 501
-    assert get_path(server, path, "DELETE")[0] == 501
-
-
 def test_a_window_has_its_spans(served: Any) -> None:
     server, _ = served
     found = answer(server, "spans", **{"from": "0", "to": "1000000"})

@@ -22,11 +22,6 @@ def head(method="GET", path="/profile_status", client="127.0.0.1", **headers):
     return Head(method, path, {k: v for k, v in given.items() if v is not None}, client)
 
 
-def test_a_good_request_is_answered(answers):
-    assert answers.refusal(head()) is None
-    assert answers.answer(head(), b"").status == 200
-
-
 @pytest.mark.parametrize(
     ("asked", "status"),
     [

@@ -69,7 +69,3 @@ def test_a_misspelt_field_is_corrected():
 def test_a_body_that_is_no_object(body):
     with pytest.raises(UsageError, match="body"):
         object_of(body)
-
-
-def test_no_body_is_an_empty_object():
-    assert object_of(b"") == object_of(b" {} ") == {}

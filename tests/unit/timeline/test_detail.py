@@ -84,14 +84,6 @@ def test_the_start_alone_tells_only_of_a_program_that_is_hardly_more(until, chos
     assert not is_warm(trace)
 
 
-def test_without_any_detail_nothing_changes():
-    trace = program(10, [])
-    assert in_detail(trace) is trace and detail_text(trace.metadata) == ""
-    assert what_it_is_about(trace) == "findings of the whole recording"
-    plain = build_trace("aten::mm 0..10")
-    assert in_detail(plain) is plain and detailed_period_of(plain).trace is plain
-
-
 @pytest.mark.parametrize(
     ("stretches", "bounds"),
     [

@@ -27,18 +27,6 @@ def test_work_counts_for_its_launch_and_everything_around_it():
     assert time.launched.tolist() == [1, 2]
 
 
-def test_work_launched_by_an_unlisted_event_counts_for_the_one_around_it():
-    trace = build_trace(
-        """
-        a                  0..100
-          aten::is_leaf   10..20
-        """,
-        gpu=[kernel("k", 200, 230, launch=1)],
-    )
-
-    assert measure_device_time(TorchListing(trace)).launched.tolist() == [0]
-
-
 def test_waiting_and_annotations_are_no_work():
     trace = build_trace(
         "a 0..100",

@@ -13,13 +13,6 @@ def listed(trace):
     return [trace.event_name(int(row)) for row in listing.rows]
 
 
-def test_garbage_collections_are_part_of_what_they_interrupt():
-    trace = build_trace([span("a", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE)])
-
-    assert listed(trace) == ["a"]
-    assert TorchListing(trace).self_ns.tolist()[0] == 100_000
-
-
 def test_asynchronous_events_are_listed_without_relatives():
     trace = build_trace([
         span("a", 0, 100),

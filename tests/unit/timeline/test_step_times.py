@@ -38,12 +38,6 @@ def test_durations_phases_and_what_is_left():
     assert times.events.tolist() == [4, 3]
 
 
-def test_operators_with_most_time_of_their_own_are_followed():
-    times = step_times(two_steps())
-    assert times.labels[:2] == ["aten::mm", "MmBackward0"]
-    assert times.label_ns[:, :2].tolist() == [[30_000, 19_000], [10_000, 0]]
-
-
 def test_a_garbage_collection_is_not_the_work_it_interrupts():
     times = step_times(
         build_trace(
@@ -73,19 +67,6 @@ def test_device_work_counts_for_the_step_in_which_it_ran():
         )
     )
     assert times.device_ns.tolist() == [50_000, 10_000]
-
-
-def test_what_outlives_its_step_counts_to_the_end_of_it():
-    times = step_times(
-        build_trace([span("ProfilerStep#0", 0, 10), span("aten::mm", 5, 50, parent=-1)])
-    )
-    assert times.phase_ns[0, Phase.FORWARD] == 5_000
-
-
-def test_without_steps_there_are_no_rows():
-    times = step_times(build_trace([("aten::mm", 0, 1)]))
-    assert len(times.steps) == 0
-    assert times.phase_ns.shape == (0, len(Phase))
 
 
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)))

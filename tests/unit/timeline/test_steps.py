@@ -6,7 +6,6 @@ import pytest
 
 from opscope.columns.metadata_kinds import STEPS, metadata_problem
 from opscope.columns.schema import EventKind
-from opscope.report.page import report_html
 from opscope.timeline.period import period_of
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import (
@@ -20,7 +19,6 @@ from opscope.timeline.steps import (
     what_passes_between,
 )
 from support.build_trace import ORIGIN_NS, build_trace, span
-from support.read_report import read_report
 
 
 def test_steps_are_found_by_name():
@@ -119,12 +117,6 @@ def test_marked_steps_come_first_and_one_alone_is_none():
     steps, what = program_steps(marked)
     assert what == OF_SCHEDULE and steps.number.tolist() == [7]
     assert len(program_steps(build_trace(optimized(1)))[0]) == 0
-
-
-def test_the_report_has_them_and_says_what_they_are():
-    section = read_report(report_html(build_trace(optimized(4)))).data["steps"]
-    assert section["what"] == OF_OPTIMIZER
-    assert section["duration"] == [100_000] * 3
 
 
 def recorded(ended=0, passed_us=0):

@@ -24,12 +24,6 @@ from opscope.torch_api.activity_configs import (
 CPU = ProfilerActivity.CPU
 
 
-def test_it_says_what_a_list_of_kinds_says():
-    by_config = parse_activities([{CPU: ProfilerActivityConfig(["CPU_OP"])}], None)
-    assert by_config == parse_activities([{CPU: ["CPU_OP"]}], None)
-    assert by_config.filters == {CPU: {"CPU_OP"}}
-
-
 def test_without_kinds_all_are_recorded_and_with_none_none():
     assert parse_activities([{CPU: ProfilerActivityConfig()}], None).filters == {}
     assert parse_activities([{CPU: ProfilerActivityConfig([])}], None).filters == {CPU: set()}

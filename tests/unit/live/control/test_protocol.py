@@ -63,22 +63,6 @@ def test_what_is_no_object_is_refused(pair, wrong):
         line.next()
 
 
-def test_the_end_is_told(pair):
-    one, other = pair
-    one.close()
-    assert not ReceivedLines(other).read_some()
-
-
-def test_what_is_nested_too_deeply_is_refused(pair):
-    one, other = pair
-    one.sendall(b"[" * 50_000 + b"\n")
-    line = ReceivedLines(other)
-    line.read_some()
-    with pytest.raises(ValueError, match="brackets"):
-        while line.next() is None:
-            line.read_some()
-
-
 @pytest.mark.parametrize("sent", [b"[" * 20 + b"\n", b'{"a": ' * 20 + b"\n"])
 def test_a_limit_of_brackets_is_kept_before_anything_is_parsed(pair, sent):
     one, other = pair

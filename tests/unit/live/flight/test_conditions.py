@@ -39,14 +39,6 @@ def ended(condition):
     condition.join(time.monotonic() + 20)
 
 
-def test_what_a_condition_says_becomes_a_dump(recorder):
-    condition = recorder.asking(When(lambda: "full", every="10ms", name="queue"))
-    condition.begin()
-    assert recorder.has_dumped.wait(20)
-    ended(condition)
-    assert recorder.dumps == [("queue", "full")] and not recorder.faults
-
-
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
 def test_one_that_raises_is_counted_and_asked_again(recorder, error):
     calls = []

@@ -27,14 +27,6 @@ def dumps_of(trigger, steps_of_program):
     return [int(one.split()[1]) for one in details_of(trigger, steps_of_program)]
 
 
-def test_a_step_of_many_times_the_others_is_slow():
-    assert dumps_of(SlowStep(), [100] * 30 + [400] + [100] * 9) == [32]
-
-
-def test_steps_of_the_warm_up_never_are():
-    assert dumps_of(SlowStep(warm_up=20), [5000] * 3 + [100] * 15 + [900]) == []
-
-
 def test_what_is_normal_is_learnt_from_later_steps_too():
     slower = [100] * 30 + [250] * 300
     assert dumps_of(SlowStep(), slower) == []
@@ -61,11 +53,6 @@ def test_the_quantile_is_that_of_the_steps_before():
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(UsageError, match="SlowStep"):
         SlowStep(**wrong)
-
-
-def test_waiting_for_a_processor_is_not_slow():
-    busy = [(100, 0)] * 30 + [(900, 750)] + [(100, 0)] * 9
-    assert dumps_of(SlowStep(), busy) == []
 
 
 def test_what_is_left_without_waiting_may_still_be_slow():

@@ -131,8 +131,3 @@ def test_comments_say_operators_where_no_line_is_kept():
     (placed,) = placed_sites([PRODUCT], [], None)
     assert placed.origins == (Origin("mm", "aten.mm"),)
     assert placed.known_from is OriginsKnownFrom.CACHE
-
-
-def test_nothing_is_said_of_what_nothing_is_known_of():
-    (placed,) = placed_sites([Site(3, "helper", False)], [], None)
-    assert (placed.origins, placed.known_from) == ((), OriginsKnownFrom.NOTHING)

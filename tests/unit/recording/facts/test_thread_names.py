@@ -14,7 +14,7 @@ import torch
 
 import opscope
 from opscope.api.trace import Trace
-from opscope.recording.listeners import ThreadNames, names_of_threads
+from opscope.recording.listeners import ThreadNames
 from support.processes import run_opscope, run_python
 
 
@@ -97,20 +97,6 @@ def test_a_thread_that_makes_up_its_name_runs_no_code_of_the_program_while_it_is
         by_the_program = len(asked) - before
     assert by_the_program <= 8, "starting a thread asks for it; every function recorded does not"
     assert thread.native_id in prof.trace.table("threads")["system_thread_id"]
-
-
-def test_a_name_that_is_not_one_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
-    try:
-        monkeypatch.setattr(thread, "_name", 7)
-        with opscope.profile(with_functions=True):
-            work()
-        assert thread.native_id not in names_of_threads()
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_a_thread_whose_properties_fail_is_no_harm() -> None:

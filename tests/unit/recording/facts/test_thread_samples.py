@@ -83,14 +83,6 @@ def test_a_thread_that_computes_and_one_that_waits_for_a_lock():
     assert len(other["time_ns"]) == 2, "one that sleeps has a row at both ends alone"
 
 
-def test_a_thread_that_reads_a_pipe_is_told_from_one_that_waits_for_a_lock():
-    reader, writer = os.pipe()
-    with waiting_thread(lambda: os.read(reader, 1), lambda: os.write(writer, b"x")) as waits:
-        table = sampled()
-    os.close(reader), os.close(writer)
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TRANSFER}
-
-
 @pytest.mark.parametrize(
     "wait",
     [
@@ -114,14 +106,6 @@ def test_a_wait_for_any_of_some_files_is_none_for_time():
     assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.READINESS}
 
 
-def test_pages_that_are_touched_first_are_counted():
-    def touch():
-        np.ones(4096 * 512, dtype=np.uint8)[::4096].sum()
-
-    own = of_thread(sampled(touch), threading.get_native_id())
-    assert own["faults"][-1] > own["faults"][0]
-
-
 def test_readers_overlap_and_each_gets_its_own_time():
     first, second = ThreadSamples(), ThreadSamples()
     before = _native.thread_sample_readers()
@@ -138,12 +122,6 @@ def test_readers_overlap_and_each_gets_its_own_time():
     early, late = of_thread(table_of(first), thread), of_thread(table_of(second), thread)
     assert early["time_ns"][0] <= late["time_ns"][0]
     assert early["time_ns"][-1] < late["time_ns"][-1]
-
-
-def test_a_window_that_was_never_opened_adds_nothing():
-    listener = ThreadSamples()
-    listener.before_end()
-    assert "thread_samples" not in listener.added_to(decoded()).tables
 
 
 def test_what_sampling_took_goes_to_the_ledger():

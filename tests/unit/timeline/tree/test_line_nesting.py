@@ -68,15 +68,6 @@ def test_a_child_that_ends_late_by_rounding_is_inside_and_has_all_of_its_time():
     ]  # fmt: skip
 
 
-def test_asynchronous_spans_are_not_what_their_thread_does():
-    trace = build_trace("request 0..100\n  aten::mm 10..20\naten::add 120..130")
-    is_async = np.array([True, False, False])
-    trace = trace.with_tables({"events": trace.events.replaced({"is_async": is_async})})
-    assert own_us(trace) == [0, 10, 10]
-    # A viewer still needs a place of its own for what does not nest.
-    assert [line.lane for line in place_events(trace).lines] == [0]
-
-
 def test_places_have_lanes_where_spans_do_not_nest():
     assert [line.lane for line in place_events(build_trace("a 0..10\n  b 2..3")).lines] == [0]
     overlapping = build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1)])

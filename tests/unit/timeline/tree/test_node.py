@@ -14,19 +14,6 @@ from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail,
 from opscope.timeline.tree.node import build_tree
 from support.build_trace import allocation, build_trace, span, tensor
 
-TIMELINE = """
-    a          0..100
-      b        1..50
-        c      2..10
-      e       60..90
-    f        200..300   @worker
-"""
-
-
-def test_no_such_row():
-    with pytest.raises(IndexError, match="5 nodes"):
-        build_tree(build_trace(TIMELINE)).node(5)
-
 
 def test_memory_events_are_children_of_the_span_they_happened_in():
     trace = build_trace(
@@ -112,12 +99,6 @@ def test_walking_100_000_levels():
     assert sum(1 for _ in tree.depth_first()) == depth
     *_, last = tree.depth_first()
     assert last.row == depth - 1 and last.children == []
-
-
-def test_every_kind_of_event_is_a_kind_of_node():
-    spans = [span(kind.name, i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
-    nodes = build_tree(build_trace(spans)).roots
-    assert [node.kind.name for node in nodes] == [kind.name for kind in EventKind]
 
 
 def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_asked_for(monkeypatch):

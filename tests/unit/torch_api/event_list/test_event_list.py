@@ -34,15 +34,6 @@ def made(monkeypatch):
     return positions
 
 
-def test_it_is_a_list_that_makes_events_when_they_are_looked_at(made):
-    events = make_event_list(build_trace(TIMELINE))
-
-    assert isinstance(events, list) and len(events) == 4 and made == []
-    assert events[2].name == "aten::addmm" and made == [2]
-    assert [event.name for event in events] == ["step", "aten::linear", "aten::addmm", "aten::relu"]
-    assert sorted(made) == [0, 1, 2, 3]
-
-
 def test_tables_and_sums_make_no_event(made):
     events = make_event_list(build_trace([("f", i, i + 1) for i in range(50)]))
 
@@ -137,16 +128,6 @@ def test_export_stacks(tmp_path):
     assert "self_cuda_time_total" in events.supported_export_stacks_metrics()
     with pytest.raises(UsageError, match="self_cpu_time_total"):
         events.export_stacks(tmp_path / "x.txt", "calls")
-
-
-def test_export_chrome_trace(tmp_path):
-    events = make_event_list(build_trace(TIMELINE))
-
-    events.export_chrome_trace(tmp_path / "trace.json")
-    names = {
-        e.get("name") for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    }
-    assert {"step", "aten::addmm"} <= names
 
 
 def test_events_without_a_trace_are_exported_as_slices(tmp_path):
