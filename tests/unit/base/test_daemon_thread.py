@@ -49,36 +49,34 @@ def test_one_that_does_not_end_holds_nobody_up_for_long():
 INSIDE = """
 import _thread, threading
 from opscope import _native
-inside = threading.Event()
+inside = threading.Semaphore(0)
 def stay():
-    inside.set()
+    inside.release()
     while True:
         pass
 def fail():
     raise ValueError
 class Entered:
     __enter__ = _native.method(fail, lambda self: stay())
-_thread.start_new_thread(lambda: {}, ())
-inside.wait()
+calls = [
+    _native.Held(stay, bool).open,
+    lambda: _native.Held(bool, stay).run(bool),
+    lambda: _native.Held(bool, bool).run(stay),
+    lambda: _native.Section().run(stay),
+    lambda: _native.Section().run(fail, stay),
+    _native.AroundCall(stay, bool, bool),
+    _native.AroundCall(bool, stay, bool),
+    _native.AroundCall(bool, bool, lambda *_: stay()),
+    Entered().__enter__,
+]
+for call in calls:
+    _thread.start_new_thread(call, ())
+    inside.acquire()
 """
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "_native.Held(stay, bool).open()",
-        "_native.Held(bool, stay).run(bool)",
-        "_native.Held(bool, bool).run(stay)",
-        "_native.Section().run(stay)",
-        "_native.Section().run(fail, stay)",
-        "_native.AroundCall(stay, bool, bool)()",
-        "_native.AroundCall(bool, stay, bool)()",
-        "_native.AroundCall(bool, bool, lambda *_: stay())()",
-        "Entered().__enter__()",
-    ],
-)
-def test_a_thread_that_python_ends_in_a_function_that_is_called_from_native_code(call):
-    assert run(INSIDE.format(call)) == (0, "")
+def test_threads_that_python_ends_in_functions_that_are_called_from_native_code():
+    assert run(INSIDE) == (0, "")
 
 
 CHOSEN_S = 0.004

@@ -75,18 +75,6 @@ def test_arrays_of_others_are_not_concerned() -> None:
     assert found == [used]
 
 
-def test_one_in_another_leaves_it_to_the_outer() -> None:
-    @reusing_memory
-    def outer() -> int:
-        make_and_drop()
-        kept = kept_bytes()
-        make()
-        return min(kept, kept_bytes())
-
-    assert outer() >= COUNT * 8
-    assert kept_bytes() == 0
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_ends_it_too(error: type[BaseException]) -> None:
     @reusing_memory

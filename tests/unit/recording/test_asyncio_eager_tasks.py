@@ -64,23 +64,6 @@ def test_eager_tasks_run_within_the_task_that_makes_them():
     ]
 
 
-def test_those_written_in_python():
-    async def at_once():
-        note("at once")
-
-    async def main():
-        await asyncio.create_task(at_once())
-        await asyncio.create_task(step_twice("a"))
-
-    with Recorded() as recorded:
-        run_eagerly(main(), asyncio.tasks._PyTask)
-    at_once_name = f"{main.__qualname__.removesuffix('main')}at_once"
-    runs = [str(run) for run in recorded.runs()]
-    assert task(at_once_name, "at once") in recorded.runs()
-    assert sum("'a 1'" in run and run.startswith("('asyncio task: step_twice") for run in runs) == 1
-    assert task("step_twice", "a 2") in recorded.runs()
-
-
 def open_in_the_innermost(depth, *wants):
     """Tasks that begin eagerly in one another; in the innermost windows open, one for each."""
     opened = []

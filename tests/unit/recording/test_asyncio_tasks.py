@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-def test_a_span_for_each_run_with_what_ran_in_it():
+def test_a_span_for_each_run_with_what_ran_in_it_its_task_and_how_long_it_had_waited():
     with Recorded() as recorded:
         asyncio.run(gather_two())
     assert recorded.runs() == [
@@ -30,11 +30,6 @@ def test_a_span_for_each_run_with_what_ran_in_it():
         task("gather_two", "after"),
     ]
     assert all(is_run(root) for root in recorded.roots)
-
-
-def test_which_task_each_run_is_of_and_how_long_it_had_waited():
-    with Recorded() as recorded:
-        asyncio.run(gather_two())
     runs, events = recorded.table("task_runs"), recorded.table("events")
     assert runs["task"][:6] == [0, 1, 2, 1, 2, 0]
     end_ns = {}

@@ -173,40 +173,6 @@ def test_special_methods_know_their_line():
     assert call.line == inspect.getsourcelines(outer)[1] + 2
 
 
-def test_recursion_a_hundred_thousand_deep():
-    depth = 100_000
-
-    def down(left):
-        return 0 if left == 0 else down(left - 1)
-
-    def outer():
-        return down(depth)
-
-    calls = []
-    previous = sys.getrecursionlimit(), threading.stack_size(512 << 20)
-    sys.setrecursionlimit(depth * 2)
-    try:
-        thread = threading.Thread(target=deep_without_finding, args=(outer, calls))
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(previous[1])
-        sys.setrecursionlimit(previous[0])
-    (decoded,) = calls
-    parent = decoded["tables"]["events"]["parent"]
-    assert len(parent) > depth
-    assert not decoded["tables"]["events"]["unfinished"][1:].all()
-    assert int((parent >= 0).sum()) >= depth
-
-
-def deep_without_finding(function, calls):
-    window = PythonWindow()
-    function()
-    window.close()
-    calls.append(_native.decode(window.id, []))
-    _native.discard_window(window.id)
-
-
 def test_a_c_function_has_one_name_however_many_objects_threads_and_windows():
     names, lists = set(), []
 

@@ -138,35 +138,6 @@ def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
     assert not [call for root in everything.read() for call in root.find("inner")]
 
 
-def test_a_function_that_ends_unheard_ends_before_a_caller_that_was_heard_to_begin():
-    outside, inside = Gate(), Gate()
-
-    def inner(enter=inside.steps[0], leave=inside.steps[1]):
-        enter()
-        leave()
-
-    def outer(enter=outside.steps[0], leave=outside.steps[1]):
-        enter()
-        leave()
-        inner()
-
-    first = PythonWindow(*FUNCTIONS)
-    thread = threading.Thread(target=outer)
-    thread.start()
-    outside.until_reached()
-    first.close()
-    outside.passed.release()
-    inside.until_reached()
-    second = PythonWindow(*FUNCTIONS)
-    inside.passed.release()
-    thread.join()
-    second.close()
-    first.read()
-    (outer_call,) = [call for root in second.read() for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-
-
 def test_a_thread_that_begins_while_the_level_rises_begins_its_functions_once():
     gate = Gate()
 

@@ -134,23 +134,6 @@ def test_calls_that_raise_anywhere(wants):
     assert set(Module.began.values()) == {3}
 
 
-def test_calls_until_there_is_no_more_stack():
-    began = [0]
-
-    class Endless:
-        def __call__(self):
-            began[0] += 1
-            return self()
-
-    def program():
-        with contextlib.suppress(RecursionError):
-            Endless()()
-
-    _native.set_up_python("", "", "", Endless.__call__, *[None] * 3)
-    assert recorded(program, ("PYTHON",)) == {"Endless": began[0]}
-    assert began[0] > 10
-
-
 @all_ways
 def test_generators_that_are_closed_and_thrown_into(wants):
     class Yielding(Module):

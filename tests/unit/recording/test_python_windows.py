@@ -178,27 +178,6 @@ def test_threads_that_exist_and_threads_that_begin(wants):
     assert all(len(call.find("leaf")) == 1 for call in begun)
 
 
-def test_a_thread_that_only_waits_has_its_number():
-    inside, go = threading.Barrier(3), threading.Event()
-
-    def only_waits():
-        inside.wait()
-        go.wait()
-
-    threads = [threading.Thread(target=only_waits) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    inside.wait()
-    window = PythonWindow()
-    roots = window.end()
-    go.set()
-    for thread in threads:
-        thread.join()
-    waiting = {call.thread for root in roots for call in root.find("only_waits")}
-    numbers = window.decoded["tables"]["threads"]["system_thread_id"]
-    assert {int(numbers[row]) for row in waiting} == {thread.native_id for thread in threads}
-
-
 def test_a_thread_in_the_middle_of_a_call_when_windows_come_and_go():
     inside, go = threading.Event(), threading.Event()
 

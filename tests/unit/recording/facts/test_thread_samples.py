@@ -83,27 +83,25 @@ def test_a_thread_that_computes_and_one_that_waits_for_a_lock():
     assert len(other["time_ns"]) == 2, "one that sleeps has a row at both ends alone"
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        pytest.param(lambda: time.sleep(2), id="sleep"),  # a select of no files until Python 3.10
-        pytest.param(lambda: select.select([], [], [], 2), id="select"),
-        pytest.param(lambda: select.poll().poll(2_000), id="poll"),
-    ],
-)
-def test_a_wait_for_any_of_no_files_is_one_for_time_to_pass(wait):
-    with waiting_thread(wait, lambda: None) as waits:
-        table = sampled()
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TIMER}
-
-
-def test_a_wait_for_any_of_some_files_is_none_for_time():
+def pipes():
+    """Waits for what comes through a pipe, and what ends them, with what they are waits for."""
     reader, writer = os.pipe()
-    wait = functools.partial(select.select, [reader], [], [], 60)
-    with waiting_thread(wait, lambda: os.write(writer, b"x")) as waits:
-        table = sampled()
-    os.close(reader), os.close(writer)
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.READINESS}
+    read = functools.partial(os.read, reader, 1)
+    select_it = functools.partial(select.select, [reader], [], [], 60)
+    end = functools.partial(os.write, writer, b"x")
+    return [(read, end, WaitsFor.TRANSFER), (select_it, end, WaitsFor.READINESS)]
+
+
+def test_what_a_thread_waits_for():
+    timed = [
+        (functools.partial(time.sleep, 2), bool, WaitsFor.TIMER),
+        (functools.partial(select.select, [], [], [], 2), bool, WaitsFor.TIMER),
+        (functools.partial(select.poll().poll, 2_000), bool, WaitsFor.TIMER),
+    ]
+    for wait, go_on, waits_for in (*pipes(), *timed):
+        with waiting_thread(wait, go_on) as waits:
+            table = sampled()
+        assert set(of_thread(table, waits)["waits_for"].tolist()) == {waits_for}
 
 
 def test_readers_overlap_and_each_gets_its_own_time():
