@@ -120,7 +120,7 @@ def test_one_reads_while_two_write(tmp_path):
         if child == 0:
             status = 1
             try:
-                for number in range(60):
+                for number in range(15):
                     save_part(traces[(number + first) % 2], path)
                 status = 0
             finally:

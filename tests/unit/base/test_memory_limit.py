@@ -11,14 +11,6 @@ from opscope.errors import InsufficientMemoryError
 from support.processes import run_python
 
 
-def test_running_out_says_for_what_and_what_to_do():
-    with (
-        pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading x\..*machine"),
-        memory_for("reading x"),
-    ):
-        raise MemoryError("std::bad_alloc")
-
-
 def test_the_first_to_notice_is_heard():
     with (
         pytest.raises(InsufficientMemoryError, match="for the inner"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -49,30 +47,6 @@ def test_an_array_takes_the_memory_of_the_one_before_and_outlives_the_function()
     np.testing.assert_array_equal(array, make())
     del array
     assert used_bytes() == used
-
-
-def test_arrays_of_others_are_not_concerned() -> None:
-    used = used_bytes()
-    here, there = threading.Event(), threading.Event()
-    found: list[int] = []
-
-    def elsewhere() -> None:
-        here.wait(10)
-        array = make()
-        found.append(used_bytes())
-        del array
-        there.set()
-
-    @reusing_memory
-    def wait() -> bool:
-        here.set()
-        return there.wait(10)
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    assert wait()
-    thread.join()
-    assert found == [used]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -47,8 +47,10 @@ def test_places_are_those_that_numpy_finds(ordered, values, is_right):
     assert places_in(ordered, values, side=side).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("spread", [1, 40, 2**16, 2**40, 2**62])
-@pytest.mark.parametrize("distinct", [3, 5_000, 200_000])
+@pytest.mark.parametrize(
+    ("spread", "distinct"),
+    [(1, 3), (40, 5_000), (2**16, 200_000), (2**40, 5_000), (2**62, 200_000)],
+)
 def test_many_rows(spread, distinct):
     """So many that values are ranked, counted in a table, or sorted in one word or several."""
     random = np.random.default_rng(distinct)

@@ -226,7 +226,7 @@ def random_program(seed):
 
 def test_what_runs_is_in_the_run_of_its_own_task_whatever_tasks_do():
     checked = 0
-    for seed in range(60):
+    for seed in range(20):
         with Recorded() as recorded:
             random_program(seed)
         events, runs = recorded.table("events"), recorded.table("task_runs")
@@ -242,4 +242,4 @@ def test_what_runs_is_in_the_run_of_its_own_task_whatever_tasks_do():
             checked += 1
         assert len(set(recorded_as.values())) == len(recorded_as), seed
         assert not any(events["unfinished"])
-    assert checked > 500
+    assert checked > 150

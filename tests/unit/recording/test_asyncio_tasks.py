@@ -118,15 +118,15 @@ def test_tasks_at_addresses_that_others_had():
         await pause()
 
     async def main():
-        for _ in range(3000):
+        for _ in range(300):
             await asyncio.create_task(once())
 
     with Recorded() as recorded:
         asyncio.run(main())
     runs = recorded.table("task_runs")
-    per_task = [runs["task"].count(task) for task in (1, 1500, 3000)]
+    per_task = [runs["task"].count(task) for task in (1, 150, 300)]
     assert per_task == [2, 2, 2]
-    assert len(set(recorded.task_names())) == 3001
+    assert len(set(recorded.task_names())) == 301
 
 
 def test_tasks_that_nobody_finishes():
@@ -180,14 +180,3 @@ def test_the_program_sees_nothing_of_it():
         recorded = asyncio.run(observe())
         assert (contextvars.Context.run, asyncio.Handle._run) == run
     assert recorded == plain
-
-
-def test_an_interrupt_in_a_task_reaches_the_program_and_ends_the_run():
-    async def interrupted():
-        note("interrupted")
-        raise KeyboardInterrupt
-
-    with Recorded() as recorded, pytest.raises(KeyboardInterrupt):
-        asyncio.run(interrupted())
-    assert task(interrupted.__qualname__, "interrupted") in recorded.runs()
-    assert not any(run.unfinished for root in recorded.roots for run in root.find_all())

@@ -119,26 +119,6 @@ def test_a_run_that_an_earlier_window_heard_begin_is_around_its_coroutine():
     assert recorded.later_than_what_is_around() == []
 
 
-def test_a_run_is_in_both_of_two_windows_that_overlap():
-    async def main():
-        first = Recorded().__enter__()
-        await pause()
-        second = Recorded().__enter__()
-        note("in both")
-        await pause()
-        note("likewise")
-        second.__exit__()
-        await pause()
-        first.__exit__()
-        return first, second
-
-    first, second = asyncio.run(main())
-    name = main.__qualname__
-    in_both = [task(name, "in both"), task(name, "likewise")]
-    assert first.runs() == [task(name), *in_both, task(name)]
-    assert second.runs() == in_both
-
-
 def test_loops_of_other_threads_whenever_their_tasks_began():
     begun, opened, done = (threading.Event() for _ in range(3))
 

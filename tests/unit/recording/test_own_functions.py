@@ -183,31 +183,6 @@ def test_libraries_are_recorded_while_another_window_wants_them(library):
     assert shapes(call) == [("calls", "leaf")]
 
 
-def test_c_functions_are_heard_once_the_level_rises(library):
-    windows = []
-
-    def inside():
-        windows.append(PythonWindow("PYTHON", "NEW_THREADS"))
-        len([])
-        return leaf()
-
-    def outer():
-        library.calls(inside)
-        leaf()
-
-    own = PythonWindow(*OWN)
-    outer()
-    leaf()
-    windows[0].close()
-    own.close()
-    roots = windows[0].read()
-    (call,) = [found for root in roots for found in root.find("inside")]
-    assert call.find("<built-in function len>") and not call.unfinished
-    (call,) = [found for root in own.read() for found in root.find("outer")]
-    assert len(call.find("leaf")) == 2
-    assert not any(found.unfinished for found in call.find_all())
-
-
 def test_threads_that_begin_in_a_library(library):
     def work():
         library.calls(leaf)

@@ -243,31 +243,3 @@ def test_opscope_s_own_functions_are_left_out_with_what_they_call():
     finally:
         _native.set_up_python("", "", "", *[None] * 4)
     assert shapes(call) == ["leaf", "leaf"], "the second is what the program's runner called"
-
-
-def test_threads_inside_another_tool_are_counted_where_they_cannot_be_seen():
-    inside, leave = threading.Lock(), threading.Lock()
-    inside.acquire()
-    leave.acquire()
-
-    first = [True]
-
-    def tracer(*_, enter=inside.release, wait=leave.acquire):
-        if first:
-            first.clear()
-            enter()
-            wait()
-
-    def traced():
-        sys.settrace(tracer)
-        leaf()
-
-    thread = threading.Thread(target=traced)
-    thread.start()
-    assert inside.acquire(timeout=60)
-    window = PythonWindow()
-    leave.release()
-    thread.join()
-    window.end()
-    notes = [(what, count) for _, what, count in window.decoded["account"]["notes"]]
-    assert notes == [("not seen: what threads ran that were in another tool's function", 1)]

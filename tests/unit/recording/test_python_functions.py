@@ -138,30 +138,6 @@ def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
     assert not [call for root in everything.read() for call in root.find("inner")]
 
 
-def test_a_thread_that_begins_while_the_level_rises_begins_its_functions_once():
-    gate = Gate()
-
-    class Slow(threading.Thread):
-        def _set_ident(self, enter=gate.steps[0], leave=gate.steps[1]):  # in _bootstrap_inner
-            enter()
-            leave()
-            super()._set_ident()
-
-    functions = PythonWindow(*FUNCTIONS)
-    thread = Slow(target=leaf)
-    starter = threading.Thread(target=thread.start)
-    starter.start()
-    gate.until_reached()
-    everything = PythonWindow("PYTHON", "NEW_THREADS")
-    gate.passed.release()
-    starter.join()
-    thread.join()
-    everything.close()
-    begun = [call for root in functions.end() for call in root.find("_bootstrap_inner")]
-    assert len([call for call in begun if call.find("leaf")]) == 1
-    everything.read()
-
-
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="only there is the stack of C spared")
 def test_a_recursion_deeper_than_the_stack_of_c_is_survived_and_counted():
     def down(left):

@@ -85,6 +85,39 @@ def test_a_call_that_fails_before_it_begins_leaves_nothing_behind(wants):
 
 
 @all_ways
+def test_modules_whenever_their_class_was_made(wants):
+    class Before(Module):
+        pass
+
+    slots = []
+
+    def program():
+        class During(Module):
+            def __call__(self, *args, **kwargs):
+                return super().__call__(*args, **kwargs)
+
+        class Outer(Module):
+            def forward(self):
+                return Before()(), During()()
+
+        Outer()()
+        with contextlib.suppress(TypeError):
+            Module.__call__()
+        slots.extend([During.__call__, Module.__call__])
+
+    assert recorded(program, wants) == Module.began == {"Outer": 1, "Before": 1, "During": 1}
+    assert all(type(slot) is type(program) for slot in slots)
+
+
+def test_an_address_used_again_is_another_module():
+    window = PythonWindow("MODULES")
+    for _ in range(5):
+        Module()()
+    window.end()
+    assert len(window.decoded["tables"]["modules"]["address"]) == 5
+
+
+@all_ways
 def test_every_way_to_call_a_module(wants):
     class Outer(Module):
         def __call__(self, *args, **kwargs):
@@ -162,20 +195,6 @@ def test_generators_that_are_closed_and_thrown_into(wants):
 
 
 @all_ways
-def test_an_annotation_that_ends_within_a_module(wants):
-    class Leaving(Module):
-        def forward(self, annotation):
-            annotation.__exit__(None, None, None)
-
-    def program():
-        annotation = _native.Annotation("around")
-        annotation.__enter__()
-        Leaving()(annotation)
-
-    assert recorded(program, (*wants, "ANNOTATIONS")) == Module.began == {"Leaving": 1}
-
-
-@all_ways
 def test_garbage_that_calls_modules(wants):
     class Late(Module):
         def __del__(self):
@@ -219,32 +238,6 @@ def test_in_threads_that_trace(wants):
         assert recorded(program, wants) == Module.began == {"Traced": 2}
     finally:
         sys.settrace(previous)
-
-
-def test_a_thread_that_another_profiler_left_is_heard_again_by_the_next_window():
-    if sys.version_info >= (3, 12):
-        pytest.skip("tools do not take each other's place from Python 3.12 on")
-
-    class Heard(Module):
-        def forward(self):
-            return self.other()
-
-        def other(self):
-            return 1
-
-    outer = PythonWindow("PYTHON")
-    sys.setprofile(lambda frame, event, arg: None)
-    sys.setprofile(None)
-    assert _native.statistics()["occupied_threads"] == 1, "what is lost meanwhile is counted"
-    inner = PythonWindow("PYTHON")
-    assert _native.statistics()["occupied_threads"] == 0
-    Heard()()
-    inner.close()
-    outer.close()
-    for window in (inner, outer):
-        names = [call.name for root in window.read() for call in root.find_all()]
-        assert names.count("other") == 1
-        assert names.count("nn.Module: Heard_0") == 1
 
 
 @all_ways

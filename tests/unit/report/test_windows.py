@@ -33,7 +33,7 @@ def nested(random: np.random.Generator, begin: float, end: float, thread: str) -
     return found
 
 
-@pytest.fixture(params=range(6))
+@pytest.fixture(params=range(2))
 def trace(request: pytest.FixtureRequest) -> Trace:
     random = np.random.default_rng(request.param)
     spans = [one for thread in ("main", "other") for one in nested(random, 0, 10_000, thread)]

@@ -15,7 +15,7 @@ import torch
 import opscope
 from opscope.api.trace import Trace
 from opscope.recording.listeners import ThreadNames
-from support.processes import run_opscope, run_python
+from support.processes import run_python
 
 
 def work() -> None:
@@ -119,20 +119,6 @@ def test_a_forked_child_has_its_own() -> None:
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_program_that_was_killed_has_them(tmp_path: Path) -> None:
-    code = f"""
-import os, signal, threading, torch, opscope
-prof = opscope.profile(with_functions=True, stream_to={str(tmp_path / "killed")!r})
-prof.start()
-thread = threading.Thread(target=lambda: torch.ones(3) + 1, name="of the killed")
-thread.start(); thread.join()
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    run_python("-c", code)
-    run_opscope("doctor", "--recover", tmp_path / "killed")
-    assert "of the killed" in named(opscope.load(tmp_path / "killed"))
 
 
 def test_what_one_process_knows_another_learns() -> None:

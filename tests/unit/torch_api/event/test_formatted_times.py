@@ -3,12 +3,9 @@
 import pytest
 
 from opscope.torch_api.event.formatted_times import (
-    flops_unit,
     format_memory,
     format_time,
     format_time_share,
-    shorten,
-    shorten_path,
 )
 
 
@@ -47,23 +44,3 @@ def test_shares():
 )
 def test_sizes(size, text):
     assert format_memory(size) == text
-
-
-@pytest.mark.parametrize(
-    ("smallest", "unit"),
-    [(1, "FLOPs"), (999, "FLOPs"), (1000, "KFLOPs"), (2e9, "GFLOPs"), (1e15, "PFLOPs"),
-     (1e20, "PFLOPs")],
-)  # fmt: skip
-def test_operations_are_scaled_by_the_smallest(smallest, unit):
-    scale, header = flops_unit(smallest)
-
-    assert header == unit
-    assert smallest * scale >= 1
-
-
-def test_shortening():
-    assert shorten("x" * 51, 55) == "x" * 51
-    assert shorten("x" * 52, 55) == "x" * 52 + "..."
-    assert shorten("x" * 99, None) == "x" * 99
-    assert shorten_path("0123456789", 10) == "0123456789"
-    assert shorten_path("0123456789", 6) == "...789"

@@ -10,7 +10,7 @@ from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
-from support.build_trace import allocation, build_trace, kernel, span
+from support.build_trace import allocation, build_trace, span
 
 TIMELINE = """
     step              0..100
@@ -101,14 +101,6 @@ def test_the_same_numbers_from_columns_and_from_objects():
     )
     mine, theirs = events.total_average(), copies.total_average()
     assert (mine.cpu_memory_usage, mine.count) == (theirs.cpu_memory_usage, theirs.count)
-
-
-def test_the_device_is_that_of_the_trace_unless_named():
-    trace = build_trace("a 0..10", gpu=[kernel("k", 5, 9, launch=0, device_type=12)])
-
-    assert make_event_list(trace)[0].use_device == "xpu"
-    assert make_event_list(trace, use_device="cuda")[0].use_device == "cuda"
-    assert make_event_list(build_trace("a 0..10"))[0].use_device is None
 
 
 def test_export_stacks(tmp_path):
