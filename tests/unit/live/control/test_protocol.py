@@ -56,9 +56,9 @@ def test_a_file_that_nobody_took_is_closed_in_the_end(pair, tmp_path):
 @pytest.mark.parametrize(
     ("sent", "limits", "said"),
     [
-        (b"no JSON\n", {}, ""),
-        (b"[1]\n", {}, ""),
-        (b"\xff\xfe\n", {}, ""),
+        (b"no JSON\n", {}, None),
+        (b"[1]\n", {}, None),
+        (b"\xff\xfe\n", {}, None),
         (b"[" * 20 + b"\n", {"most_brackets": 10}, "too many brackets"),
         (b'{"a": ' * 20 + b"\n", {"most_brackets": 10}, "too many brackets"),
         (b"x" * 1001, {"most_bytes": 1000}, "too long"),
