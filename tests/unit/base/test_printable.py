@@ -65,3 +65,8 @@ def test_harmless_cells_are_left_alone(text):
 
 def test_markdown_has_no_markup_from_names():
     assert in_markdown("<img> [a](b) `c` a|b\n# d") == r"\<img> \[a\](b) \`c\` a\|b\n# d"
+
+
+@pytest.mark.parametrize("start", ["\t=1+1", "\r=1+1", "\n=1+1", "\x00=1+1"])
+def test_no_sign_hides_a_formula(start):
+    assert spreadsheet_cell(start)[0] == "\\"

@@ -1,5 +1,7 @@
 """The pool works before and during interpreter shutdown."""
 
+import threading
+
 from tests.support.interruptions import places
 
 from opscope.base.thread_pool import ThreadPool
@@ -43,3 +45,12 @@ with ThreadPool(2) as pool:
 """
     done = run_python("-c", program)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_where_no_thread_can_be_started_the_work_is_done_at_once(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
+    with ThreadPool(2) as pool:
+        assert list(pool.map(lambda _: threading.get_ident(), [1])) == [threading.get_ident()]

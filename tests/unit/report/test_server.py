@@ -94,6 +94,9 @@ def test_the_page_is_that_of_the_trace_also_through_a_tunnel_from_another_port(s
     assert get(server, "", **{**at, "Origin": "http://localhost:10"})[0] == 403
     with pytest.raises(UsageError, match="cannot be used"):
         PageServer(server._server.page, server.port)
+    assert server._server.server_address[0] == "127.0.0.1"
+    for method in ("POST", "DELETE"):
+        assert get_path(server, urlsplit(server.address).path, method)[0] == 501
 
 
 def test_windows_searches_and_queries_are_answered(served: Any) -> None:

@@ -1,5 +1,8 @@
 """Folders of recordings stay below the root."""
 
+import contextlib
+import os
+
 import pytest
 
 from opscope.errors import UsageError
@@ -62,3 +65,11 @@ def test_ranks_share_a_folder(tmp_path):
         new_folder(tmp_path, "a", "slow", "verdict-rank-1.json")
     with pytest.raises(UsageError, match="profile_prefix"):
         new_folder(tmp_path, "a", "", "verdict-rank-0.json")
+
+
+def test_no_descriptor_is_left(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    for place in ("a/b/c", "a", "../x"):
+        with contextlib.suppress(UsageError):
+            new_folder(tmp_path, place, "")
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -151,3 +151,11 @@ def test_its_own_user_and_root_may_ask_and_none_of_another_container_is_meant():
     assert is_process(Peer(os.getpid(), 5), os.getpid())
     assert not is_process(Peer(0, os.getuid()), os.getpid())
     assert not is_process(None, os.getpid())
+
+
+def test_one_that_asks_and_never_reads_is_dropped(listening, monkeypatch):
+    monkeypatch.setattr("opscope.live.control.connection.PATIENCE_S", 0.05)
+    with connected(listening) as slow, pytest.raises(ConnectionError):
+        while True:
+            slow.send(HELLO)
+    assert asked(listening)
