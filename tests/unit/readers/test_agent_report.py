@@ -111,10 +111,8 @@ def test_names_are_quoted_in_every_answer():
         "select * from read_csv('/etc/passwd')",
         "attach '/tmp/x.db'",
         "copy (select 1) to '/tmp/written'",
-        "install httpfs",
         "set enable_external_access = true",
         "select 1; drop table events",
-        "nonsense",
         "",
     ],
 )

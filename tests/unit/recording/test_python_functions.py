@@ -4,7 +4,6 @@ import ctypes
 import gc
 import inspect
 import sys
-import threading
 
 import pytest
 
@@ -88,54 +87,6 @@ def test_both_levels_at_once_give_each_window_what_it_wants():
     assert [shapes(call) for call in found] == [["leaf"]] * 3
     (call,) = [call for root in everything.read() for call in root.find("outer")]
     assert shapes(call) == ["leaf", "<built-in function len>"]
-
-
-class Gate:
-    """Holds a thread up in C functions alone, which are not heard."""
-
-    def __init__(self):
-        self.reached, self.passed = threading.Lock(), threading.Lock()
-        self.reached.acquire()
-        self.passed.acquire()
-        self.steps = (self.reached.release, self.passed.acquire)
-
-    def until_reached(self):
-        assert self.reached.acquire(timeout=60)
-
-
-def within(call, parent):
-    assert not call.unfinished, call.name
-    assert call.duration_ns <= parent.duration_ns, (call.name, parent.name)
-
-
-def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
-    inside, between = Gate(), Gate()
-
-    def inner(enter=inside.steps[0], leave=inside.steps[1]):
-        enter()
-        leave()
-
-    def outer(enter=between.steps[0], leave=between.steps[1]):
-        inner()
-        enter()
-        leave()
-
-    thread = threading.Thread(target=outer)
-    thread.start()
-    inside.until_reached()
-    functions = PythonWindow(*FUNCTIONS)
-    inside.passed.release()
-    between.until_reached()
-    everything = PythonWindow("PYTHON", "NEW_THREADS")
-    between.passed.release()
-    thread.join()
-    leaf()
-    everything.close()
-    roots = functions.end()
-    (outer_call,) = [call for root in roots for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-    assert not [call for root in everything.read() for call in root.find("inner")]
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="only there is the stack of C spared")

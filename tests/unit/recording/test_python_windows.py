@@ -1,6 +1,5 @@
 """Windows over Python calls: threads, pauses, other hooks, forks; on any interpreter, no torch."""
 
-import _thread
 import contextlib
 import cProfile
 import inspect
@@ -84,39 +83,6 @@ def test_overlapping_windows_each_see_what_was_running():
     assert [child.name for child in started.children] == ["inner", "leaf"]
     assert sum(len(root.find("leaf")) for root in second) == 3
     assert len(started.find("leaf")) == 2
-
-
-def test_a_call_whose_end_was_not_heard_is_in_the_one_whose_end_was():
-    """Hooks go while it runs, and are there again when the function that called it returns.
-
-    With locks, which are functions of C: none of Python's is the first to return then.
-    """
-    reached, closed, left, opened = (_thread.allocate_lock() for _ in range(4))
-    for lock in (reached, closed, left, opened):
-        lock.acquire()
-
-    def inner():
-        reached.release()
-        closed.acquire()
-
-    def outer():
-        inner()
-        left.release()
-        opened.acquire()
-
-    first = PythonWindow()
-    thread = threading.Thread(target=outer)
-    thread.start()
-    reached.acquire()
-    first.close()
-    closed.release()
-    left.acquire()
-    second = PythonWindow()
-    opened.release()
-    thread.join()
-    second.end()
-    (call,) = [found for root in first.read() for found in root.find("outer")]
-    assert len(call.find("inner")) == 1
 
 
 def test_pausing_leaves_out_and_goes_on():

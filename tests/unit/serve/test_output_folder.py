@@ -22,15 +22,9 @@ def test_a_recording_gets_a_folder_of_its_own(tmp_path):
         "..",
         "a/../../b",
         "/etc",
-        "~",
         ".hidden",
-        "a/.git",
         "a\0b",
         "a b",
-        "$HOME",
-        "-rf",
-        "a\nb",
-        "ä",
     ],
 )
 def test_a_place_elsewhere_is_refused(tmp_path, place):
