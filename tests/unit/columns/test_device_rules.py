@@ -65,3 +65,10 @@ def test_the_ledger_has_every_rule():
         "broken: there twice": 0,
         "broken: streams busy for longer than passed": 0,
     }
+
+
+def test_the_same_work_twice_is_found():
+    work = kernel("k", 10, 30, launch=0)
+    trace = build_trace("a 0..10", gpu=[work, work])
+
+    assert check_device_rules(trace).twice == 1

@@ -1,7 +1,7 @@
 """Parents from times: against the definition on random spans, and by example where they overlap."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.columns.nesting import enclosing, parents_by_nesting, rounding_of
@@ -22,6 +22,7 @@ def contains(outer, inner, start, end):
     return inside and start[inner] < end[outer]
 
 
+@settings(max_examples=40)
 @given(spans)
 def test_the_parent_is_the_innermost_earlier_span_around(rows):
     thread, start, end = arrays(rows)
@@ -62,6 +63,7 @@ def test_rounding_is_that_of_the_units_of_a_file():
     assert rounding([], []) == 2000
 
 
+@settings(max_examples=40)
 @given(spans, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=20))
 def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
     thread, start, end = arrays(rows)

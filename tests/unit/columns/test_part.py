@@ -1,8 +1,11 @@
 """Parts of tables and traces."""
 
-from opscope.columns.part import part_of
+import pytest
+
+from opscope.columns.part import part_from, part_of
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.columns.table import Table
+from support.build_trace import allocation, build_trace, span, tensor
 
 
 def test_a_part_has_the_readings_of_counters_just_before_and_after_it():
@@ -20,3 +23,28 @@ def test_a_part_has_the_readings_of_counters_just_before_and_after_it():
     assert kept(20, 40) == [5, 10, 20, 30, 40, 45]
     assert kept(60, 70) == []
     assert kept(0, 100) == sorted(times)
+
+
+@pytest.fixture
+def trace():
+    return build_trace(
+        [
+            span("around", 0, 100),
+            span("aten::add", 10, 20, inputs=[tensor(2), tensor(2)]),
+            span("aten::mul", 40, 50, inputs=[tensor(3)]),
+            span("aten::sub", 60, 70, inputs=[tensor(4)]),
+        ],
+        allocations=[allocation(12, 64), allocation(45, 32), allocation(65, -64)],
+    )
+
+
+def test_a_part_has_the_rows_of_its_events(trace):
+    begin = int(trace.events["start_ns"][2]) - 5
+    part = part_from(trace, begin)
+    assert part.rows.tolist() == [0, 2, 3]
+    assert part.trace.events["parent"].tolist() == [-1, 0, 0]
+    assert part.trace.events["start_ns"][0] == begin
+    tensors = part.trace.table("tensors")
+    assert tensors["event"].tolist() == [1, 2]
+    assert [tensors.lists("sizes")[row] for row in range(2)] == [[3], [4]]
+    assert part.trace.table("allocations")["size_bytes"].tolist() == [32, -64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -26,6 +26,7 @@ def tables(draw):
     return [draw(column) for _ in range(columns)]
 
 
+@settings(max_examples=40)
 @given(tables())
 def test_groups_are_those_that_numpy_finds(columns):
     distinct, first, group, count = np.unique(
@@ -39,6 +40,7 @@ def test_groups_are_those_that_numpy_finds(columns):
     assert len(found) == distinct.shape[1]
 
 
+@settings(max_examples=40)
 @given(st.lists(VALUES, max_size=40), st.lists(VALUES, max_size=40), st.booleans())
 def test_places_are_those_that_numpy_finds(ordered, values, is_right):
     ordered, values = np.array(sorted(ordered), np.int64), np.array(values, np.int64)

@@ -1,10 +1,9 @@
 import json
-import os
 
 import pytest
 
 from opscope.errors import OpscopeError, UsageError
-from opscope.readers.session import DECISIONS, MOST_OPEN, Session
+from opscope.readers.session import DECISIONS, Session
 from support.build_trace import build_trace, span
 
 
@@ -19,21 +18,6 @@ def saved(folder, steps=20, each=100):
     ]
     build_trace(spans).save(folder)
     return str(folder)
-
-
-def test_the_one_used_least_recently_is_closed(tmp_path):
-    session = Session()
-    path = saved(tmp_path / "t.opscope")
-    names = []
-    for number in range(MOST_OPEN + 1):
-        other = tmp_path / f"t{number}.opscope"
-        os.rename(path, other)
-        path = str(other)
-        names.append(session.open(path))
-        session.held(names[0])
-    with pytest.raises(UsageError, match=f"{names[1]} was closed"):
-        session.held(names[1])
-    assert session.held(names[0])
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/t", "https://evil.example/t.json", "/nowhere", "t7"])

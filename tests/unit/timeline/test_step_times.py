@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.columns.schema import EventKind, RecordScope
@@ -72,6 +72,7 @@ def test_device_work_counts_for_the_step_in_which_it_ran():
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)))
 
 
+@settings(max_examples=40)
 @given(intervals)
 def test_covered_is_the_number_of_instants_inside_any_interval(given_intervals):
     rows = np.array(given_intervals, dtype=np.int64).reshape(-1, 3)

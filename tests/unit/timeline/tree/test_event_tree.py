@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.event_tree import event_tree, self_times
 from support.build_trace import build_trace, span
 
 
@@ -19,3 +19,20 @@ def test_what_never_ended_closes_with_its_parent():
 
     # THEN they end with what they ran in, and at top level with the recording
     assert (event_tree(trace).duration_ns // 1000).tolist() == [100, 90, 80, 10, 400, 300]
+
+
+def us(values):
+    return (values / 1000).tolist()
+
+
+def test_an_asynchronous_event_has_no_self_time_and_takes_none():
+    trace = build_trace([
+        span("a", 0, 100),
+        span("async", 10, 400, parent=0, is_async=True),
+        span("inside it", 20, 30, parent=1),
+        span("c", 50, 60, parent=0),
+    ])  # fmt: skip
+
+    own = self_times(event_tree(trace), trace.events["is_async"])
+
+    assert us(own) == [80, 0, 10, 10]
