@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import socket
 import sys
 
 import pyarrow as pa
@@ -119,3 +120,11 @@ def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("opscope.storage.read_part.ParquetColumns", full)
     with pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading .*ulimit"):
         load_trace(rank)
+
+
+def test_a_socket_is_no_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(TraceFormatError, match="is a socket"):
+            load_trace("socket")

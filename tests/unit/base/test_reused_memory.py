@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from opscope import _native
 from opscope.base.reused_memory import reusing_memory
@@ -47,19 +46,3 @@ def test_an_array_takes_the_memory_of_the_one_before_and_outlives_the_function()
     np.testing.assert_array_equal(array, make())
     del array
     assert used_bytes() == used
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_ends_it_too(error: type[BaseException]) -> None:
-    @reusing_memory
-    def fail() -> None:
-        make()
-        raise error("in the middle")
-
-    used = used_bytes()
-    with pytest.raises(error, match="in the middle"):
-        fail()
-    assert kept_bytes() == 0
-    array = make()
-    assert used_bytes() == used
-    del array

@@ -1,7 +1,6 @@
 """Tasks that begin eagerly, within the run of the task that makes them."""
 
 import asyncio
-import collections.abc
 import contextvars
 import random
 import sys
@@ -123,59 +122,6 @@ def test_calls_of_nested_first_runs_are_where_they_are_made(is_second):
     assert [around[at + 1] for at in runs] == ["level"] * 4
     assert around.count("level") == 4
     assert recorded.later_than_what_is_around() == []
-
-
-def test_a_window_that_closes_in_a_first_run_leaves_it_open():
-    async def eager(recorded):
-        note("1")
-        recorded.__exit__()
-        note("too late")
-        await pause()
-
-    async def main(recorded):
-        await asyncio.create_task(eager(recorded))
-
-    recorded = Recorded()
-    run_eagerly(main(recorded))
-    name = f"{main.__qualname__.removesuffix('main')}eager"
-    (first, *others) = recorded.runs()
-    assert (first[1:], others) == ((task(name, "1"),), [task(name, "1")])
-    with Recorded() as again:
-        run_eagerly(step_twice("a"))
-    assert [run[1:] for run in again.runs()] == [("a 1",), ("a 2",)]
-
-
-class OwnCoroutine(collections.abc.Coroutine):
-    """One that a library makes, and that does not say whether it runs."""
-
-    def __init__(self, coroutine):
-        self.coroutine = coroutine
-
-    def send(self, value):
-        return self.coroutine.send(value)
-
-    def throw(self, *error):
-        return self.coroutine.throw(*error)
-
-    def __await__(self):
-        return self.coroutine.__await__()
-
-
-def test_of_coroutines_that_are_not_python_s_own_it_is_said_or_seen():
-    async def main():
-        made = asyncio.create_task(OwnCoroutine(step_twice("a")))
-        note("main goes on")
-        await made
-
-    with Recorded() as recorded:
-        run_eagerly(main())
-    notes = [what for source, what, _ in recorded.window.decoded["account"]["notes"]]
-    is_seen = task("OwnCoroutine", "a 1") in recorded.runs()
-    assert is_seen != any("perhaps first runs" in what for what in notes)
-    assert task("OwnCoroutine", "a 2") in recorded.runs()
-    with Recorded() as again:
-        run_eagerly(step_twice("b"))
-    assert not again.window.decoded["account"]["notes"]
 
 
 def random_program(seed):

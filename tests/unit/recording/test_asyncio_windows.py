@@ -9,7 +9,7 @@ import pytest
 
 from opscope import _native
 from support.asyncio_runs import Recorded, gather_two, is_run, note, pause, step_twice, task
-from support.record_python import WITHOUT_GIL, PythonWindow, leaf
+from support.record_python import WITHOUT_GIL, PythonWindow
 
 pytest_plugins = ["support.without_torch"]
 pytestmark = [
@@ -96,29 +96,6 @@ def test_a_window_that_opens_in_a_run_has_what_is_left_of_it():
     assert recorded.table("task_runs")["task"] == [0, 1, 1, 0]
 
 
-def test_a_run_that_an_earlier_window_heard_begin_is_around_its_coroutine():
-    begun, may_go_on = threading.Event(), threading.Event()
-
-    async def main():
-        begun.set()
-        may_go_on.wait(HANGS_AFTER_S)
-        leaf()
-        await pause()
-
-    earlier = Recorded()
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
-    thread.start()
-    assert begun.wait(HANGS_AFTER_S)
-    earlier.__exit__()
-    recorded = Recorded("ASYNCIO", "PYTHON")
-    may_go_on.set()
-    thread.join()
-    recorded.__exit__()
-    runs = [run for root in recorded.roots for run in root.find(task(main.__qualname__))]
-    assert len(runs[0].find("leaf")) == 1
-    assert recorded.later_than_what_is_around() == []
-
-
 def test_loops_of_other_threads_whenever_their_tasks_began():
     begun, opened, done = (threading.Event() for _ in range(3))
 
@@ -156,25 +133,6 @@ def test_one_thread_only():
         thread.join()
         asyncio.run(step_twice("here"))
     assert recorded.runs() == [task("step_twice", "here 1"), task("step_twice", "here 2")]
-
-
-def test_pauses():
-    async def main():
-        recorded = Recorded().__enter__()
-        await pause()
-        _native.pause_window(recorded.window.id, True)
-        note("left out")
-        await pause()
-        _native.pause_window(recorded.window.id, False)
-        await pause()
-        note("recorded")
-        recorded.__exit__()
-        return recorded
-
-    runs = asyncio.run(main()).runs()
-    name = main.__qualname__
-    assert runs[0] == task(name) and runs[-1] == task(name, "recorded")
-    assert "left out" not in str(runs)
 
 
 def test_a_window_that_closes_as_a_task_is_about_to_run():

@@ -195,23 +195,6 @@ def test_generators_that_are_closed_and_thrown_into(wants):
 
 
 @all_ways
-def test_garbage_that_calls_modules(wants):
-    class Late(Module):
-        def __del__(self):
-            self()
-
-    def program():
-        for _ in range(5):
-            late = Late()
-            late.itself = late
-            Late()
-            del late
-            gc.collect()
-
-    assert recorded(program, wants) == Module.began == {"Late": 10}
-
-
-@all_ways
 def test_in_threads_that_trace(wants):
     """Where another tool is in the middle of its work, calls are not reported by Python."""
 

@@ -60,31 +60,6 @@ def test_a_window_closed_deeper_than_it_was_opened_leaves_nothing_open():
     assert any(found is child for child in test.children), "not inside what never ended"
 
 
-def test_overlapping_windows_each_see_what_was_running():
-    windows = {}
-
-    def inner():
-        windows["second"] = PythonWindow()
-        leaf(1)
-
-    def outer():
-        inner()
-        leaf(2)
-
-    windows["first"] = PythonWindow()
-    outer()
-    leaf(3)
-    windows["second"].close()
-    second, first = windows["second"].read(), windows["first"].end()
-    (call,) = [found for root in first for found in root.find("outer")]
-    assert not call.unfinished
-    (started,) = [found for root in second for found in root.find("outer")]
-    assert not started.unfinished, "it ended within the second window too"
-    assert [child.name for child in started.children] == ["inner", "leaf"]
-    assert sum(len(root.find("leaf")) for root in second) == 3
-    assert len(started.find("leaf")) == 2
-
-
 def test_pausing_leaves_out_and_goes_on():
     state = {}
 

@@ -41,6 +41,8 @@ def test_every_small_schedule_is_the_one_torch_would_make():
 def test_negative_numbers_are_refused(name):
     with pytest.raises(UsageError, match=rf"schedule\({name}=-1\)"):
         schedule(**{"wait": 1, "warmup": 1, "active": 1, name: -1})
+    with pytest.raises(UsageError, match="begin at 0"):
+        schedule(wait=0, warmup=1, active=1)(-1)
 
 
 @pytest.mark.parametrize("active", [0, -2])

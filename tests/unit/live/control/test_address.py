@@ -66,3 +66,13 @@ def test_a_folder_with_too_long_a_name_is_not_used(runtime, monkeypatch):
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     assert address.socket_path(1).parent.parent != deep
+
+
+def test_one_who_listens_under_a_number_that_no_process_has_here_stays(runtime):
+    elsewhere = subprocess.Popen(["true"])  # in a container whose folder this is, say
+    elsewhere.wait()
+    with listen_at(address.socket_path(elsewhere.pid)) as listening:
+        listening.listen(1)
+        (known,) = address.addresses()
+        assert not address.remove_if_stale(known)
+        assert known.path.exists()

@@ -11,7 +11,7 @@ import pytest
 from opscope.errors import ReachError
 from opscope.live.control import answers
 from opscope.live.control import server as server_module
-from opscope.live.control.address import Address, Peer, is_process, may_ask, socket_path
+from opscope.live.control.address import Address, Peer, is_process, may_ask, peer_of, socket_path
 from opscope.live.control.answers import AskedSession
 from opscope.live.control.client import Asking
 from opscope.live.control.server import Server
@@ -144,6 +144,10 @@ def test_another_process_than_the_one_meant_is_not_asked(tmp_path, monkeypatch):
 
 
 def test_its_own_user_and_root_may_ask_and_none_of_another_container_is_meant():
+    one, other = socket.socketpair()
+    with one, other:
+        assert peer_of(one) == Peer(os.getpid(), os.getuid())
+    assert peer_of(one) is None
     peers = (Peer(1, 0), Peer(1, os.getuid()), Peer(1, os.getuid() + 1), None)
     assert [may_ask(peer) for peer in peers] == [True, True, False, False]
     assert is_process(Peer(os.getpid(), 5), os.getpid())

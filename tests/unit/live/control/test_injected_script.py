@@ -155,3 +155,11 @@ def test_a_socket_of_an_earlier_process_of_that_number_is_not_asked(asked):
     os.utime(path, (1, 1))
     with injection.reach(os.getpid()) as asking:
         assert isinstance(asking, Asking)
+
+
+def test_a_program_that_listens_itself_goes_on(asked):
+    with injection.reach(os.getpid()):
+        server.listen()
+    time.sleep(0.2)
+    assert server.is_listening()
+    server.stop_listening()

@@ -89,3 +89,7 @@ def test_nothing_is_wanted():
 def test_what_is_no_number_is_refused():
     with pytest.raises(ValueError, match="soon"):
         TraceRequest.parse("ACTIVITIES_LOG_FILE=a.json\nPROFILE_START_TIME=soon")
+
+
+def test_processes_above_this_one_are_found():
+    assert messages.ancestors()[:2] == [os.getpid(), os.getppid()]

@@ -6,6 +6,8 @@ from opscope.torch_api.event.formatted_times import (
     format_memory,
     format_time,
     format_time_share,
+    shorten,
+    shorten_path,
 )
 
 
@@ -44,3 +46,11 @@ def test_shares():
 )
 def test_sizes(size, text):
     assert format_memory(size) == text
+
+
+def test_shortening():
+    assert shorten("x" * 51, 55) == "x" * 51
+    assert shorten("x" * 52, 55) == "x" * 52 + "..."
+    assert shorten("x" * 99, None) == "x" * 99
+    assert shorten_path("0123456789", 10) == "0123456789"
+    assert shorten_path("0123456789", 6) == "...789"

@@ -113,4 +113,5 @@ def test_a_copy_is_complete_and_leaves_the_trace_behind(clone):
     assert (mul.input_shapes, mul.cpu_parent.name) == ([[2, 3], []], "fwd")
     assert [child.name for child in mul.cpu_children] == ["aten::empty"]
     assert "_source" not in vars(mul)
+    assert "id=2 name=aten::mul overload_name=Tensor" in repr(mul)
     assert mul.self_cpu_time_total == 25

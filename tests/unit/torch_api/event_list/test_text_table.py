@@ -98,6 +98,8 @@ def test_the_share_of_time_that_operations_were_counted_for():
     assert below(events.table()) == ["FLOPs: formulas cover 75.0% of operator time"]
     assert below(events.key_averages().table()) == below(events.table())
     assert below(make_event_list(build_trace(MM)).table()) == []
+    unknown = make_event_list(build_trace("aten::mm 0..10"), with_flops=True)
+    assert below(unknown.table()) == ["FLOPs: no operator with a formula and recorded shapes"]
 
 
 def test_the_ledger():
