@@ -197,12 +197,12 @@ def test_methods_of_classes_that_come_and_go_are_named_after_their_own():
         kind().append(1)
 
     window = PythonWindow()
-    for number in range(20):
+    for number in range(6):
         work(number)
         gc.collect()
     names = [call.name for root in window.end() for call in root.find_all()]
     kinds = [name.split()[4] for name in names if "method append of Kind" in name]
-    assert kinds == [f"Kind{number:03}" for number in range(20)]
+    assert kinds == [f"Kind{number:03}" for number in range(6)]
 
 
 def test_two_functions_in_a_line_and_a_tracer_that_knew_one():

@@ -15,7 +15,7 @@ import torch
 import opscope
 from opscope.api.trace import Trace
 from opscope.recording.listeners import ThreadNames
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 
 def work() -> None:
@@ -102,8 +102,8 @@ with opscope.profile(with_functions=True) as prof:
 threading._active_limbo_lock.release()
 print(len(prof.trace.events) > 0)
 """
-    done = run_python("-c", code, check=True)
-    assert done.stdout == "True\n"
+    done = run_torch("-c", code)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_a_forked_child_has_its_own() -> None:

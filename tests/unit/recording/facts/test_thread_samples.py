@@ -17,7 +17,7 @@ from opscope import _native
 from opscope.columns.codes import WaitsFor
 from opscope.recording.decoded import Decoded
 from opscope.recording.facts.thread_samples import ThreadSamples
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 
 def decoded():
@@ -180,5 +180,5 @@ print(len(more), ledger["dropped: memory is limited, or was short"], ledger["rec
 
 def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
     pytest.importorskip("torch")
-    done = run_python("-c", LIMITED)
+    done = run_torch("-c", LIMITED)
     assert done.stdout.split() == ["0", "1.0", "True"], done.stderr
