@@ -149,9 +149,14 @@ class Switch:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the destructor
-def test_an_interrupted_opening_is_undone():
+def test_an_interrupted_opening_or_call_is_undone():
     switch = Switch()
     for place in places(lambda: switch.held().open()):
+        assert switch.state == (False, False), place
+    held = switch.held()
+    assert held.run(lambda: switch.state) == (True, True)
+    assert switch.state == (False, False)
+    for place in places(lambda: held.run(lambda: None)):
         assert switch.state == (False, False), place
 
 
@@ -172,15 +177,6 @@ def test_what_is_no_longer_held_is_off():
     assert switch.forgotten == 1
     switch.held()  # never opened
     assert switch.forgotten == 1
-
-
-def test_on_for_one_call():
-    switch = Switch()
-    held = switch.held()
-    assert held.run(lambda: switch.state) == (True, True)
-    assert switch.state == (False, False)
-    for place in places(lambda: held.run(lambda: None)):
-        assert switch.state == (False, False), place
 
 
 def test_the_first_exception_is_the_one_that_is_seen_but_for_an_interruption():
