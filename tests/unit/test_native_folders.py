@@ -1,6 +1,7 @@
 """The shape of ``native/``: a folder per stage, and includes point back along the data only."""
 
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "native"
@@ -10,32 +11,14 @@ FILES = sorted(
     if file.suffix in (".h", ".c", ".cpp") and "tests" not in file.relative_to(NATIVE).parts
 )
 
-# What files of a folder may include beside their own. "" is module.cpp, which binds all of them.
+ARCHITECTURE = (NATIVE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+_, _, TABLE = ARCHITECTURE.partition("## The native core")
 MAY_INCLUDE = {
-    "schema": set(),
-    "log": {"schema"},
-    "decode": {"schema", "log"},
-    "torch": {"schema", "log"},
-    "interpreter": set(),
-    "cpython": {"interpreter"},
-    "sampler": {"schema", "log", "interpreter", "numpy"},
-    "python": {"schema", "log", "decode", "interpreter", "cpython"},
-    "watch": {"log", "interpreter", "python"},
-    "numpy": {"schema"},
-    "gpu": {"schema", "log", "decode", "interpreter", "numpy"},
-    "cupti": {"schema", "log", "gpu"},
-    "columns": {"schema", "interpreter", "numpy"},
-    "nesting": {"schema", "interpreter", "numpy"},
-    "account": {"schema", "interpreter", "numpy", "nesting"},
-    "attribution": {"schema", "interpreter", "numpy", "columns", "nesting"},
-    "graph": {"schema", "interpreter", "numpy"},
-    "memory": {"schema", "interpreter", "numpy", "columns"},
-    "writers": {"schema", "interpreter", "numpy"},
-    "parsers": {"schema", "interpreter", "numpy"},
-    "streams": {"log", "decode", "gpu", "interpreter", "numpy"},
+    folder: {"schema", *re.findall(r"`(\w+)`", others)} - {folder}
+    for folder, others in re.findall(r"^\| `(\w+)/` \| .* \| (.*) \|$", TABLE, re.MULTILINE)
 }
+"""What files of a folder may include beside their own. "" is module.cpp, which binds all of them."""
 MAY_INCLUDE[""] = set(MAY_INCLUDE)
-
 
 # What ``native/schema/generate_schema.py`` writes into the build folder.
 GENERATED = {Path("schema/codes.h"), Path("schema/tables.h")}
@@ -68,9 +51,10 @@ def test_every_include_names_the_folder_of_a_file_that_is_there():
 
 def test_folders_include_only_what_comes_before_them():
     graph = folders_included(FILES, NATIVE)
-    assert graph.keys() == MAY_INCLUDE.keys(), "say in this test where a new folder stands"
+    assert graph.keys() == MAY_INCLUDE.keys(), "ARCHITECTURE.md has a row for each folder"
     too_much = {folder: others - MAY_INCLUDE[folder] for folder, others in graph.items()}
     assert not any(too_much.values()), too_much
+    TopologicalSorter(MAY_INCLUDE).prepare()  # raises where some include each other
 
 
 def test_no_two_headers_have_one_name():

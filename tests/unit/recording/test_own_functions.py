@@ -1,7 +1,6 @@
 """Calls of the program's own Python functions alone, on any interpreter, no torch."""
 
 import sys
-import threading
 import types
 
 import pytest
@@ -181,19 +180,3 @@ def test_libraries_are_recorded_while_another_window_wants_them(library):
     assert sum(len(call.find("leaf")) for call in found) == 2
     (call,) = [found for root in later.read() for found in root.find("outer")]
     assert shapes(call) == [("calls", "leaf")]
-
-
-def test_threads_that_begin_in_a_library(library):
-    def work():
-        library.calls(leaf)
-
-    def outer():
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-
-    window = PythonWindow(*OWN)
-    outer()
-    roots = window.end()
-    assert any(root.find("outer") for root in roots)
-    assert [shapes(root) for root in roots if root.name == "work"] == [[("calls", "leaf")]]

@@ -5,7 +5,6 @@ import functools
 import gc
 import inspect
 import sys
-import threading
 
 import pytest
 
@@ -171,24 +170,6 @@ def test_special_methods_know_their_line():
 
     (call,) = record(outer).find("__add__")
     assert call.line == inspect.getsourcelines(outer)[1] + 2
-
-
-def test_a_c_function_has_one_name_however_many_objects_threads_and_windows():
-    names, lists = set(), []
-
-    def work():
-        lists.append([])
-        lists[-1].clear()
-
-    for _ in range(20):
-        window = PythonWindow()
-        work()
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        for root in window.end():
-            names |= {call.name for call in root.find_all() if "clear of list" in call.name}
-    assert len(names) == 1
 
 
 def test_methods_of_classes_that_come_and_go_are_named_after_their_own():

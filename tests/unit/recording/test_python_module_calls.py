@@ -298,29 +298,3 @@ def test_a_module_first_called_at_the_end_of_the_stack_is_read_by_a_later_call(w
     calls = recorded(program, wants)
     assert len(begun) > len(read) == 1
     assert 0 <= calls["Deep"] - Module.began["Deep"] <= 10, "a few find no room to begin"
-
-
-def test_calls_that_are_reported_from_the_middle_of_one_on():
-    """As where another thread opens a window of its own between a call and its frame."""
-
-    class Outer(Module):
-        def forward(self, inner):
-            return inner()
-
-    class Inner(Module):
-        def __call__(self):
-            return super().__call__(None)
-
-    opened = []
-
-    def open_another(_):
-        if not opened:
-            opened.append(PythonWindow("PYTHON"))
-
-    _native.set_up_python("", "", "", Module.__call__, None, open_another, None)
-    try:
-        assert recorded(lambda: Outer()(Inner()), ("MODULES",)) == Module.began
-    finally:
-        for window in opened:
-            window.end()
-    assert Module.began == {"Outer": 1, "Inner": 1}

@@ -46,15 +46,6 @@ def test_a_few_steps_after_long_imports_are_the_steady_state():
     assert find_start_up(trace_of(6_000)).took_ns == 0  # 5 ms of something else, 0.5 ms of steps
 
 
-def test_calls_of_a_network_are_steps_where_there_is_no_optimizer():
-    calls = [
-        span("Net_0", 500 + i * 100, 590 + i * 100, kind=EventKind.MODULE_CALL, module="Net_0")
-        for i in range(8)
-    ]
-    found = find_start_up(build_trace([span("aten::rand", 0, 20), *calls]))
-    assert found.took_ns == 500_000
-
-
 def program(until):
     frame = ("train.py", 1, "<module>")  # recorded by frame alone
     return span("", 0, until, kind=EventKind.PYTHON_CALL, frame=frame)

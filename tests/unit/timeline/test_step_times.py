@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.timeline.phases import Phase
 from opscope.timeline.step_times import covered, step_times
-from support.build_trace import build_trace, kernel, span
+from support.build_trace import build_trace, span
 
 
 def two_steps():
@@ -51,22 +51,6 @@ def test_a_garbage_collection_is_not_the_work_it_interrupts():
     assert times.phase_ns[0, Phase.FORWARD] == 15_000
     assert times.phase_ns[0, Phase.GARBAGE_COLLECTION] == 25_000
     assert times.busy_ns[0] == 40_000
-
-
-def test_device_work_counts_for_the_step_in_which_it_ran():
-    times = step_times(
-        build_trace(
-            [span("ProfilerStep#0", 0, 100), span("ProfilerStep#1", 100, 200)],
-            gpu=[
-                kernel("a", 50, 70),
-                kernel("b", 60, 120, stream=9),
-                kernel("c", 150, 160),
-                kernel("sync", 100, 200, kind=3),
-                kernel("later", 250, 260),
-            ],
-        )
-    )
-    assert times.device_ns.tolist() == [50_000, 10_000]
 
 
 intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)))

@@ -35,18 +35,6 @@ def test_the_forward_is_looked_for_on_the_thread_the_backward_names():
     assert pairs(trace) == [(0, 2), (1, 3)]
 
 
-def test_the_engine_span_around_a_node_and_unnumbered_nodes_have_no_arrow():
-    trace = build_trace([
-        span("aten::mul", 0, 10, sequence_number=0),
-        span("autograd::engine::evaluate_function: MulBackward0", 20, 30, sequence_number=0,
-             forward_thread=1),
-        span("MulBackward0", 21, 25, sequence_number=0, **BACKWARD),
-        span("torch::autograd::AccumulateGrad", 40, 45, scope=1),
-    ])  # fmt: skip
-
-    assert pairs(trace) == [(0, 2)]
-
-
 def test_links_in_the_trace_are_taken_as_they_are():
     trace = build_trace(
         [("a", 0, 1), ("b", 2, 3), ("c", 4, 5), ("d", 6, 7)], links=[(1, 3), (0, 2)]

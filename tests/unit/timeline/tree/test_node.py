@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from opscope.api.trace import Trace
-from opscope.columns.location import Location
 from opscope.columns.names import Names
-from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
+from opscope.columns.schema import AllocationAction, RecordScope, ScalarType
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
-from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail
 from opscope.timeline.tree.node import build_tree
 from support.build_trace import allocation, build_trace, span, tensor
 
@@ -67,28 +66,6 @@ def test_operators_carry_their_arguments():
     assert (index.dtype, index.tensor_id, index.strides) == ("int64", 8, (1,))
     assert isinstance(detail.outputs[0], TensorRecord) and detail.outputs[0].sizes == (6, 3)
     assert detail.keywords["flag"] == Scalar(ScalarType.BOOL, True)
-
-
-def test_python_calls_carry_frames_modules_and_optimizers():
-    trace = build_trace([
-        span("forward", 0, 50, kind=EventKind.PYTHON_CALL, frame=("model.py", 3, "forward"),
-             caller=("train.py", 17, "step")),
-        span("Linear_0", 1, 40, kind=EventKind.MODULE_CALL, module="Linear_0"),
-        span("SGD.step", 60, 90, kind=EventKind.OPTIMIZER_CALL, optimizer="SGD"),
-        span("len", 95, 96, kind=EventKind.C_CALL),
-        span("collect", 97, 98, kind=EventKind.GC_PAUSE),
-    ])  # fmt: skip
-    call, module, optimizer, builtin, pause = build_tree(trace).depth_first()
-
-    assert isinstance(call.detail, PythonDetail)
-    assert call.detail.frame == Location("model.py", 3, "forward")
-    assert call.detail.caller == Location("train.py", 17, "step")
-    assert module.name == "nn.Module: Linear_0"
-    assert isinstance(module.detail, PythonDetail)
-    assert (module.detail.class_name, module.detail.instance) == ("Linear", "Linear_0")
-    assert isinstance(optimizer.detail, PythonDetail) and optimizer.detail.class_name == "SGD"
-    assert builtin.detail == PythonDetail(None, None, -1, -1, "", "", 0)
-    assert (pause.kind, pause.detail) == (NodeKind.GC_PAUSE, None)
 
 
 def test_walking_100_000_levels():
