@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     folder: {"schema", *re.findall(r"`(\w+)`", others)} - {folder}
     for folder, others in re.findall(r"^\| `(\w+)/` \| .* \| (.*) \|$", TABLE, re.MULTILINE)
 }
-"""What files of a folder may include beside their own. "" is module.cpp, which binds all of them."""
+"""What files of a folder may include beside their own; "" is module.cpp, which binds all."""
 MAY_INCLUDE[""] = set(MAY_INCLUDE)
 
 # What ``native/schema/generate_schema.py`` writes into the build folder.

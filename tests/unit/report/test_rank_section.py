@@ -60,17 +60,3 @@ def test_what_ranks_did_together_is_in_tables_of_text():
     assert empty["tables"] == [] and empty["said"][0].startswith(
         "No collective was recorded by several"
     )
-
-
-def test_of_many_ranks_the_tables_have_those_that_others_waited_for_longest():
-    traces = []
-    for late in range(70):
-        calls = [("barrier", (), at + late, at + late + 1, at + 90) for at in range(0, 300, 100)]
-        traces.append(rank_trace(range(70), calls))
-    parts = [Partition("rank", number) for number in range(70)]
-    found = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
-    section = rank_section(compared(np.ones((70, 9))), found, [], Packer())["together"]
-    assert (
-        len(section["tables"][1]["rows"]) == 64 and section["tables"][1]["rows"][0][0] == "rank 69"
-    )
-    assert section["said"][-1] == "Of all ranks, the 64 that others waited for longest are shown."

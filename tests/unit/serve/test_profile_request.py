@@ -4,13 +4,6 @@ import pytest
 
 from opscope.errors import UsageError
 from opscope.serve.profile_request import ProfileRequest, object_of
-from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
-
-
-def test_nothing_said_records_what_a_verdict_needs():
-    asked = ProfileRequest.of({})
-    assert dict(asked.arguments) == WHY_ARGUMENTS
-    assert (asked.num_steps, asked.start_step, asked.activities) == (None, None, None)
 
 
 def test_fields_of_engines():

@@ -48,14 +48,6 @@ def test_what_costs_more_is_left_out_level_by_level():
     assert driven.collected[3] == 0
 
 
-def test_nothing_is_left_out_for_threads_that_cost_the_same_without_it():
-    driven = Driven(RecordingOptions(), 0.01)
-    assert driven.seconds(5, events=40_000, own_ns=SECOND // 50) == "operators"  # 0.4 % and 2 %
-    assert driven.governor.share == pytest.approx(0.024)
-    assert driven.seconds(1, events=70_000, own_ns=SECOND // 50) == "steps"
-    assert driven.seconds(60, events=10, own_ns=SECOND // 50) == "operators"
-
-
 def test_its_own_threads_count_by_the_clock_where_other_programs_have_the_processors():
     driven = Driven(RecordingOptions(), 0.01)
     took = {"events": 10_000, "own_ns": SECOND // 250, "had_ns": SECOND // 4}  # 0.4 % each

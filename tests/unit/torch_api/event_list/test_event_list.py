@@ -131,11 +131,3 @@ def test_events_without_a_trace_are_exported_as_slices(tmp_path):
     assert [(s["name"], s["ts"], s["dur"], s["tid"]) for s in slices] == [('f"', 10.0, 20.0, 3)]
     with pytest.raises(UsageError, match="Cannot write"):
         events.export_chrome_trace(tmp_path / "missing" / "trace.json")
-
-
-def test_no_events():
-    events = make_event_list(build_trace([]))
-
-    assert len(events) == 0 and events == [] and events.self_cpu_time_total == 0
-    assert "No events were recorded" in str(events)
-    assert len(events.key_averages()) == 0 and events.total_average().count == 0

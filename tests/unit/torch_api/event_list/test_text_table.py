@@ -117,12 +117,6 @@ def test_the_ledger():
     ]
 
 
-def test_losses_without_a_count_of_events():
-    events = make_event_list(build_trace(MM, ledger={"gpu": {"dropped: buffer full": 3}}))
-
-    assert below(events.table()) == ["Dropped: 3 gpu (buffer full)"]
-
-
 @pytest.fixture
 def events():
     file = "train.py"
