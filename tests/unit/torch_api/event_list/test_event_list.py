@@ -9,6 +9,7 @@ import pytest
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.torch_api.event.function_event import FunctionEvent
+from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
 from support.build_trace import allocation, build_trace, span
 
@@ -34,14 +35,16 @@ def made(monkeypatch):
     return positions
 
 
-def test_tables_and_sums_make_no_event(made):
+def test_tables_and_sums_make_no_event_and_tables_no_average(made, monkeypatch):
     events = make_event_list(build_trace([("f", i, i + 1) for i in range(50)]))
 
     assert events.table(row_limit=2).count("\n") == 7
     assert events.self_cpu_time_total == 50
     averages = events.key_averages()
-    assert averages.table() and events.total_average().count == 50
+    assert averages[0] is averages[0] and events.total_average().count == 50
     assert set(made) == {0}, "only the first of each group"
+    monkeypatch.setattr(FunctionEventAvg, "__init__", None)
+    assert "f " in events.key_averages().table()
 
 
 PYTHON = [

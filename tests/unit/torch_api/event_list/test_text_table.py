@@ -69,20 +69,6 @@ def test_device_columns():
     assert "Self CUDA time total: 400.000us" in table
 
 
-def test_operations_stand_under_their_title_beside_stacks():
-    trace = build_trace([
-        span("b.py(2): g", 0, 90, kind=EventKind.PYTHON_CALL),
-        span("aten::mm", 20, 80, inputs=[tensor(2, 3), tensor(3, 4)]),
-    ])  # fmt: skip
-    events = make_event_list(trace, with_stack=True, with_flops=True)
-
-    lines = events.key_averages(group_by_stack_n=1).table().splitlines()
-
-    row = next(line for line in lines if "aten::mm" in line)
-    assert lines[1].rstrip().endswith("Total FLOPs") and row.rstrip().endswith("48.000")
-    assert row.index("b.py") == lines[1].index("Source Location")
-
-
 MM = [span("aten::mm", 0, 30, inputs=[tensor(2, 3), tensor(3, 4)]), span("aten::relu", 50, 60)]
 
 
