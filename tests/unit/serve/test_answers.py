@@ -43,7 +43,7 @@ def head(method="GET", path="/profile_status", client="127.0.0.1", **headers):
 )
 def test_refusals(answers, asked, status):
     reply = answers.refusal(asked)
-    assert reply.status == status and reply.said["error"]
+    assert reply.status == status and reply.body["error"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:80", "[::1]:80", "LOCALHOST"])
@@ -71,7 +71,7 @@ def test_named_hosts_open_it_to_other_machines(tmp_path):
 )
 def test_what_cannot_be_done(answers, asked, body, status):
     reply = answers.answer(asked, body)
-    assert reply.status == status and reply.said["error"]
+    assert reply.status == status and reply.body["error"]
 
 
 def test_the_token_is_made_and_printed(monkeypatch, capsys):

@@ -12,11 +12,11 @@ from opscope.timeline.steps import (
     OF_NETWORK,
     OF_OPTIMIZER,
     OF_SCHEDULE,
+    describe_step_boundaries,
     find_steps,
     program_steps,
     share_of_program,
     step_of_events,
-    what_passes_between,
 )
 from support.build_trace import ORIGIN_NS, build_trace, span
 
@@ -143,7 +143,7 @@ def recorded(ended=0, passed_us=0):
 def test_steps_are_a_share_of_the_program(ended, passed_us, share, is_said):
     trace = recorded(ended, passed_us)
     assert share_of_program(trace) == (share and pytest.approx(share))
-    said = what_passes_between(trace)
+    said = describe_step_boundaries(trace)
     assert bool(said) == is_said == ("(" in str(period_of(trace)))
     if is_said:
         assert "20% of the program's time" in said and "80% passed between steps" in said
