@@ -279,3 +279,11 @@ def test_a_cache_is_made_for_us_alone_to_write(workshop):
         assert bridge._is_valid(bridge.build())
     finally:
         os.umask(before)
+
+
+def test_a_compilers_name_that_no_shell_would_take(workshop, monkeypatch, tmp_path):
+    odd = tmp_path / 'a compiler"'
+    workshop.compiler.rename(odd)
+    monkeypatch.setenv("CXX", str(odd))
+    assert bridge._is_valid(bridge.build())
+    assert len(workshop.calls) == 1
