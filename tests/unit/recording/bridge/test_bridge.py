@@ -58,22 +58,31 @@ def workshop(tmp_path, monkeypatch):
     return made
 
 
-def test_it_is_compiled_once_and_then_found(workshop):
+def test_it_is_compiled_once_found_and_replaced_without_a_gap_or_not_at_all(workshop):
+    (workshop.cache / "build-of-another").mkdir(parents=True)
     path = bridge.build()
     assert path.read_bytes() == workshop.finished.read_bytes()
-    assert workshop.cache in path.parents
-    assert bridge.build() == path
+    assert workshop.cache in path.parents and bridge.build() == path
     assert len(workshop.calls) == 1
-    assert bridge.build(force=True) == path
-    assert len(workshop.calls) == 2
-    assert workshop.leftovers == []
+    workshop.write_compiler(f'test -f "{path}" || exit 1; cp "{workshop.finished}" "$out"')
+    with open(path, "rb") as loaded:
+        assert bridge.build(force=True) == path
+        assert loaded.read() == path.read_bytes()
+    assert len(workshop.calls) == 2 and workshop.leftovers == ["build-of-another"]
+    workshop.write_compiler("exit 1")
+    with pytest.raises(BridgeError):
+        bridge.build(force=True)
+    assert bridge.build() == path
 
 
-def built_at_once(count):
-    """How so many processes end that ask at the same time."""
+def test_one_of_eight_that_ask_at_once_is_killed_while_it_compiles(workshop):
+    first = workshop.cache.parent / "first"
+    workshop.write_compiler(
+        f'mkdir "{first}" 2>/dev/null && kill -9 $PPID; cp "{workshop.finished}" "$out"'
+    )
     bridge.status()  # everything slow and shared is done before
     children = []
-    for _ in range(count):
+    for _ in range(8):
         child = os.fork()
         if child == 0:
             status = 1
@@ -82,7 +91,13 @@ def built_at_once(count):
             finally:
                 os._exit(status)
         children.append(child)
-    return sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert sorted(ends) == [-signal.SIGKILL] + [0] * 7
+    assert len(workshop.calls) == 2
+    for name in workshop.leftovers:
+        os.utime(workshop.cache / name, (0, 0))  # long ago
+    bridge.build(force=True)
+    assert workshop.leftovers == []
 
 
 def test_threads_that_ask_at_once_compile_once(workshop):
@@ -92,33 +107,24 @@ def test_threads_that_ask_at_once_compile_once(workshop):
     assert len(paths) == len(workshop.calls) == 1
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "stamp cut", "stamp gone"])
+DAMAGES = {
+    "cut": lambda path, stamp: path.write_bytes(path.read_bytes()[:99]),
+    "changed": lambda path, stamp: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+    "gone": lambda path, stamp: path.unlink(),
+    "stamp cut": lambda path, stamp: stamp.write_text(stamp.read_text()[:20]),
+    "stamp gone": lambda path, stamp: stamp.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_bridge_is_compiled_again(workshop, damage):
     path = bridge.build()
-    stamp = path.parent / "stamp.json"
     content = path.read_bytes()
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "changed":
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    elif damage == "gone":
-        path.unlink()
-    elif damage == "stamp cut":
-        stamp.write_text(stamp.read_text()[:20])
-    else:
-        stamp.unlink()
+    damage(path, path.parent / "stamp.json")
     assert not bridge.status().built
     assert bridge.build() == path
     assert path.read_bytes() == content
     assert len(workshop.calls) == 2
-
-
-def test_a_failed_attempt_keeps_the_bridge_that_was_there(workshop):
-    path = bridge.build()
-    workshop.write_compiler("exit 1")
-    with pytest.raises(BridgeError):
-        bridge.build(force=True)
-    assert bridge.build() == path
 
 
 def test_a_lock_somebody_holds_for_too_long(workshop, monkeypatch):
@@ -130,34 +136,6 @@ def test_a_lock_somebody_holds_for_too_long(workshop, monkeypatch):
         with pytest.raises(BridgeError, match=r"\.lock for 0 s.*delete this file"):
             bridge.build()
     assert bridge._is_valid(bridge.build())
-
-
-def test_one_of_eight_that_ask_at_once_is_killed_while_it_compiles(workshop):
-    first = workshop.cache.parent / "first"
-    workshop.write_compiler(
-        f'mkdir "{first}" 2>/dev/null && kill -9 $PPID; cp "{workshop.finished}" "$out"'
-    )
-    assert built_at_once(8) == [-signal.SIGKILL] + [0] * 7
-    assert len(workshop.calls) == 2
-    for name in workshop.leftovers:
-        os.utime(workshop.cache / name, (0, 0))  # long ago
-    bridge.build(force=True)
-    assert workshop.leftovers == []
-
-
-def test_what_others_compile_now_is_left_alone(workshop):
-    (workshop.cache / "build-of-another").mkdir(parents=True)
-    bridge.build()
-    assert workshop.leftovers == ["build-of-another"]
-
-
-def test_a_bridge_that_is_in_use_is_replaced_without_a_gap(workshop):
-    path = bridge.build()
-    with open(path, "rb") as loaded:
-        workshop.write_compiler(f'test -f "{path}" || exit 1; cp "{workshop.finished}" "$out"')
-        bridge.build(force=True)
-        assert loaded.read() == path.read_bytes()
-    assert workshop.leftovers == []
 
 
 @pytest.mark.parametrize(
