@@ -91,3 +91,10 @@ def test_sums_that_no_view_could_make_are_refused(saved, column):
     rewrite_column(saved, table, column, [(1 << 61) - 1] * rows)
     with pytest.raises(TraceFormatError, match=rf"{column} adds up to .*, which is impossible"):
         load_trace(saved)
+
+
+def test_two_columns_of_one_name_are_refused(saved):
+    data = pq.read_table(saved / "events.parquet")
+    write_table(saved, "events", data.append_column("kind", data["kind"]))
+    with pytest.raises(TraceFormatError, match="two columns with the same name"):
+        load_trace(saved)
