@@ -71,17 +71,6 @@ def test_it_listens_for_as_long_as_somebody_asks(asked):
     ends()
 
 
-def test_what_was_started_keeps_it_until_somebody_has_it(asked):
-    pytest.importorskip("torch")
-    with injection.reach(os.getpid()) as asking:
-        asking.ask("start", recorded={})
-    time.sleep(0.2)
-    with injection.reach(os.getpid()) as asking:
-        assert asking.status["started"] is True
-        log, _ = asking.log_of("stop")
-        assert log
-
-
 def test_one_that_nobody_asks_ends_after_a_while(asked, monkeypatch):
     monkeypatch.setattr(server, "_FIRST_S", 0.1)
     request = place_request()

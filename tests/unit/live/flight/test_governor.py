@@ -48,13 +48,6 @@ def test_what_costs_more_is_left_out_level_by_level():
     assert driven.collected[3] == 0
 
 
-def test_its_own_threads_count_by_the_clock_where_other_programs_have_the_processors():
-    driven = Driven(RecordingOptions(), 0.01)
-    took = {"events": 10_000, "own_ns": SECOND // 250, "had_ns": SECOND // 4}  # 0.4 % each
-    assert driven.seconds(5, **took) == "operators"
-    assert driven.governor.share == pytest.approx(0.008)
-
-
 def test_more_is_tried_again_after_a_while_and_later_each_time():
     driven = Driven(RecordingOptions(), 0.01)
     rises = []
