@@ -23,7 +23,7 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 _FEWEST_STEPS = 2
 _FEWEST_CALLS = 3
-"""Minimum calls of modules for a program without steps to count as one with a network."""
+"""Minimum operators of a relevant stretch, and minimum module calls of one with a network."""
 _MOST_OF_IT = 0.5
 """Minimum share of the recording, for its start: a shorter start says nothing about a program that
 continued. Also of the longest stretch without steps: a much shorter one is not typical."""

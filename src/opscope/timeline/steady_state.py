@@ -74,7 +74,7 @@ class StartUp:
 
 @derived
 def find_start_up(trace: TraceData) -> StartUp:
-    """Find the start-up and shut-down; empty without steps, or if they are too short.
+    """Find start-up and shut-down, unless the program marks its steps; a short one is none.
 
     Cached for each trace.
     """
