@@ -77,12 +77,6 @@ def test_it_is_skipped_unless_asked_for(run_pytest):
     assert session.code == 0
 
 
-def test_without_the_plugin_there_is_no_fixture(run_pytest):
-    session = run_pytest("def test(profiled): pass", "-p", "no:opscope")
-    assert "fixture 'profiled' not found" in session.out
-    assert session.code == 1
-
-
 def test_functions_are_compared(run_pytest):
     session = run_pytest(
         """

@@ -66,6 +66,7 @@ def test_operators_name_the_modules_around_them(scripted):
     found = places(recorded(scripted, with_modules=True).trace, "modules")
     assert {name: found.get(name) for name in MODULES} == MODULES
     assert "aten::neg" not in found, "it was not called from TorchScript"
+    assert len(recorded(scripted).trace.table("script_calls")) == 0, "neither was asked for"
 
 
 def test_operators_name_the_functions_around_them_innermost_first(scripted):
@@ -76,20 +77,9 @@ def test_operators_name_the_functions_around_them_innermost_first(scripted):
     assert places(trace, "modules") == {}, "modules were not asked for"
 
 
-def test_nothing_is_noted_where_neither_was_asked_for(scripted):
-    assert len(recorded(scripted).trace.table("script_calls")) == 0
-
-
-def test_it_is_kept_in_files(scripted, tmp_path):
-    trace = recorded(scripted, with_modules=True).trace
-    trace.save(tmp_path / "saved.opscope")
-    again = opscope.load(tmp_path / "saved.opscope")
-    assert places(again, "modules") == places(trace, "modules") != {}
-
-
 @pytest.mark.parametrize(
     "options",
-    [{"with_modules": True}, {"with_stack": True}, {"with_stack": True, "with_modules": True}],
+    [{"with_modules": True}, {"with_stack": True, "with_modules": True}],
 )
 def test_chrome_files_say_what_torch_s_say(scripted, options, tmp_path):
     def noted(profile, path):
