@@ -295,7 +295,7 @@ def _calls(
     counts = np.bincount(group, minlength=len(places))
     between_ns = _prepared_ns(trace, called, np.asarray(around[called], dtype=np.int64))
     prepared_ns = np.bincount(group, weights=between_ns, minlength=len(places))
-    known = _known_sites(trace)
+    known = _recorded_sites(trace)
     rows = []
     for row, place in enumerate(places.tolist()):
         file, line = place >> 32, place & 0xFFFFFFFF
@@ -324,7 +324,7 @@ class _Site:
     known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
 
 
-def _known_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
+def _recorded_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
     """By file, a row of names, and line of the generated code."""
     sites, names = trace.table("compiled_sites"), trace.names
     lines = _lines_of_sites(trace)

@@ -167,8 +167,8 @@ def _about(name: str) -> tuple[int, int, int, int] | None:
     if name in _PLAIN:
         return _PLAIN[name], 0, 0, 0
     if found := _SGLANG.fullmatch(name):
-        said = dict(pair.split("=") for pair in found[2].split())
-        number = {key: min(int(value), 1 << 40) for key, value in said.items()}
+        fields = dict(pair.split("=") for pair in found[2].split())
+        number = {key: min(int(value), 1 << 40) for key, value in fields.items()}
         return _of_sglang(found[1].lower(), number)
     return None
 
@@ -215,9 +215,9 @@ def _most(trace: TraceData, inside: Values, own: Values, whole: int) -> str:
     name = trace.events["name"][inside]
     summed = np.bincount(name, weights=own[inside], minlength=1) if len(inside) else np.zeros(1)
     first = np.argsort(-summed, kind="stable")[:_MOST_OPERATORS]
-    said = [
+    shares = [
         f"{printable(trace.names[row])} {share_text(summed[row] / max(whole, 1))}"
         for row in first
         if summed[row] > 0.01 * whole
     ]
-    return ", ".join(said) or "nothing inside it was recorded"
+    return ", ".join(shares) or "nothing inside it was recorded"

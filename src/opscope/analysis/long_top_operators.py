@@ -80,5 +80,5 @@ def _rows(sums: dict[str, Counter[str]], sorted_by: str) -> list[dict[str, Any]]
 
 
 def _period(trace: TraceData, begin_ns: int, end_ns: int) -> Period:
-    said = f"recording, {time_text(end_ns - begin_ns)}"
-    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp(), said)
+    title = f"recording, {time_text(end_ns - begin_ns)}"
+    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp(), title)

@@ -30,7 +30,7 @@ _IN_PROGRAMS = 1.3
 """How much more than in that loop it is in a program, which uses the caches for other things."""
 
 
-def is_cost_known(trace: TraceData) -> bool:
+def has_measured_cost(trace: TraceData) -> bool:
     """Whether it was measured what recording cost."""
     return _of_one_ns(trace) is not None
 

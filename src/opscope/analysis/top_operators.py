@@ -98,7 +98,7 @@ def check_row_limit(limit: int) -> int:
 _CALLS = (EventKind.PYTHON_CALL, EventKind.C_CALL, EventKind.TASK_RUN)
 
 
-def ran_anything(trace: TraceData) -> bool:
+def has_work(trace: TraceData) -> bool:
     """Whether anything but collections of garbage was recorded, and functions in detail."""
     idle = [EventKind.GC_PAUSE, *_CALLS] if has_detail(trace) else [EventKind.GC_PAUSE]
     return not np.isin(trace.events["kind"], idle).all() or len(trace.table("gpu")) > 0

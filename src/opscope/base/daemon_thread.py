@@ -26,9 +26,9 @@ _running: set[OwnThread] = set()
 class OwnThread:
     """Runs a function once. Never keeps the program alive; in a forked child it is not there."""
 
-    def __init__(self, function: Callable[[], object], ask_to_end: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[], object], request_end: Callable[[], object]) -> None:
         """Prepare one."""
-        self._function, self._ask_to_end = function, ask_to_end
+        self._function, self._request_end = function, request_end
         self._ended = threading.Event()
         self._ident: int | None = None
         self._process = os.getpid()
@@ -47,10 +47,10 @@ class OwnThread:
         if self.is_alive():
             self._ended.wait(timeout_s)
 
-    def ask_to_end(self) -> None:
+    def request_end(self) -> None:
         """Have it end soon; returns at once. Without effect on one that has ended."""
         if self.is_alive():
-            self._ask_to_end()
+            self._request_end()
 
     def is_alive(self) -> bool:
         """Whether it runs, and is not the calling thread."""
@@ -74,7 +74,7 @@ def _end_all() -> None:
     """Request the end of all before waiting for any."""
     running = tuple(_running)
     for one in running:
-        one.ask_to_end()
+        one.request_end()
     until_s = time.monotonic() + _AT_EXIT_S
     for one in running:
         one.join(max(until_s - time.monotonic(), 0))

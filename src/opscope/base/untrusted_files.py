@@ -70,7 +70,7 @@ COUNT = Between(0, 2**53)
 ROW = Between(0, 2**31 - 1)
 
 
-def said(text: str | bytes, shape: Shape) -> Any:
+def parsed_json(text: str | bytes, shape: Shape) -> Any:
     """The value of a JSON text.
 
     Raises:

@@ -41,7 +41,7 @@ _PREFIX = re.compile(r"(nn\.Module: |request: |Optimizer\.\w+#|)(.*?)(_\d+|)")
 _TO_PACKAGES = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
 
 
-def as_confidential_as_asked(trace: _Data) -> _Data:
+def apply_confidentiality(trace: _Data) -> _Data:
     """A new trace without what its process was to leave out."""
     asked = trace.metadata.get(CONFIDENTIAL)
     return confidential_copy(trace, names=asked != ARGUMENTS) if asked else trace

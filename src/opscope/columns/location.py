@@ -51,14 +51,14 @@ class Location:
         return cls(names[frames["file"][frame]], line, names[frames["function"][frame]], **more)
 
     @property
-    def tells_line(self) -> bool:
+    def has_exact_line(self) -> bool:
         """Whether the line is more than where its function begins: of what a module does itself
         only the module may be known, which begins at line 1."""
         return self.function != _MODULE or self.line > 1
 
     def said(self, texts: LineTexts) -> str:
         """What the line says; empty if it is not known."""
-        return texts.get((self.file, self.line), "") if self.tells_line else ""
+        return texts.get((self.file, self.line), "") if self.has_exact_line else ""
 
 
 def line_texts(trace: TraceData) -> LineTexts:

@@ -78,7 +78,7 @@ class Table:
         self._rows = rows or 0
 
     @classmethod
-    def as_asked_for(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
+    def lazy(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
         """A table whose columns a mapping makes when they are asked for: as :func:`as_column` does,
         of so many rows."""
         table = cls(schema, {})

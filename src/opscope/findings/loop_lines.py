@@ -114,7 +114,7 @@ def measure_lines(subject: Subject) -> LoopLines:
     # Passes over one graph again and again, one for each output, are no training steps.
     again = is_repeated_pass(subject)
     steps = subject.events["kind"] == EventKind.OPTIMIZER_CALL
-    steps |= subject.named_like("Optimizer.step#", "enumerate(DataLoader)")
+    steps |= subject.name_contains("Optimizer.step#", "enumerate(DataLoader)")
     training = subject.sums(subject.is_training & ~steps)
     training -= 2 * subject.sums(again & subject.is_training)
     is_step = calls.counts & ((subject.sums(steps) > 0) | (training > 0))[calls.events]

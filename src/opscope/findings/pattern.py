@@ -165,7 +165,7 @@ def _has(table: str) -> Callable[[Subject], bool]:
     return has_rows
 
 
-def tells_tensors_apart(subject: Subject) -> bool:
+def has_tensor_identity(subject: Subject) -> bool:
     """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
     tensors = subject.recorded.table("tensors")
     columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
@@ -184,7 +184,7 @@ def has_calls_of_libraries(subject: Subject) -> bool:
 _PRESENT: dict[Needs, Callable[[Subject], bool]] = {
     Needs.SHAPES: _has("tensors"),
     Needs.MEMORY: _has("allocations"),
-    Needs.IDENTITY: tells_tensors_apart,
+    Needs.IDENTITY: has_tensor_identity,
     Needs.STACKS: lambda subject: (
         len(subject.recorded.table("python_calls")) > 0 and subject.sites.known
     ),

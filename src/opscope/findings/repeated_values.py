@@ -126,7 +126,7 @@ class ComputedValues:
     @cached_property
     def _of_lists(self) -> Flags:
         """Those that write to many tensors: to which of them is not told."""
-        return self._in_place[0] & self._subject.named_like(*_LISTS)
+        return self._in_place[0] & self._subject.name_contains(*_LISTS)
 
     @cached_property
     def _writes(self) -> tuple[Values, Values]:
@@ -255,8 +255,8 @@ class ComputedValues:
         torch.compile names itself: a region of compiled code is no constant."""
         subject = self._subject
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
-        unique = subject.named_like(*_RANDOM, "autograd::") | self._of_lists
-        return np.asarray(unique | ~plain | ~subject.named_like("::"))
+        unique = subject.name_contains(*_RANDOM, "autograd::") | self._of_lists
+        return np.asarray(unique | ~plain | ~subject.name_contains("::"))
 
     def _contents(self) -> Numbers:
         """A number for what each argument's memory holds that no operator seen has made.

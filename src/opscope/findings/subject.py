@@ -237,7 +237,7 @@ class Subject:
     def is_training(self) -> Flags:
         """Whether each event is part of a backward pass, or a step of an optimizer."""
         step = self.events["kind"] == EventKind.OPTIMIZER_CALL
-        return np.asarray(self.is_backward | step | self.named_like("Optimizer.step#"))
+        return np.asarray(self.is_backward | step | self.name_contains("Optimizer.step#"))
 
     @cached_property
     def _computes(self) -> Flags:
@@ -288,14 +288,14 @@ class Subject:
         """Which events have one of these names."""
         return self._with_name([self.names_used[text] for text in texts if text in self.names_used])
 
-    def named_like(self, *parts: str) -> Flags:
+    def name_contains(self, *parts: str) -> Flags:
         """Which events have a name that contains one of ``parts``."""
         rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
         return self._with_name(rows)
 
-    def labelled(self, is_wanted: Callable[[str], bool]) -> Flags:
+    def labelled(self, predicate: Callable[[str], bool]) -> Flags:
         """Which events have such a text in listings."""
-        wanted = np.array([is_wanted(text) for text in self.listing.texts], dtype=np.bool_)
+        wanted = np.array([predicate(text) for text in self.listing.texts], dtype=np.bool_)
         return np.asarray(wanted[self.listing.label])
 
     def calls_of(self, *files: str, name: str = "") -> Flags:
@@ -305,10 +305,10 @@ class Subject:
             wanted &= self._frames_with("function", lambda function: function == name)
         return np.append(wanted, False)[self.sites.frame]
 
-    def _frames_with(self, column: str, is_wanted: Callable[[str], bool]) -> Flags:
+    def _frames_with(self, column: str, predicate: Callable[[str], bool]) -> Flags:
         """Which frames have such a text in a column; each text is looked at once."""
         used, row = np.unique(self.trace.table("frames")[column], return_inverse=True)
-        found = [is_wanted(self.trace.names[name]) for name in used.tolist()]
+        found = [predicate(self.trace.names[name]) for name in used.tolist()]
         return np.array(found, dtype=np.bool_)[row.reshape(-1)]
 
     def _with_name(self, rows: list[int]) -> Flags:
@@ -340,7 +340,7 @@ class Subject:
             (self.start_ns, self.end_ns),
             self.kind_of_name,
             is_pause=self.events["kind"] == EventKind.GC_PAUSE,
-            is_node=self.named_like(EVALUATING),
+            is_node=self.name_contains(EVALUATING),
         )
 
     def with_callers_ns(self, operators: Values) -> int:

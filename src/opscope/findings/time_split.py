@@ -158,7 +158,7 @@ class TimeSplit:
             writing |= subject.calls_of(_TENSOR, name=name)
         writing = (writing | subject.within(writing)) & ~self.is_spent(Spent.IMPORT)
         outside = np.where(writing, self.self_ns, outside)
-        waiting = subject.named_like(LOADED_BY_WORKERS)
+        waiting = subject.name_contains(LOADED_BY_WORKERS)
         waiting |= subject.within(waiting)
         return np.where(subject.is_main & ~waiting, outside, 0)
 

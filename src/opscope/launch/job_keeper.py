@@ -100,9 +100,9 @@ class JobKeeper:
 
     def _take(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            said = json.loads(line)
-            if said["event"] == "began" and said.get("space", self._space) == self._space:
-                self._watch(int(said["process"]), int(said["start"]))
+            record = json.loads(line)
+            if record["event"] == "began" and record.get("space", self._space) == self._space:
+                self._watch(int(record["process"]), int(record["start"]))
 
     def _watch(self, process: int, start: int) -> None:
         if process in self._watched:
@@ -135,8 +135,8 @@ class JobKeeper:
     def _note(self, process: int, how: str) -> None:
         if not how:
             return
-        said = {"event": "ended", "process": process, "space": self._space, "how": how}
-        text = json.dumps(said) + "\n"
+        record = {"event": "ended", "process": process, "space": self._space, "how": how}
+        text = json.dumps(record) + "\n"
         with contextlib.suppress(OSError):
             file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())

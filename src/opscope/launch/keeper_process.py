@@ -71,7 +71,7 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
     remove_lost_rings(owner, folder)
 
 
-def is_asked(pipe: int) -> bool:
+def has_request(pipe: int) -> bool:
     """Whether the program has sent something; else it has closed its end."""
     try:
         sent = os.read(pipe, 1)
@@ -92,14 +92,14 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         process = os.pidfd_open(program)
     except OSError:  # it has ended already, or the system is old
         select.select([pipe], [], [])
-        return ASKED if is_asked(pipe) else ""
+        return ASKED if has_request(pipe) else ""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
     drainers = Drainers(owner, process, folder, command)
     while True:
         ended = [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]
-        if pipe in ended and is_asked(pipe):  # maybe by its last action: it may have ended, too
+        if pipe in ended and has_request(pipe):  # maybe by its last action: it may have ended, too
             return ASKED
         if process in ended:
             break

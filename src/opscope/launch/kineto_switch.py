@@ -18,11 +18,11 @@ _hidden: str | None = None
 def hide_from_kineto() -> None:
     """Keep Kineto from asking; before torch is imported, else without effect."""
     global _hidden
-    if is_asked_for() and "torch" not in sys.modules:
+    if is_daemon_enabled() and "torch" not in sys.modules:
         _hidden = os.environ.pop(SWITCH)
 
 
-def show_again() -> bool:
+def restore_variable() -> bool:
     """torch is imported: give the variable back; whether it was hidden."""
     global _hidden
     hidden, _hidden = _hidden, None
@@ -38,9 +38,9 @@ def hidden_from_kineto() -> Iterator[bool]:
     try:
         yield _hidden is not None
     finally:
-        show_again()
+        restore_variable()
 
 
-def is_asked_for() -> bool:
+def is_daemon_enabled() -> bool:
     """Whether the environment asks for a daemon's client."""
     return os.environ.get(SWITCH, "0").strip() not in ("", "0")

@@ -82,7 +82,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
         if one.owner == owner():
             continue
         try:
-            how = _how_it_ended(folder, one.path)
+            how = _end_text(folder, one.path)
             rescue(one, how, wait=True)
         except (LifecycleError, NothingRecorded):  # it is still being recorded; it was removed
             continue
@@ -92,7 +92,7 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
     return failures
 
 
-def _how_it_ended(folder: Path, path: Path) -> str:
+def _end_text(folder: Path, path: Path) -> str:
     try:
         part = part_of_recording(path)
     except NothingRecorded:

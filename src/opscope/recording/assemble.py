@@ -47,7 +47,7 @@ def assemble_trace(
     rows = [
         row
         for source in SOURCES
-        if source.ledger is not None and source.is_wanted(options)
+        if source.ledger is not None and source.is_enabled_by(options)
         for row in source.ledger(recorded)
     ]
     rows += [*ledger.recorder(recorded, cost), *more]
@@ -175,11 +175,11 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
     for row, numbers in _lines_by_file(decoded).items():
         lines = _lines_of(decoded.names[row])
         for number in sorted({one + more for one in numbers for more in range(_AFTER + 1)}):
-            said = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-            if said and len(file) < _MOST_LINES:
+            statement = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+            if statement and len(file) < _MOST_LINES:
                 file.append(row)
                 line.append(number)
-                text.append(said[:_LONGEST])
+                text.append(statement[:_LONGEST])
     return {"file": file, "line": line, "text": text} if file else {}
 
 

@@ -70,8 +70,8 @@ def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
 
     Put off while anything is recorded, and where torch is not imported.
     """
-    asked = _that_matter(native_wants(options))
-    return section.run(functools.partial(_measure, asked))
+    wants = _that_matter(native_wants(options))
+    return section.run(functools.partial(_measure, wants))
 
 
 def cost_of_an_operator_ns() -> float | None:
@@ -85,13 +85,13 @@ def _that_matter(wants: int) -> Want:
     return Want(wants) & _ASKED
 
 
-def _measure(asked: Want) -> dict[str, float]:
+def _measure(wants: Want) -> dict[str, float]:
     """On a thread of its own, where nothing is set that the program set for its threads.
 
     Modes of torch, say, which would see these calls, or a device on which they would run.
     """
-    if asked in _known:
-        return _known[asked]
+    if wants in _known:
+        return _known[wants]
     torch, result = sys.modules.get("torch"), dict[str, float]()
     if torch is None or is_recording() or is_torch_recording():
         return result
@@ -102,7 +102,7 @@ def _measure(asked: Want) -> dict[str, float]:
         if not claimed.acquire(blocking=False):
             return  # the caller has stopped waiting
         try:
-            result.update(_solved(asked, timed_calls(torch)))
+            result.update(_solved(wants, timed_calls(torch)))
         except Exception:  # in a torch without one of these calls, say: nothing is known then
             result.clear()
         finally:
@@ -117,20 +117,20 @@ def _measure(asked: Want) -> dict[str, float]:
             return result
         done.acquire()
     if result:
-        _known[asked] = result
+        _known[wants] = result
     return result
 
 
-def _solved(asked: Want, calls: list[TimedCall]) -> dict[str, float]:
+def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
     """Least squares over all calls; what cannot be told from noise costs nothing."""
-    wants = asked | Want.OPERATORS | Want.ANNOTATIONS
+    recorded = wants | Want.OPERATORS | Want.ANNOTATIONS
     with_ns, without_ns = [], []
     for _ in range(_ROUNDS):
         without_ns.append([_time(call) for call in calls])
-        with_ns.append(_window(wants).run(lambda: [_time(call) for call in calls]))
+        with_ns.append(_window(recorded).run(lambda: [_time(call) for call in calls]))
     cost_ns = np.min(with_ns, axis=0) - np.min(without_ns, axis=0)
     has = np.array([call.has for call in calls], dtype=np.float64)
-    used = np.flatnonzero(_recorded(asked))
+    used = np.flatnonzero(_recorded(wants))
     # Calls that take longer vary by more.
     scale = 1 / np.sqrt(np.min(without_ns, axis=0))
     found = np.zeros(has.shape[1])
@@ -153,12 +153,12 @@ def _window(wants: Want) -> _native.Held:
     return _native.Held(begin, functools.partial(_native.discard_window, window))
 
 
-def _recorded(asked: Want) -> list[bool]:
+def _recorded(wants: Want) -> list[bool]:
     """Which kinds such a recording has, in their order."""
-    arguments = bool(asked & (Want.INPUTS | Want.OUTPUTS))
+    arguments = bool(wants & (Want.INPUTS | Want.OUTPUTS))
     return [
-        True, bool(asked & Want.INNER_OPERATORS), arguments, arguments,
-        bool(asked & Want.MEMORY), bool(asked & _CALLS), bool(asked & Want.PYTHON),
+        True, bool(wants & Want.INNER_OPERATORS), arguments, arguments,
+        bool(wants & Want.MEMORY), bool(wants & _CALLS), bool(wants & Want.PYTHON),
     ]  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Listener:
         """Know that instead."""
         self._known = known
 
-    def known_of_window(self) -> Any:
+    def window_state(self) -> Any:
         """As ``known``, with what is of this window alone or takes long; asked at its end."""
         return self.known()
 

@@ -16,7 +16,7 @@ import numpy.ma  # noqa: F401
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
-from opscope.columns.confidential_copy import as_confidential_as_asked
+from opscope.columns.confidential_copy import apply_confidentiality
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError
 from opscope.recording.assemble import assemble_trace
@@ -24,7 +24,7 @@ from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.detail import DetailStretches
 from opscope.recording.facts.process_facts import note_job
-from opscope.recording.facts.program_facts import note_known
+from opscope.recording.facts.program_facts import write_state
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.gpu.devices import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu.events import with_devices
@@ -226,7 +226,7 @@ class Recording:
             from opscope.recording.recovered import save_long
             from opscope.recording.streams.merge_segments import OwnFacts
 
-            own = OwnFacts(self._with_known_here, cost_by_kind(self._recorded), metadata)
+            own = OwnFacts(self._with_own_state, cost_by_kind(self._recorded), metadata)
             self._saved_in = save_long(self.stream.path, folder, own=own)
         return folder
 
@@ -240,7 +240,7 @@ class Recording:
             return load_part(self._saved_in)
         return recover(self.stream.path)
 
-    def _with_known_here(self, decoded: Decoded) -> Decoded:
+    def _with_own_state(self, decoded: Decoded) -> Decoded:
         for listener in self._window.listeners:
             decoded = listener.added_to(decoded)
         return decoded
@@ -249,9 +249,9 @@ class Recording:
         decoded = with_devices(read_decoded(window))
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
-        decoded = self._with_known_here(decoded)
+        decoded = self._with_own_state(decoded)
         trace = assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
-        return as_confidential_as_asked(trace)
+        return apply_confidentiality(trace)
 
 
 class _Window:
@@ -313,7 +313,7 @@ class _Window:
         for listener in reversed(self.listeners):
             listener.before_end()
         if self._stream is not None and not self._stream.of.saves:
-            note_known(self.listeners)
+            write_state(self.listeners)
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()

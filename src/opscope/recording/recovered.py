@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
-from opscope.base.untrusted_files import COUNT, Shape, has_shape, reading, said
-from opscope.columns.confidential_copy import CONFIDENTIAL, as_confidential_as_asked
+from opscope.base.untrusted_files import COUNT, Shape, has_shape, parsed_json, reading
+from opscope.columns.confidential_copy import CONFIDENTIAL, apply_confidentiality
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -25,9 +25,18 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
-from opscope.recording.facts.module_paths import noted_paths, with_paths
-from opscope.recording.facts.process_groups import noted_groups, with_groups, with_noted_job
-from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, noted_known, with_known
+from opscope.recording.facts.module_paths import paths_from_notes, with_paths
+from opscope.recording.facts.process_groups import (
+    groups_from_notes,
+    with_groups,
+    with_job_from_notes,
+)
+from opscope.recording.facts.program_facts import (
+    NO_FACTS,
+    ProgramFacts,
+    state_from_notes,
+    with_state,
+)
 from opscope.recording.gpu.events import with_devices
 from opscope.recording.ledger import Row
 from opscope.recording.segments import (
@@ -45,7 +54,7 @@ from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
 from opscope.storage.manifest import is_later
-from opscope.storage.partition import RANK, Partition, asked_partition
+from opscope.storage.partition import RANK, Partition, chosen_partition
 from opscope.storage.processes import job_of, metadata_of
 from opscope.storage.read_part import load_part
 from opscope.storage.store import save_part
@@ -60,7 +69,7 @@ LONG_PLAIN_BYTES = 128 << 20
 """Likewise of one without ids of tensors and of memory, which pieces lack."""
 
 RUNNING = "it is still being recorded"
-_SAID: Shape = {
+_ABOUT_SHAPE: Shape = {
     "recorded": dict,
     "prefixes": [str],
     "process": dict,
@@ -113,13 +122,13 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
 
 
 def unfinished_trace(
-    begun: Sequence[Path], asked: Partition | None, ended: Collection[Partition]
+    begun: Sequence[Path], part: Partition | None, ended: Collection[Partition]
 ) -> TraceData | None:
     """The trace of the recording in a folder that was begun last and did not end.
 
     Args:
         begun: the files of those that did not end, oldest first.
-        asked: as which it was to be saved; None for any.
+        part: the part that it was to be saved as; None for any.
         ended: parts that the folder has traces of.
 
     Returns:
@@ -134,8 +143,8 @@ def unfinished_trace(
                 raise
             unreadable = error
             continue
-        is_asked_for = own == asked if asked is not None else not {*ended} - {own}
-        if is_asked_for and is_later(path, own):
+        is_requested = own == part if part is not None else not {*ended} - {own}
+        if is_requested and is_later(path, own):
             return recover(path)
     if unreadable is not None and not ended:
         raise unreadable
@@ -148,7 +157,7 @@ def part_of_recording(path: Path) -> Partition:
 
 
 def _part_of(about: Mapping[str, Any]) -> Partition:
-    return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+    return _requested_part(about) or Partition(RANK, place_in_job(about["process"])[0])
 
 
 def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
@@ -166,8 +175,8 @@ def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
     return found
 
 
-def _asked(about: Mapping[str, Any]) -> Partition | None:
-    return asked_partition(about["rank"], about.get("process_number"))
+def _requested_part(about: Mapping[str, Any]) -> Partition | None:
+    return chosen_partition(about["rank"], about.get("process_number"))
 
 
 def about_of(path: Path) -> dict[str, Any]:
@@ -180,7 +189,7 @@ def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
     with reading(path):
         try:
             log = _native.read_stream(os.fspath(path))
-            about: dict[str, Any] = said(log.about, _SAID)
+            about: dict[str, Any] = parsed_json(log.about, _ABOUT_SHAPE)
             if not has_shape(about.get("process_number"), (COUNT, None)):
                 raise ValueError("its process ID is invalid")
             return log, about
@@ -244,7 +253,7 @@ def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
         return end_of_trace(save_long(path, path.parent, how))
     trace = recover(path, how)
     with left_to_be_recovered(path.name, path.parent):
-        save(trace, path.parent, _asked(about))
+        save(trace, path.parent, _requested_part(about))
     return trace
 
 
@@ -335,21 +344,21 @@ def _merge(
     log, about = _opened(path)
     described = log.describe()
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
-    recorded = RecordingOptions.of_known(about["recorded"])
+    recorded = RecordingOptions.from_mapping(about["recorded"])
     rows = [*_ledger(described), *_of_long(segments)]
-    paths = noted_paths(log.notes)
-    known, told = noted_known(log.notes), own
-    if told is None and (known or facts is not NO_FACTS):
-        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
-    groups = noted_groups(log.notes)
-    process = with_noted_job(about["process"], log.notes)
-    merge = Merge(segments, recorded, process, rows, paths, groups, told)
+    paths = paths_from_notes(log.notes)
+    known, own_facts = state_from_notes(log.notes), own
+    if own_facts is None and (known or facts is not NO_FACTS):
+        own_facts = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
+    groups = groups_from_notes(log.notes)
+    process = with_job_from_notes(about["process"], log.notes)
+    merge = Merge(segments, recorded, process, rows, paths, groups, own_facts)
     metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
-    elif not _is_as_meant(described, about):
+    elif not _ended_as_planned(described, about):
         metadata[ENDED] = _ended(described, how)
-    return merge.save(folder, _asked(about), metadata)
+    return merge.save(folder, _requested_part(about), metadata)
 
 
 def about_ended(path: Path) -> dict[str, Any]:
@@ -371,7 +380,7 @@ def is_of_another_run(path: Path, folder: Path) -> bool:
     return any(there.get(key) != own.get(key) for key in ("process_id", "boot_id", "host_name"))
 
 
-def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
+def _ended_as_planned(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
     """It came to its end, and its trace was to be made by another process."""
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
@@ -405,20 +414,20 @@ def _trace(
     log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts
 ) -> TraceData:
     described = log.describe()
-    recorded = RecordingOptions.of_known(about["recorded"])
+    recorded = RecordingOptions.from_mapping(about["recorded"])
     decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
     decoded = replace(decoded, no_room=NO_ROOM)
-    decoded = with_paths(decoded, noted_paths(log.notes))
-    decoded = with_groups(decoded, noted_groups(log.notes))
-    decoded = with_known(decoded, recorded, noted_known(log.notes))
+    decoded = with_paths(decoded, paths_from_notes(log.notes))
+    decoded = with_groups(decoded, groups_from_notes(log.notes))
+    decoded = with_state(decoded, recorded, state_from_notes(log.notes))
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
-    process = with_noted_job(about["process"], log.notes)
+    process = with_job_from_notes(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
-    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    ended = {} if _ended_as_planned(described, about) else {ENDED: _ended(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
-    return as_confidential_as_asked(trace)
+    return apply_confidentiality(trace)
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:

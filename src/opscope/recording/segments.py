@@ -23,7 +23,7 @@ from opscope.base.artefacts import SEGMENTS, LeftKind
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.input_file import unreadable
 from opscope.base.locks import lock_alone, unlock
-from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
+from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, parsed_json, reading
 from opscope.columns.column import DURATION, Column, TableSchema
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
@@ -135,7 +135,7 @@ _LATE = TableSchema(
 )
 _MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
-_SAID: Shape = {
+_ABOUT_SHAPE: Shape = {
     "recording": str,
     "rows": dict,
     "first_event": ROW,
@@ -163,7 +163,9 @@ def _reading(folder: Path) -> Iterator[None]:
 
 def _about(folder: Path) -> dict[str, Any]:
     with _reading(folder):
-        about: dict[str, Any] = said(read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _SAID)
+        about: dict[str, Any] = parsed_json(
+            read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _ABOUT_SHAPE
+        )
         for name, rows in about["rows"].items():
             if name not in TABLES or not has_shape(rows, ROW):
                 raise ValueError(f"it declares {rows} rows of {name}")

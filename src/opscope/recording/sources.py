@@ -70,7 +70,7 @@ class RecordingOptions:
         )
 
     @classmethod
-    def of_known(cls, given: Mapping[str, Any]) -> RecordingOptions:
+    def from_mapping(cls, given: Mapping[str, Any]) -> RecordingOptions:
         """Those of ``given`` that this version has: a newer one may have written more."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: bool(is_on) for name, is_on in given.items() if name in known})
@@ -114,10 +114,10 @@ class Source:
     # rows about it, of a trace whose recording wanted it
     ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
 
-    def is_wanted(self, options: RecordingOptions) -> bool:
+    def is_enabled_by(self, options: RecordingOptions) -> bool:
         """Whether a recording with these options has it."""
-        asked = (getattr(options, option) for option in self.wanted_with)
-        return not self.wanted_with or any(asked)
+        wanted = (getattr(options, option) for option in self.wanted_with)
+        return not self.wanted_with or any(wanted)
 
 
 SOURCES = (
@@ -344,7 +344,7 @@ def listeners_of(options: RecordingOptions) -> list[Listener]:
     return [
         source.listener(options)
         for source in SOURCES
-        if source.listener is not None and source.is_wanted(options)
+        if source.listener is not None and source.is_enabled_by(options)
     ]
 
 
@@ -356,5 +356,5 @@ def switches() -> Iterator[Switch]:
 
 def native_wants(options: RecordingOptions) -> int:
     """``options`` as the native recorder's bit mask."""
-    asked = (switch.want for switch in switches() if getattr(options, switch.option))
-    return int(functools.reduce(operator.or_, asked, NOTHING))
+    wanted = (switch.want for switch in switches() if getattr(options, switch.option))
+    return int(functools.reduce(operator.or_, wanted, NOTHING))

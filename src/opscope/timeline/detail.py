@@ -135,7 +135,7 @@ def detail_text(metadata: Mapping[str, Any]) -> str:
     return f"{steps:,} steps ({took}) in detail" if steps else f"{took} in detail"
 
 
-def what_it_is_about(trace: TraceData) -> str:
+def describe_basis(trace: TraceData) -> str:
     """Which part findings are of, in a sentence."""
     chosen, steps = _chosen(trace), len(optimizer_steps(trace))
     if chosen is None:

@@ -22,7 +22,7 @@ from opscope.timeline.arrays import Values
 from opscope.timeline.detail import detailed_part, has_detail, part_throughout
 from opscope.timeline.doubts import doubts_text, require_times
 from opscope.timeline.steady_state import StartUp, find_start_up
-from opscope.timeline.steps import count_steps, what_passes_between
+from opscope.timeline.steps import count_steps, describe_step_boundaries
 from opscope.timeline.tree.event_tree import event_tree
 
 
@@ -45,7 +45,7 @@ class Period:
     start_ns: int  # the first start in it, Unix nanoseconds
     end_ns: int  # the last end in it
     start_up: StartUp  # that of the recording
-    said: str = ""  # in one line, what it is, where its trace does not have all of it
+    title: str = ""  # in one line, what it is, where its trace does not have all of it
     in_detail: bool = False  # the rest of the recording was recorded in less
 
     @property
@@ -60,8 +60,8 @@ class Period:
 
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
-        if self.said:
-            return self.said
+        if self.title:
+            return self.title
         if not self.trace.has_times:
             return f"recording; {doubts_text(self.trace)}"
         if self.trace.is_empty:
@@ -78,7 +78,7 @@ class Period:
             what, of = "steady state", f" of {time_text(sample['of_ns'])}"
             if sample["of_steps"]:
                 steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
-        between = what_passes_between(self.trace, " in detail" if self.in_detail else "")
+        between = describe_step_boundaries(self.trace, " in detail" if self.in_detail else "")
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
         return f"{what}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"

@@ -155,7 +155,7 @@ def share_of_program(trace: TraceData) -> float | None:
     return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
-def what_passes_between(trace: TraceData, how: str = "") -> str:
+def describe_step_boundaries(trace: TraceData, how: str = "") -> str:
     """In words that follow what the recording is of; empty where it is nearly all of the time.
 
     ``how``: in which way the rest was not recorded, as " in detail".

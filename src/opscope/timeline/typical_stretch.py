@@ -59,8 +59,8 @@ class Stretch:
 
     def facts(self) -> dict[str, Any]:
         """What the metadata of the stretch say; no start-up is to be looked for in it."""
-        said = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
-        return {WARM: True, SAMPLE: said}
+        sample = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
+        return {WARM: True, SAMPLE: sample}
 
 
 @dataclass(frozen=True)

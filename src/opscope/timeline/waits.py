@@ -124,8 +124,8 @@ def _fits_any(name: str) -> bool:
 
 def waits_for_device(name: str) -> bool:
     """Whether it does nothing until a device is done."""
-    said = cause_of_name(name)
-    return said.cause is Cause.DEVICE and said.waits_for is WaitsFor.OTHER
+    known = cause_of_name(name)
+    return known.cause is Cause.DEVICE and known.waits_for is WaitsFor.OTHER
 
 
 def is_idle(name: str) -> bool:
@@ -155,7 +155,7 @@ def time_kind(name: str) -> TimeKind:
     """What the own time of events of this name is."""
     if name.startswith((STEP_PREFIX, "ProfilerStep*")):
         return TimeKind.STEP
-    said = cause_of_name(name)
-    if said.waits_for:
+    known = cause_of_name(name)
+    if known.waits_for:
         return TimeKind.WAITING
-    return TimeKind.RECORDING if said.cause is Cause.PROFILER else TimeKind.WORK
+    return TimeKind.RECORDING if known.cause is Cause.PROFILER else TimeKind.WORK

@@ -53,10 +53,10 @@ def supported_activities() -> set[ProfilerActivity]:
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
     """Whether CUDA is requested and available: a device, or a library in its place."""
-    return any(activity.name == "CUDA" for activity in activities) and devices_are_there()
+    return any(activity.name == "CUDA" for activity in activities) and has_devices()
 
 
-def devices_are_there() -> bool:
+def has_devices() -> bool:
     """Whether torch sees a device, or ``OPSCOPE_CUPTI`` names a library in its place."""
     import torch
 

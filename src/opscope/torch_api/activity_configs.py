@@ -101,6 +101,6 @@ def warn_of_not_recorded(what: Iterable[str], stacklevel: int) -> None:
         )
 
 
-def asked_by_extensions(extensions: Mapping[str, str]) -> list[str]:
+def activities_of_extensions(extensions: Mapping[str, str]) -> list[str]:
     """The same of what torch makes of these configurations for its C++."""
     return [_COUNTERS] if extensions.get("PERFORMANCE_METRICS") else []

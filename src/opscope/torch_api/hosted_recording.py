@@ -19,7 +19,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.errors import LifecycleError
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import prepare_sources
-from opscope.recording.streams.keeper import ask_keeper, begin_keeper
+from opscope.recording.streams.keeper import begin_keeper, send_to_keeper
 from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest
 from opscope.torch_api.profile_recording import ProfileRecording
@@ -41,17 +41,17 @@ class HostedOutcome:
 
     trace: Path
     report: Path | None  # None: it could not be made
-    said: Mapping[str, Any] = field(repr=False)  # the verdict as JSON has it, and its ``lines``
+    verdict: Mapping[str, Any] = field(repr=False)  # the verdict as JSON has it, and its ``lines``
 
     @property
     def lines(self) -> list[str]:
         """The verdict as text."""
-        return [str(line) for line in self.said.get("lines", ())]
+        return [str(line) for line in self.verdict.get("lines", ())]
 
     @property
     def metrics(self) -> dict[str, float]:
         """The verdict as flat numbers for trackers."""
-        return dict(self.said.get("metrics", {}))
+        return dict(self.verdict.get("metrics", {}))
 
 
 class HostedRecording:
@@ -74,7 +74,7 @@ class HostedRecording:
             rank=self._rank,
             when_refused=lambda reason: None,  # it is in memory then, and saved by this process
         )
-        self._asked: OwnSocket | None = None
+        self._answers: OwnSocket | None = None
 
     def new(self) -> ProfileRecording:
         """The recording, which has not begun."""
@@ -103,11 +103,11 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._asked = ask_keeper(self.files.trace, request.as_text(), goes_on=True)
+        self._answers = send_to_keeper(self.files.trace, request.as_text(), goes_on=True)
 
     def is_being_made(self) -> bool:
         """Whether the other process is at it."""
-        return self._asked is not None and self._asked.is_ours() and not self._is_done(0)
+        return self._answers is not None and self._answers.is_ours() and not self._is_done(0)
 
     def outcome(self, longest_s: float) -> HostedOutcome:
         """What was made, waited for so long.
@@ -116,32 +116,32 @@ class HostedRecording:
             LifecycleError: nothing was recorded, it takes longer, or it failed; the message says
                 which.
         """
-        if self._asked is None:
+        if self._answers is None:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
-        if self._asked.is_ours() and not self._is_done(longest_s):
+        if self._answers.is_ours() and not self._is_done(longest_s):
             raise LifecycleError(
                 f"Another process is still writing {self.files.trace}. Try again later."
             )
         try:
             with open(self.verdict, "rb") as file:
-                said = json.loads(file.read(_MOST_BYTES))
+                verdict = json.loads(file.read(_MOST_BYTES))
         except (OSError, ValueError) as error:
             raise LifecycleError(
                 f"There is no verdict on {self.files.trace}: {error}. If the process that makes it "
                 f"was killed, `opscope doctor --recover {self.files.trace}` writes the trace."
             ) from error
-        if "error" in said:
-            raise LifecycleError(str(said["error"]))
+        if "error" in verdict:
+            raise LifecycleError(str(verdict["error"]))
         report = self.files.report
         is_there = report is not None and report.exists()
-        return HostedOutcome(self.files.trace, report if is_there else None, said)
+        return HostedOutcome(self.files.trace, report if is_there else None, verdict)
 
     def _is_done(self, longest_s: float) -> bool:
         """The other process says so, or is gone; its end of the socket is readable then."""
-        if self._asked is None:
+        if self._answers is None:
             return True
         poll = select.poll()
-        poll.register(self._asked.socket, select.POLLIN)
+        poll.register(self._answers.socket, select.POLLIN)
         return bool(poll.poll(longest_s * 1000))
 
 

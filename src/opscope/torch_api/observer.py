@@ -115,7 +115,7 @@ class ExecutionTraceObserver:
         """
         if self._file is not None and not self.is_running():
             self._file.start()
-            _say_which_process_groups()
+            _record_process_groups()
 
     def stop(self) -> None:
         """Stop recording. No effect while not running."""
@@ -183,7 +183,7 @@ def _path_from_environment() -> str:
         return file.name
 
 
-def _say_which_process_groups() -> None:
+def _record_process_groups() -> None:
     """Record torch.distributed's description of its groups, under the name torch gives it."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

@@ -94,9 +94,9 @@ class ProfileRecording(Cycles):
                 raise UsageError(_not_callable(name, given))
         parsed = parse_activities(activities, use_cuda)
         self.activities, self.activity_filters = parsed.activities, parsed.filters
-        asked = experimental_switches(experimental_config)
+        switches = experimental_switches(experimental_config)
         if wants_synchronisations(parsed.configs):
-            asked["enable_cuda_sync_events"] = True
+            switches["enable_cuda_sync_events"] = True
         self._settings = ProfileSettings.of(
             {
                 "record_shapes": record_shapes or record_outputs,
@@ -111,7 +111,7 @@ class ProfileRecording(Cycles):
             },
             all_threads=all_threads,
             source_lines=source_lines,
-            switches=asked,
+            switches=switches,
         )
         vars(self).update(self._settings.flags)
         self.record_outputs = record_outputs

@@ -135,15 +135,15 @@ class ProfileSettings:
 
     def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
         """The request to the recorder."""
-        asked = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
-        asked |= {"operators": activities.cpu, "annotations": activities.cpu}
-        asked |= dict.fromkeys(self.more, True)
+        options = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
+        options |= {"operators": activities.cpu, "annotations": activities.cpu}
+        options |= dict.fromkeys(self.more, True)
         kinds = activities.cpu_kinds
         for kind, option in CPU_KINDS.items():
-            asked[option] &= kinds is None or kind in kinds
-        asked["shapes"] |= self.with_flops
+            options[option] &= kinds is None or kind in kinds
+        options["shapes"] |= self.with_flops
         return RecordingOptions(
-            **asked,
+            **options,
             overloads="outputs" in self.more or self._is_on("capture_overload_names"),
             gc_pauses=not self.as_torch or self._is_on("record_python_gc_info"),
             compiled=not self.as_torch,

@@ -33,10 +33,10 @@ def test_it_ends_when_it_is_asked_to():
     assert own.is_alive()
     own.join(0.01)
     assert own.is_alive(), "nobody asked it yet"
-    own.ask_to_end()
+    own.request_end()
     own.join()
     assert ended.is_set() and not own.is_alive()
-    own.ask_to_end()
+    own.request_end()
 
 
 IS_ASKED = """

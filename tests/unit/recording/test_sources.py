@@ -66,8 +66,8 @@ def test_every_kind_has_a_category():
 
 
 def test_sources_are_wanted_with_their_options_only():
-    always = {source.name for source in SOURCES if source.is_wanted(NOTHING)}
+    always = {source.name for source in SOURCES if source.is_enabled_by(NOTHING)}
     assert always == {"events", "threads", "thread names", "processor", "detail", "clock"}
     for source in SOURCES:
         for option in source.wanted_with:
-            assert source.is_wanted(RecordingOptions(**{**asdict(NOTHING), option: True}))
+            assert source.is_enabled_by(RecordingOptions(**{**asdict(NOTHING), option: True}))

@@ -53,7 +53,7 @@ def test_a_good_request_is_answered(answers):
 )
 def test_refusals(answers, asked, status):
     reply = answers.refusal(asked)
-    assert reply.status == status and reply.said["error"]
+    assert reply.status == status and reply.body["error"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:80", "[::1]:80", "LOCALHOST"])
@@ -81,7 +81,7 @@ def test_named_hosts_open_it_to_other_machines(tmp_path):
 )
 def test_what_cannot_be_done(answers, asked, body, status):
     reply = answers.answer(asked, body)
-    assert reply.status == status and reply.said["error"]
+    assert reply.status == status and reply.body["error"]
 
 
 def test_the_token_is_made_and_printed(monkeypatch, capsys):

@@ -13,11 +13,11 @@ from opscope.timeline.steps import (
     OF_NETWORK,
     OF_OPTIMIZER,
     OF_SCHEDULE,
+    describe_step_boundaries,
     find_steps,
     program_steps,
     share_of_program,
     step_of_events,
-    what_passes_between,
 )
 from support.build_trace import ORIGIN_NS, build_trace, span
 from support.read_report import read_report
@@ -140,7 +140,7 @@ def recorded(ended=0, passed_us=0):
 def test_steps_in_bursts_are_a_part_of_the_program():
     trace = recorded(ended=101, passed_us=50_000)
     assert share_of_program(trace) == pytest.approx(0.2)
-    said = what_passes_between(trace)
+    said = describe_step_boundaries(trace)
     assert "20% of the program's time" in said and "80% passed between steps" in said
     assert "look there first" in said
     assert said in str(period_of(trace))
@@ -148,13 +148,13 @@ def test_steps_in_bursts_are_a_part_of_the_program():
 
 def test_steps_one_after_the_other_are_all_of_it():
     trace = recorded(ended=101, passed_us=10_400)
-    assert what_passes_between(trace) == "" and "(" not in str(period_of(trace))
+    assert describe_step_boundaries(trace) == "" and "(" not in str(period_of(trace))
     assert share_of_program(recorded(ended=101, passed_us=9_000)) == 1
 
 
 def test_where_too_little_was_seen_nothing_is_said():
     for trace in (recorded(), recorded(1, 10), recorded(5, 0)):
-        assert share_of_program(trace) is None and what_passes_between(trace) == ""
+        assert share_of_program(trace) is None and describe_step_boundaries(trace) == ""
 
 
 def test_what_is_no_account_of_steps_is_not_read():

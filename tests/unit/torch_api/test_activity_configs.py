@@ -15,7 +15,7 @@ from opscope.torch_api.activity_configs import (
     CuspyConfig,
     PerformanceMetricsConfig,
     ProfilerActivityConfig,
-    asked_by_extensions,
+    activities_of_extensions,
     is_activity_config,
     not_recorded,
     wants_synchronisations,
@@ -77,7 +77,7 @@ def test_what_is_recorded_warns_of_nothing():
 
 
 def test_what_torch_hands_on_is_understood():
-    assert asked_by_extensions({}) == []
-    assert asked_by_extensions({"PERFORMANCE_METRICS": "sm__cycles"}) == not_recorded(
+    assert activities_of_extensions({}) == []
+    assert activities_of_extensions({"PERFORMANCE_METRICS": "sm__cycles"}) == not_recorded(
         [PerformanceMetricsConfig(["sm__cycles"])]
     )

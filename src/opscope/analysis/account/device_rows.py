@@ -38,7 +38,7 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
     for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
         own = work[(devices == (kind, index)).all(axis=1)]
         start = gpu["start_ns"][own]
-        what = what_work_is(trace, own)
+        what = causes_of_device_work(trace, own)
         busy = [
             _by_region(start[chosen], (start + gpu["duration_ns"][own])[chosen], edges)
             for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
@@ -55,7 +55,7 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
         )
 
 
-def what_work_is(trace: TraceData, rows: Values) -> Values:
+def causes_of_device_work(trace: TraceData, rows: Values) -> Values:
     """Cause of each row of ``gpu``: kernels are operators or collectives, the rest copies."""
     gpu = trace.table("gpu")
     texts = {name: trace.names[name].lower() for name in np.unique(gpu["name"][rows]).tolist()}

@@ -120,26 +120,26 @@ class Collective:
 
 def find_collectives(trace: TraceData) -> list[Collective]:
     """Every collective call of a trace, in order."""
-    said = {
+    recorded = {
         event: values
         for event, values in keyword_values(trace, (*_NAMES, _SEQUENCE)).items()
         if "Collective name" in values
     }
-    inside = {int(trace.events["parent"][event]) for event in said}
-    worked_out = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
+    inside = {int(trace.events["parent"][event]) for event in recorded}
+    derived = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
     described = [
         replace(
-            worked_out.get(event, Collective(event, {}, _ranks_said(values))),
+            derived.get(event, Collective(event, {}, _ranks_of_group(values))),
             attributes=_described(values),
             sequence=_whole_number(values.get(_SEQUENCE)),
         )
-        for event, values in said.items()
+        for event, values in recorded.items()
     ]
-    others = [c for event, c in worked_out.items() if event not in said]
+    others = [c for event, c in derived.items() if event not in recorded]
     return sorted(described + others, key=lambda collective: collective.event)
 
 
-def _ranks_said(values: dict[str, Any]) -> list[int]:
+def _ranks_of_group(values: dict[str, Any]) -> list[int]:
     """Global ranks of the group, which torch says by the first and the distance between them."""
     first, stride, size = (
         _whole_number(values.get(f"Global rank {name}" if name else "Group size"))
@@ -177,13 +177,13 @@ def _from_arguments(trace: TraceData) -> Iterator[Collective]:
     )
     scalars = RowsOfEvent(trace.table("scalars")).columns_of(events, "role", "argument", "value")
     alike: dict[Any, Collective] = {}  # most calls are as one before
-    for event, of_name, *said in zip(
+    for event, of_name, *values in zip(
         events.tolist(), name[events].tolist(), tensors, scalars, strict=True
     ):
-        key = (of_name, *map(tuple, said))
+        key = (of_name, *map(tuple, values))
         found = alike.get(key)
         if found is None:
-            found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
+            found = alike[key] = _from_rows(trace, rows[of_name], groups, *values)
         yield replace(found, event=event)
 
 

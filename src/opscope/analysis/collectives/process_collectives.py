@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.device_rows import what_work_is
+from opscope.analysis.account.device_rows import causes_of_device_work
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import (
@@ -204,7 +204,7 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Va
         own = [
             row
             for row, call in enumerate(calls)
-            if call.address == address or (len(groups) == 1 and _tells_nothing(call))
+            if call.address == address or (len(groups) == 1 and _lacks_group(call))
         ]
         if own and moments:
             is_shared = np.array([_is_shared(calls[row]) for row in own])
@@ -212,7 +212,7 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Va
     return number
 
 
-def _tells_nothing(call: Collective) -> bool:
+def _lacks_group(call: Collective) -> bool:
     """Of its group, as where arguments were not recorded: it is of the one that there is."""
     return not call.address and call.sequence < 0
 
@@ -263,7 +263,7 @@ def _from_kernels(
     np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
     found = first < np.iinfo(np.int64).max
     start[found] = first[found]
-    return int(((what_work_is(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
+    return int(((causes_of_device_work(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
 
 
 def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
@@ -306,7 +306,7 @@ def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
 def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
     """When devices ran kernels that are of no collective: disjoint stretches in order."""
     gpu = trace.table("gpu")
-    kernels = kernels[(row == NONE) & (what_work_is(trace, kernels) != Cause.COLLECTIVE)]
+    kernels = kernels[(row == NONE) & (causes_of_device_work(trace, kernels) != Cause.COLLECTIVE)]
     kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
     begins = gpu["start_ns"][kernels].astype(np.int64)
     ends = np.maximum.accumulate(begins + gpu["duration_ns"][kernels])

@@ -62,7 +62,9 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
     stream = stream.reshape(-1)
     launch = gpu["launch"][row].astype(np.int64)
     at = _launched_at(trace, pieces, launch)
-    earlier = np.stack([_before_on_stream(stream), _before_elsewhere(start, end, stream)], axis=1)
+    earlier = np.stack(
+        [_before_on_stream(stream), _previous_on_other_streams(start, end, stream)], axis=1
+    )
     ends = pieces.end_ns
     delay = _delays(start, end, np.append(ends, 0)[at], at, earlier)
     awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
@@ -99,7 +101,7 @@ def _before_on_stream(stream: Values) -> Values:
     return result
 
 
-def _before_elsewhere(start: Values, end: Values, stream: Values) -> Values:
+def _previous_on_other_streams(start: Values, end: Values, stream: Values) -> Values:
     """Work of another stream that ended just before each began."""
     found = last_ended(end, np.arange(len(end)), start)
     tight = (found >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.device_rows import what_work_is
+from opscope.analysis.account.device_rows import causes_of_device_work
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
 from opscope.analysis.device_use.owners import (
@@ -213,7 +213,7 @@ def _device(
     bounds = (period.start_ns, period.end_ns)
     begin, end = times_between(trace, rows, bounds)
     took = end - begin
-    what = what_work_is(trace, rows)
+    what = causes_of_device_work(trace, rows)
     computing, communicating, copying, busy = (
         union_of(begin[chosen], end[chosen])
         for chosen in (

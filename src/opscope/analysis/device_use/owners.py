@@ -142,13 +142,13 @@ def owners_of(trace: TraceData, rows: Values) -> Owners:
     launch = gpu["launch"][rows].astype(np.int64)
     asks = events["kind"] != EventKind.RUNTIME_CALL
     parent = events["parent"].astype(np.int64)
-    has_owner = _asked_for(launch, asks, parent)
-    has_owner |= _asked_for(gpu["capture"][rows].astype(np.int64), asks, parent)
+    has_owner = _outside_runtime_calls(launch, asks, parent)
+    has_owner |= _outside_runtime_calls(gpu["capture"][rows].astype(np.int64), asks, parent)
     has_owner |= _node_field(trace, rows, "operator") >= 0
     return Owners(launch >= 0, has_owner)
 
 
-def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
+def _outside_runtime_calls(event: Values, asks: Flags, parent: Values) -> Flags:
     """Whether an event is, or is in, something else than calls of the device's runtime."""
     if not len(parent):
         return np.zeros(len(event), dtype=np.bool_)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from opscope.analysis.diff.counts import compare_counts
-from opscope.analysis.diff.places import KnownBy
+from opscope.analysis.diff.places import PlaceKeys
 from opscope.analysis.diff.result import Compared, Diff
 from opscope.analysis.diff.step_costs import Side, StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
@@ -30,9 +30,9 @@ _COSTS_NOTHING = {"process_ids", "source_lines", "gpu", "gpu_sync", "all_threads
 """Options that do not make operators or calls take longer."""
 
 _SWITCHES = {
-    KnownBy.MODULE: "nn.Module calls (with_modules=True, or --modules)",
-    KnownBy.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
-    KnownBy.LINE: "Python calls (with_stack=True, or --stack)",
+    PlaceKeys.MODULE: "nn.Module calls (with_modules=True, or --modules)",
+    PlaceKeys.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
+    PlaceKeys.LINE: "Python calls (with_stack=True, or --stack)",
 }
 _MEMORY = "memory (profile_memory=True, or --memory)"
 
@@ -41,7 +41,7 @@ _MEMORY = "memory (profile_memory=True, or --memory)"
 class Comparable:
     """What can be said of two sides."""
 
-    parts: frozenset[KnownBy]  # what places can be known by on both
+    parts: frozenset[PlaceKeys]  # what places can be known by on both
     memory: bool  # whether bytes can be compared
     against_times: tuple[str, ...]  # why times cannot be; empty where they can
     lost: tuple[str, ...]  # recordings that some of their events are missing from
@@ -151,7 +151,7 @@ def _doubtful(side: Side) -> list[str]:
     """What cannot be true of their numbers."""
     texts = (doubts_text(trace, losses=False) for trace in side.traces)
     found = zip(side.names, texts, strict=True)
-    return [f"{name}: {said}" for name, said in found if said]
+    return [f"{name}: {reason}" for name, reason in found if reason]
 
 
 def _values(side: Side, key: str) -> list[Any]:
@@ -197,7 +197,7 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
 def _not_counted(comparable: Comparable, costs: Sequence[StepCosts]) -> dict[str, str]:
     """Why what is compared exactly cannot be."""
     reasons = {}
-    if KnownBy.SHAPES not in comparable.parts:
+    if PlaceKeys.SHAPES not in comparable.parts:
         reasons["shapes"] = "argument shapes were not recorded on both sides"
     if not comparable.memory:
         reasons["bytes"] = "memory was not recorded on both sides"

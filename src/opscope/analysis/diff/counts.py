@@ -121,7 +121,9 @@ def _shapes(a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]) -> list[Sh
         if here.keys() == there.keys() and _differ(_all_of(here), _all_of(there), Quantity.CALLS):
             continue
         if differing and here and there:
-            found.append(ShapeChange(place, _said(here, differing), _said(there, differing)))
+            found.append(
+                ShapeChange(place, _shapes_text(here, differing), _shapes_text(there, differing))
+            )
     return found
 
 
@@ -139,7 +141,7 @@ def _all_of(shapes: dict[str, PerStep]) -> PerStep:
     return reduce(_together, others, first)
 
 
-def _said(side: dict[str, PerStep], shapes: Sequence[str]) -> tuple[str, ...]:
+def _shapes_text(side: dict[str, PerStep], shapes: Sequence[str]) -> tuple[str, ...]:
     """``3 x [64, 128], [128]``: as many a step as there are."""
     counts = [(one, side[one].mean) for one in shapes if one in side]
     return tuple(f"{count:g} x {one or 'none'}" for one, count in counts)

@@ -137,12 +137,12 @@ def _count(diff: Diff, what: str) -> tuple[Outcome, str]:
 def _memory(diff: Diff, limit: float | None) -> tuple[Outcome, str]:
     if not diff.memory:
         return Outcome.NOT_JUDGED, diff.not_counted.get("bytes") or "no memory was used"
-    said, failed = [], False
+    changes, failed = [], False
     for one in diff.memory:
         before, after = one.a_bytes[1], one.b_bytes[1]
         failed |= one.is_changed if limit is None else after > before * (1 + limit)
-        said.append(f"{one.device} {bytes_text(before)} to {bytes_text(after)}")
-    return (Outcome.FAILED if failed else Outcome.PASSED), ", ".join(said)
+        changes.append(f"{one.device} {bytes_text(before)} to {bytes_text(after)}")
+    return (Outcome.FAILED if failed else Outcome.PASSED), ", ".join(changes)
 
 
 def _time(diff: Diff, condition: Condition) -> tuple[Outcome, str]:

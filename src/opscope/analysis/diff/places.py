@@ -29,7 +29,7 @@ from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
 
 
-class KnownBy(str, Enum):
+class PlaceKeys(str, Enum):
     """The recorded properties that identify a place."""
 
     MODULE = "module"
@@ -60,28 +60,28 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _FRAME = re.compile(r"^(?:.*[/\\])?([^/\\]+)\(\d+\): ")
 
 
-def recorded_parts(trace: TraceData) -> frozenset[KnownBy]:
+def recorded_parts(trace: TraceData) -> frozenset[PlaceKeys]:
     """What places of a trace can be known by."""
     kinds = np.bincount(trace.events["kind"], minlength=len(EventKind))
     calls = kinds[EventKind.PYTHON_CALL] + len(trace.table("operator_calls"))
     found = {
-        KnownBy.MODULE: kinds[EventKind.MODULE_CALL] > 0,
-        KnownBy.SHAPES: len(trace.table("tensors")) > 0,
-        KnownBy.LINE: calls > 0,
+        PlaceKeys.MODULE: kinds[EventKind.MODULE_CALL] > 0,
+        PlaceKeys.SHAPES: len(trace.table("tensors")) > 0,
+        PlaceKeys.LINE: calls > 0,
     }
     return frozenset(part for part, there in found.items() if there)
 
 
-def place_calls(trace: TraceData, beside: Flags, parts: Iterable[KnownBy]) -> Placed:
+def place_calls(trace: TraceData, beside: Flags, parts: Iterable[PlaceKeys]) -> Placed:
     """The place of every event, by as many ``parts`` as both sides have."""
     parts = frozenset(parts)
     label, texts = _names(trace)
-    module, paths = _modules(trace, KnownBy.MODULE in parts)
+    module, paths = _modules(trace, PlaceKeys.MODULE in parts)
     phase = find_phases(trace).phase.astype(np.int64)
-    line, lines = _lines(trace, KnownBy.LINE in parts)
+    line, lines = _lines(trace, PlaceKeys.LINE in parts)
     shapes = (
         shape_signatures(trace)
-        if KnownBy.SHAPES in parts
+        if PlaceKeys.SHAPES in parts
         else np.zeros(len(label), dtype=np.uint64)
     )
     key = mix(label) ^ shapes
@@ -150,9 +150,9 @@ def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     frame, line = Sites(TorchListing(trace)).at
     key = np.where(frame >= 0, frame * (1 << 24) + np.clip(line, -1, (1 << 24) - 2) + 1, -1)
     row, first = first_of_each(key.astype(np.uint64))
-    texts, said = line_texts(trace), []
+    texts, labels = line_texts(trace), []
     for event in first.tolist():
         place = Location.at(trace, int(frame[event]), int(line[event]))
         text = place.said(texts) or f"in {place.function}"
-        said.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
-    return row, said
+        labels.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
+    return row, labels

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls, recorded_parts
+from opscope.analysis.diff.places import CallPlace, Placed, PlaceKeys, place_calls, recorded_parts
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.lives import devices_with_memory, find_peak
 from opscope.columns.schema import AllocationAction, EventKind
@@ -77,7 +77,7 @@ class StepCosts:
         return int(self.time_ns.shape[1])
 
 
-def step_costs(trace: TraceData, parts: frozenset[KnownBy]) -> StepCosts:
+def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
     """Count and add up what ran in the steps of the steady state."""
     start_up = find_start_up(trace)
     steps, kind = steady_steps(trace)
@@ -235,10 +235,10 @@ class Side:
     traces: tuple[TraceData, ...]  # of each
 
     @property
-    def parts(self) -> frozenset[KnownBy]:
+    def parts(self) -> frozenset[PlaceKeys]:
         """What all of them recorded of a place."""
         return frozenset.intersection(*(recorded_parts(trace) for trace in self.traces))
 
-    def costs(self, parts: frozenset[KnownBy]) -> list[StepCosts]:
+    def costs(self, parts: frozenset[PlaceKeys]) -> list[StepCosts]:
         """Of each recording, with places known by ``parts``."""
         return [step_costs(trace, parts) for trace in self.traces]

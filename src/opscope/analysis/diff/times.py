@@ -37,10 +37,10 @@ def speed_factors(time_ns: Amounts) -> Amounts:
     ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 where there are too few places.
     """
     usual = time_ns.mean(axis=1) if time_ns.size else np.zeros(len(time_ns))
-    asked = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
-    if asked.sum() < _FEWEST_PLACES:
+    compared = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
+    if compared.sum() < _FEWEST_PLACES:
         return np.ones(time_ns.shape[1])
-    ratios = np.log(time_ns[asked] / usual[asked, None])
+    ratios = np.log(time_ns[compared] / usual[compared, None])
     factors = np.median(ratios, axis=0)
     return np.asarray(np.exp(factors - factors.mean()), dtype=np.float64)
 

@@ -45,7 +45,7 @@ def _read(inputs: Inputs) -> int:
     return sum(map(size_of, tensors_in(inputs)))
 
 
-def _like_largest(inputs: Inputs) -> int:
+def _read_and_broadcast(inputs: Inputs) -> int:
     """All are read; the result is as large as they are when broadcast."""
     tensors = tensors_in(inputs)
     dimensions = max(len(one.sizes) for one in tensors)
@@ -96,14 +96,14 @@ _READING = (
 """Of ``copy_`` one is read and one written; what fills a tensor writes it and reads nothing."""
 
 TRAFFIC: dict[str, Traffic] = {
-    **{f"aten::{name}": _like_largest for name in _POINTWISE},
+    **{f"aten::{name}": _read_and_broadcast for name in _POINTWISE},
     **{f"aten::{name}_": _first_written for name in _POINTWISE},
     **{f"aten::_foreach_{name}_": _first_list_written for name in _POINTWISE},
     **{f"aten::{name}": _first_written for name in _SHAPE_OF_FIRST},
     **{f"aten::{name}": _read for name in _READING},
     **{f"aten::{name}": _all_written for name in ("cat", "stack")},
     **{f"aten::{name}": _matrix_product for name in ("mm", "bmm", "mv", "dot")},
-    "aten::_to_copy": _like_largest,
+    "aten::_to_copy": _read_and_broadcast,
     "aten::addmm": lambda inputs: _matrix_product(inputs, 1),
     "aten::baddbmm": lambda inputs: _matrix_product(inputs, 1),
 }

@@ -78,13 +78,13 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
     Python's stack is written down inside each operator that autograd makes a node for.
     """
     looks = subject.named("aten::isnan", "aten::_is_any_true", "aten::item")
-    looks &= subject.within(subject.named_like("autograd::engine::evaluate_function: "))
+    looks &= subject.within(subject.name_contains("autograd::engine::evaluate_function: "))
     checks = np.flatnonzero(looks & ~np.append(looks, False)[subject.operator_parent])
     gradients = int(subject.named("aten::isnan")[checks].sum())
     if gradients < _FEWEST:
         return None
     total = subject.time_ns(checks) + _writing_stacks_ns(subject)
-    switch = np.flatnonzero(subject.named_like("anomaly_mode.py(") & subject.sites.called_here)
+    switch = np.flatnonzero(subject.name_contains("anomaly_mode.py(") & subject.sites.called_here)
     return Evidence(
         events=checks,
         time_ns=total,

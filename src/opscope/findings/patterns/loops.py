@@ -198,7 +198,7 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
     found = np.zeros(len(calls.lines), dtype=np.int64)
     above = subject.inside(calls.row >= 0)
     has_tensors = len(subject.trace.table("tensors")) > 0
-    event, part = _parts_given(subject) if has_tensors else _parts_by_sequence(subject, calls)
+    event, part = _parts_passed(subject) if has_tensors else _parts_by_sequence(subject, calls)
     at = np.where(calls.row[event] >= 0, event, above[event])
     # Without arguments nothing tells which part a call further in is about.
     for _ in range(_LEVELS if has_tensors else 1):
@@ -222,7 +222,7 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
     return found
 
 
-def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
+def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     """Outermost operators that got a tensor, with the size of the part as above, the memory that it
     is chosen from by another tensor (0: by its place), and where in it the part begins."""
     tensors = subject.trace.table("tensors")
@@ -231,7 +231,7 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     other = subject.calls_of(_TENSOR, name="__repr__") | subject.calls_of(
         _TENSOR, name="__format__"
     )
-    other |= subject.named_like("enumerate(DataLoader)")
+    other |= subject.name_contains("enumerate(DataLoader)")
     wanted = subject.is_outermost & ~subject.within(other)
     rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]

@@ -83,7 +83,7 @@ def _origin(subject: Subject, large: Flags) -> Values:
     entry = np.flatnonzero(mixed[:-1] & subject.is_operator)
     if len(entry):
         return np.unique(subject.outermost_operator[entry])
-    taken = np.flatnonzero(subject.named_like(*_TAKERS) & subject.sites.called_here)
+    taken = np.flatnonzero(subject.name_contains(*_TAKERS) & subject.sites.called_here)
     if len(taken):
         return taken
     from_outside = double & (tensors["allocation_id"] < 0) & ~tensors["requires_grad"]

@@ -48,7 +48,7 @@ class _Uses:
 
 def _find(subject: Subject) -> Evidence | None:
     # A hook that a program has there may update the parameter: that reads the gradient.
-    node = np.append(subject.named_like(_STORING), False)[subject.parent]
+    node = np.append(subject.name_contains(_STORING), False)[subject.parent]
     storing = node & subject.named(*_STORES)
     if not storing.any():
         return None
@@ -87,7 +87,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _parts(subject: Subject) -> Values:
     """Of each event the operator that a node of the graph runs and it is, or is in; -1 for none."""
-    runs = subject.is_backward | subject.named_like(EVALUATING)
+    runs = subject.is_backward | subject.name_contains(EVALUATING)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
     return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 

@@ -38,10 +38,10 @@ class ChildSettings:
 
     def write(self) -> None:
         """Put it into the folder."""
-        said = asdict(self)
-        del said["folder"]
+        values = asdict(self)
+        del values["folder"]
         unfinished = self.folder / unfinished_name(SETTINGS)
-        unfinished.write_text(json.dumps(said))
+        unfinished.write_text(json.dumps(values))
         unfinished.replace(self.folder / SETTINGS)
 
     @classmethod

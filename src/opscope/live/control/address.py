@@ -29,14 +29,16 @@ class Peer:
 def peer_of(connection: socket.socket) -> Peer | None:
     """None where the kernel does not say."""
     try:
-        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        credentials = connection.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+        )
     except OSError:
         return None
-    process, user, _ = _CREDENTIALS.unpack(said)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
     return Peer(process, user)
 
 
-def may_ask(peer: Peer | None) -> bool:
+def is_allowed_peer(peer: Peer | None) -> bool:
     """Whether this process answers that one: it is of the same user, or of root."""
     return peer is not None and peer.user in (os.getuid(), 0)
 
@@ -213,7 +215,7 @@ def bound(path: Path) -> socket.socket:
 
 def no_socket(path: Path, error: OSError) -> str:
     """Why there is no socket, and what to do."""
-    said = f"Cannot create the socket {path}: {error.strerror or error}. "
+    problem = f"Cannot create the socket {path}: {error.strerror or error}. "
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{said}Close files that are no longer needed, then try again."
-    return f"{said}Set XDG_RUNTIME_DIR to a folder of your own."
+        return f"{problem}Close files that are no longer needed, then try again."
+    return f"{problem}Set XDG_RUNTIME_DIR to a folder of your own."

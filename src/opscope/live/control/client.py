@@ -45,20 +45,20 @@ class Asking:
             raise self._unreachable(error) from error
 
     def ask(
-        self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
+        self, do: str, limit_s: float = WORK_S, file: int | None = None, **fields: Any
     ) -> dict[str, Any]:
         """Have something done, and return the answer."""
         try:
-            return self._answered({"do": do, **said}, limit_s, file)
+            return self._answered({"do": do, **fields}, limit_s, file)
         except TimeoutError:
             raise self._silent(limit_s) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
+    def log_of(self, do: str, **fields: Any) -> tuple[bytes, dict[str, Any]]:
         """The log and the answer to ``do``; the log is empty where the process made a trace."""
         with tempfile.TemporaryFile() as file:
-            answer = self.ask(do, file=file.fileno(), **said)
+            answer = self.ask(do, file=file.fileno(), **fields)
             file.seek(0)
             return file.read(), answer
 
@@ -104,12 +104,12 @@ class Asking:
             raise
 
     def _answered(
-        self, said: dict[str, Any], limit_s: float, file: int | None = None
+        self, fields: dict[str, Any], limit_s: float, file: int | None = None
     ) -> dict[str, Any]:
         until_s = time.monotonic() + limit_s
         self._socket.settimeout(limit_s)
         with contextlib.suppress(ConnectionError):  # it may have said why it ends the connection
-            send(self._socket, said, file)
+            send(self._socket, fields, file)
         answer = self._next(until_s)
         if "error" in answer:
             raise ReachError(f"Process {self._address.process} says: {answer['error']}")

@@ -15,7 +15,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.live.control.protocol import VERSION, ReceivedLines, line_of
 
 if TYPE_CHECKING:
-    from opscope.live.control.answers import AskedSession
+    from opscope.live.control.answers import ControlSession
 
 PATIENCE_S = 20.0
 """So long a request that has begun may take to arrive, and an answer to move on."""
@@ -29,7 +29,7 @@ that parsing what is nested deeper would end it."""
 class Connection:
     """Of one who asks; used by the thread that answers."""
 
-    def __init__(self, own: OwnSocket, session: AskedSession) -> None:
+    def __init__(self, own: OwnSocket, session: ControlSession) -> None:
         own.socket.setblocking(False)
         self.own, self._session = own, session
         self._lines = ReceivedLines(own.socket, _MOST_BYTES, _MOST_BRACKETS)
@@ -59,10 +59,10 @@ class Connection:
             return False
         before = len(self._unsent)
         self._send_some()
-        while not self._unsent and (said := self._lines.next()) is not None:
+        while not self._unsent and (request := self._lines.next()) is not None:
             file = self._lines.files.pop(0) if self._lines.files else None
             try:
-                answer = self._session.answer_in_version(said, file)
+                answer = self._session.answer_in_version(request, file)
             finally:
                 if file is not None:
                     file.close()

@@ -11,7 +11,7 @@ import _thread
 import contextlib
 
 
-def _listen_if_asked() -> None:
+def _listen_if_requested() -> None:
     import importlib.util
     import os
     import sys
@@ -33,10 +33,10 @@ def _listen_if_asked() -> None:
             except BaseException:
                 del sys.modules["opscope"]
                 raise
-        from opscope.live.control.server import listen_while_asked
+        from opscope.live.control.server import listen_until_unused
 
-        listen_while_asked()
+        listen_until_unused()
 
 
 with contextlib.suppress(RuntimeError):  # no thread to spare: as if it had not been asked
-    _thread.start_new_thread(_listen_if_asked, ())
+    _thread.start_new_thread(_listen_if_requested, ())

@@ -106,7 +106,7 @@ def _wait_until_it_listens(process: int) -> None:
         if waited_s > _LISTENING_S:
             raise ReachError(
                 f"Process {process} did not start to listen within {_LISTENING_S:g} s: its main "
-                f"thread {_what_it_does(process)}, or it cannot create a socket or a thread. "
+                f"thread {_state_text(process)}, or it cannot create a socket or a thread. "
                 "Try again when it runs Python, or start it with OPSCOPE_CONTROL=1."
             )
         time.sleep(0.02)
@@ -116,7 +116,7 @@ def _has_ended(process: int) -> ReachError:
     return ReachError(f"Process {process} ended before it could listen.")
 
 
-def _what_it_does(process: int) -> str:
+def _state_text(process: int) -> str:
     is_waiting = state_of(process) == "S"
     return "waits in C code" if is_waiting else "is in C code that does not return"
 

@@ -71,22 +71,22 @@ class ReceivedLines:
         if self._most_brackets is not None and brackets > self._most_brackets:
             raise ValueError("too many brackets")
         try:
-            said = json.loads(text)
+            message = json.loads(text)
         except RecursionError:
             raise ValueError("brackets in brackets, too many") from None
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             raise ValueError("not a JSON object")
-        return said
+        return message
 
 
-def line_of(said: dict[str, Any]) -> bytes:
+def line_of(message: dict[str, Any]) -> bytes:
     """A message as it is sent."""
-    return json.dumps({"opscope": VERSION, **said}).encode() + b"\n"
+    return json.dumps({"opscope": VERSION, **message}).encode() + b"\n"
 
 
-def send(connection: socket.socket, said: dict[str, Any], file: int | None = None) -> None:
+def send(connection: socket.socket, message: dict[str, Any], file: int | None = None) -> None:
     """Send one line and, with it, an open file."""
-    data = line_of(said)
+    data = line_of(message)
     if file is None:
         connection.sendall(data)
     else:

@@ -16,7 +16,7 @@ from opscope.recording.cost import cost_by_kind
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions, native_wants, prepare_sources
 from opscope.recording.streams.detached_trace import ProcessKnowledge
-from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.activities import ChosenActivities, has_devices
 from opscope.torch_api.settings import ProfileSettings
 
 
@@ -25,12 +25,12 @@ def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
         raise ReachError("The program has not imported torch yet. Try again later.")
-    chosen = ChosenActivities(cpu=True, cuda=devices_are_there())
+    chosen = ChosenActivities(cpu=True, cuda=has_devices())
     settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
     return settings.recording_options(chosen)
 
 
-class AskedRecording:
+class RequestedRecording:
     """One recording; its log goes to the client, which makes the trace.
 
     What devices did is known to this process alone, so with devices the trace is made here.

@@ -28,7 +28,7 @@ from opscope.launch.torch_import import when_imported
 from opscope.live.control.address import (
     addresses,
     bound,
-    may_ask,
+    is_allowed_peer,
     no_socket,
     peer_of,
     remove_if_stale,
@@ -56,20 +56,20 @@ def listen() -> None:
     Raises:
         ReachError: a socket or a thread cannot be created.
     """
-    _begin(is_asked_for=False)
+    _begin(is_daemon_enabled=False)
 
 
-def listen_while_asked() -> None:
+def listen_until_unused() -> None:
     """As :func:`listen`, until no client is connected and no requested recording runs."""
-    _begin(is_asked_for=True)
+    _begin(is_daemon_enabled=True)
 
 
-def _begin(is_asked_for: bool) -> None:
+def _begin(is_daemon_enabled: bool) -> None:
     global _server
     with _deciding:
         if _server is not None:
-            return None if is_asked_for else _server.stay()
-        server = Server(is_asked_for)
+            return None if is_daemon_enabled else _server.stay()
+        server = Server(is_daemon_enabled)
         server.begin()
         _server = server
     server.watch(when_imported("torch", _get_ready))
@@ -98,8 +98,8 @@ def is_listening() -> bool:
 class Server:
     """The socket and the thread."""
 
-    def __init__(self, is_asked_for: bool = False) -> None:
-        self._is_asked_for = is_asked_for
+    def __init__(self, is_daemon_enabled: bool = False) -> None:
+        self._is_asked_for = is_daemon_enabled
         self._until_s = time.monotonic() + _FIRST_S
         self._forget_torch: Callable[[], None] | None = None
         self._is_bound = False
@@ -113,7 +113,7 @@ class Server:
             self._open()
         except OSError as error:
             raise ReachError(no_socket(self._path, error)) from error
-        self._thread = OwnThread(self._run, self._ask_to_end)
+        self._thread = OwnThread(self._run, self._request_end)
         self._connections: dict[OwnSocket, Connection] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
@@ -138,10 +138,10 @@ class Server:
 
     def end(self) -> None:
         """Answer no more."""
-        self._thread.ask_to_end()
+        self._thread.request_end()
         self._thread.join(PATIENCE_S)
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         self._ends = True
         if self._socket.is_ours():
             with contextlib.suppress(OSError):
@@ -196,11 +196,11 @@ class Server:
         """Listen also without clients; called with the lock held."""
         self._is_asked_for = False
 
-    def _end_if_nobody_is_left(self) -> None:
+    def _end_if_unused(self) -> None:
         """One that was asked to be there, and is not any more, is gone at once."""
         with _deciding:
-            is_wanted = self._connections or (self._started is not None and self._started.recording)
-            if self._is_asked_for and not is_wanted and time.monotonic() >= self._until_s:
+            is_used = self._connections or (self._started is not None and self._started.recording)
+            if self._is_asked_for and not is_used and time.monotonic() >= self._until_s:
                 self._remove()
                 self._end_from_inside()
 
@@ -222,7 +222,7 @@ class Server:
                         self._serve(own)
                 self._drop_late()
                 self._replace_lost()  # before it waits for what may be others' by now
-                self._end_if_nobody_is_left()
+                self._end_if_unused()
         self._leave()
 
     def _replace_lost(self) -> None:
@@ -272,7 +272,7 @@ class Server:
         except OSError:  # it is gone already, or there are too many open files
             time.sleep(_BETWEEN_TRIES_S)
             return
-        if not may_ask(peer_of(own.socket)):
+        if not is_allowed_peer(peer_of(own.socket)):
             return own.close()
         if len(self._connections) >= _MOST_CONNECTIONS:
             return refuse(
@@ -283,12 +283,12 @@ class Server:
                 ),
             )
         try:
-            from opscope.live.control.answers import AskedSession, Started
+            from opscope.live.control.answers import ControlSession, Started
         except _NO_FILES:
             return own.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
-        self._connections[own] = Connection(own, AskedSession(self._started))
+        self._connections[own] = Connection(own, ControlSession(self._started))
         self._until_s = 0.0
         self._selector.register(own.socket, selectors.EVENT_READ, own)
 

@@ -23,7 +23,7 @@ class NotReturnedError(Exception):
     """A condition has not returned in time."""
 
 
-class AskedCondition:
+class PolledCondition:
     """Asks one trigger what it sees, every so often, in a thread of its own."""
 
     def __init__(
@@ -49,9 +49,9 @@ class AskedCondition:
         """Ask from now on."""
         self._thread.start()
 
-    def ask_to_end(self) -> None:
+    def request_end(self) -> None:
         """Ask no more; returns at once."""
-        self._thread.ask_to_end()
+        self._thread.request_end()
 
     def join(self, until_s: float) -> None:
         """Wait for the running condition, unless that one ends the recorder itself."""

@@ -35,10 +35,10 @@ class Reason:
         }[news]
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
 
-    def said(self, ended: Mapping[str, Any] | None = None) -> str:
+    def as_json(self, ended: Mapping[str, Any] | None = None) -> str:
         """As JSON, for the process that makes the trace; ``ended``: what became of this one."""
-        said = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
-        return json.dumps(said if ended is None else {**said, "ended": ended})
+        values = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
+        return json.dumps(values if ended is None else {**values, "ended": ended})
 
     @property
     def slug(self) -> str:

@@ -67,8 +67,8 @@ class Dumps:
                 let_others_run()
                 known = facts()
                 let_others_run()
-                text, said = json.dumps(known), reason.said()
-                _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
+                text, why = json.dumps(known), reason.as_json()
+                _check(watch.write_spool_files(window, str(spool), text, why, places, stacks))
             let_others_run()
             self._hand_over(spool)
         except BaseException:

@@ -12,7 +12,7 @@ from typing import Any
 from opscope import _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.live.flight.conditions import LIMIT_S, AskedCondition
+from opscope.live.flight.conditions import LIMIT_S, PolledCondition
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
@@ -44,7 +44,7 @@ class Keeper:
         self._facts, self._places = facts, places
         self._part_s = part_s
         self._conditions = [
-            AskedCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
+            PolledCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
         ]
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
@@ -80,7 +80,7 @@ class Keeper:
     def _end_conditions(self, until_s: float) -> None:
         """All are asked before any is waited for."""
         for condition in self._conditions:
-            condition.ask_to_end()
+            condition.request_end()
         for condition in self._conditions:
             condition.join(until_s)
 
@@ -92,7 +92,7 @@ class Keeper:
         request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
-        if not self._watch.ask(number, reason.said()):
+        if not self._watch.ask(number, reason.as_json()):
             del self._requests[number]
             request.refusal = "too many wait already"
             self._limits.refused[request.refusal] += 1
@@ -109,7 +109,7 @@ class Keeper:
                 with short_turns:
                     self._take_answered()
                     self._answer(news, value, age_ns)
-                    self._do_what_is_due()
+                    self._run_due_tasks()
             except BaseException as error:
                 self._failed("the flight recorder", error)
             self.own_processor_ns = time.thread_time_ns()
@@ -138,7 +138,7 @@ class Keeper:
                 request.path = place_of(self._armed, request.reason, os.getpid())
                 request.done.set()
 
-    def _do_what_is_due(self) -> None:
+    def _run_due_tasks(self) -> None:
         now_s = time.monotonic()
         if now_s >= self._rotate_at_s:
             self._rotate()
@@ -193,8 +193,8 @@ class Keeper:
     def _failed(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1
         if self.faults[what] == 1:
-            said = str(error) or type(error).__name__
-            notice(f"{what} failed: {said}. The program is not affected; recording continues.")
+            why = str(error) or type(error).__name__
+            notice(f"{what} failed: {why}. The program is not affected; recording continues.")
 
 
 def _own_cost(processor_ns: int) -> OwnCost:

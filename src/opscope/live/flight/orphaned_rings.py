@@ -20,7 +20,7 @@ from opscope.base.artefacts import (
     remove,
 )
 from opscope.base.files import remove_inside
-from opscope.base.untrusted_files import COUNT, Shape, reading, said
+from opscope.base.untrusted_files import COUNT, Shape, parsed_json, reading
 from opscope.errors import TraceFormatError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_whole
@@ -66,7 +66,7 @@ def _dump_ours(one: Artefact, how: str) -> Path | None:
     log = _read(one)
     if log is None or how in _WELL or not log.about:
         return None
-    facts = said(log.about, _FACTS)
+    facts = parsed_json(log.about, _FACTS)
     _refuse_if_full(one.path, facts)
     return _write(one, log, facts, how or HOW_UNKNOWN)
 
@@ -120,9 +120,9 @@ def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: 
             facts["ledger"] += [list(row) for row in _lost(described)]
             if described["gaps"] or described["ring_ended"]:
                 facts["limited_by"] = _SHORT
-            said = reason.said(_ended(how, described))
+            reason_text = reason.as_json(_ended(how, described))
             (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-            (spool / "reason.json").write_text(said, encoding="utf-8")
+            (spool / "reason.json").write_text(reason_text, encoding="utf-8")
             places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
             (spool / PLACES).write_text(places, encoding="utf-8")
             with open(spool / "log", "xb") as file:

@@ -76,7 +76,7 @@ class SlowStep(Trigger):
         not_ours_ns = waited_ns or 0
         if duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A > self._limit_ns:
             watched.dump(
-                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waited_ns)}, "
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_wait_text(waited_ns)}, "
                 f"the limit was {self._limit_ns / 1e6:,.1f} ms"
             )
         if ended >= alarm.at:
@@ -92,7 +92,7 @@ class SlowStep(Trigger):
         return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
 
 
-def _said_of(waited_ns: int | None) -> str:
+def _wait_text(waited_ns: int | None) -> str:
     """What it waited, in words, behind what it took."""
     if waited_ns is None:
         return " (its waits for a CPU are unknown)"

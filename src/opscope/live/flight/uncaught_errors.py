@@ -38,7 +38,7 @@ class UncaughtException(Trigger):
             hook.leave()
         self._hooks = []
 
-    def is_meant(self, error: BaseException) -> bool:
+    def is_worth_a_dump(self, error: BaseException) -> bool:
         """Whether this one is worth a dump."""
         return not isinstance(error, _ENDS_NORMALLY) and not is_out_of_memory(error)
 
@@ -53,7 +53,7 @@ class UncaughtException(Trigger):
 
     def _notice(self, error: BaseException | None, where: str) -> None:
         watched = self._watched
-        if watched is not None and error is not None and self.is_meant(error):
+        if watched is not None and error is not None and self.is_worth_a_dump(error):
             watched.dump(f"{_described(error)}, in {where}")
 
 
@@ -88,8 +88,8 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     kind = getattr(torch, "OutOfMemoryError", None)
     if kind is not None and isinstance(error, kind):
         return True
-    said = _text_of(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or "DefaultCPUAllocator: " in said
+    text = _text_of(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator: " in text
 
 
 def _described(error: BaseException) -> str:
@@ -130,7 +130,7 @@ class OutOfMemory(UncaughtException):
         if self in _observing:
             _observing.remove(self)
 
-    def is_meant(self, error: BaseException) -> bool:
+    def is_worth_a_dump(self, error: BaseException) -> bool:
         """Those alone."""
         return is_out_of_memory(error)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.memory_limit import require_memory
-from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, reading, said
+from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, parsed_json, reading
 from opscope.columns.concat import concat_traces, in_order_of_start
 from opscope.columns.confidential_copy import CONFIDENTIAL, NAMES
 from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
@@ -117,14 +117,14 @@ PLACES = "places.jsonl"
 def write_dump(spool: Path) -> Path:
     """Make a trace of what a program left in ``spool``, and remove that; returns the trace."""
     with reading(spool):
-        facts = said(_bytes(spool, "facts.json"), _FACTS)
-        why = said(_bytes(spool, "reason.json"), _REASON)
+        facts = parsed_json(_bytes(spool, "facts.json"), _FACTS)
+        why = parsed_json(_bytes(spool, "reason.json"), _REASON)
         reason = _reason(why)
-        places = read_sites(_bytes_if_there(spool, PLACES))
+        places = read_sites(_optional_bytes(spool, PLACES))
         trace = trace_of_log(_log(spool), facts, _rows(facts), places, spool)
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
-        trace = _with_end_not_known(trace, facts)
+        trace = _with_unknown_end(trace, facts)
         stacks = "" if trace.metadata.get(CONFIDENTIAL) == NAMES else _stacks(spool)
         known = {"dump": about(trace, facts, reason, stacks)}
         if "ended" in why:
@@ -145,7 +145,7 @@ def _put(made: Path, folder: Path) -> Path:
     return folder
 
 
-def _with_end_not_known(trace: TraceData, facts: dict[str, Any]) -> TraceData:
+def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
     """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
     since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
     if not facts["collected"] or since_ms <= 0:
@@ -195,7 +195,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _stacks(spool: Path) -> str:
-    return _bytes_if_there(spool, "python_stacks.txt").decode(errors="replace")
+    return _optional_bytes(spool, "python_stacks.txt").decode(errors="replace")
 
 
 def _log(spool: Path) -> bytes:
@@ -209,7 +209,7 @@ def _bytes(spool: Path, name: str) -> bytes:
     return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
 
 
-def _bytes_if_there(spool: Path, name: str) -> bytes:
+def _optional_bytes(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
         return _bytes(spool, name)
     return b""

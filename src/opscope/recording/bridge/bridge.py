@@ -113,7 +113,7 @@ def _find() -> ReadyBridge | None:
     if shipped is None:
         return None
     if shipped.problem is not None:
-        _say_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
+        _notice_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
         return None
     return ReadyBridge(shipped.path, shipped.torch_release, shipped=True)
 
@@ -123,7 +123,7 @@ def _compiled(path: Path) -> ReadyBridge:
 
 
 @lru_cache(maxsize=1)
-def _say_once(text: str) -> None:
+def _notice_once(text: str) -> None:
     notice(text)
 
 

@@ -72,7 +72,7 @@ def compile_bridge(
     if done.returncode != 0 or not library.exists():
         raise BridgeError(
             f"The bridge to torch {torch.version} did not compile. For the full output, run: "
-            f"{_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
+            f"{_to_type(command, library)}\n  {_compiler_errors(done.stderr)}\n"
             f"{_advice(done.returncode, library.parent)}"
         )
 
@@ -111,7 +111,7 @@ def _speed_flags(compiler: str) -> tuple[str, ...]:
     return ()
 
 
-def _what_was_said(stderr: str) -> str:
+def _compiler_errors(stderr: str) -> str:
     lines = stderr.splitlines()
     errors = [line for line in lines if "error" in line or "No space left" in line]
     return "\n  ".join((errors or lines)[:5]) or "The compiler printed nothing."

@@ -92,7 +92,7 @@ def _note_reasons(reasons: list[str], *_: Any) -> None:
         _reasons[str(guards.CompileContext.current_compile_id())] = reasons[-1]
 
 
-def known_compilations() -> list[Compilation]:
+def finished_compilations() -> list[Compilation]:
     """All so far, in the order in which they ended."""
     return list(_known)
 

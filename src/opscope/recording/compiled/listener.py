@@ -14,7 +14,7 @@ from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.names import Names
 from opscope.columns.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
 from opscope.columns.table import Table
-from opscope.recording.compiled.compilations import Compilation, is_listening, known_compilations
+from opscope.recording.compiled.compilations import Compilation, finished_compilations, is_listening
 from opscope.recording.compiled.generated_code import Site
 from opscope.recording.compiled.graphs import (
     begin_listening,
@@ -43,7 +43,7 @@ def note_sites_of(file: str) -> None:
 when_loaded.append(note_sites_of)
 
 
-def noted_sites(notes: Iterable[str]) -> dict[str, Any]:
+def sites_from_notes(notes: Iterable[str]) -> dict[str, Any]:
     """What was noted in a stream, as :func:`sites_as_json` gives it."""
     found: dict[str, Any] = {}
     for note in notes:
@@ -61,8 +61,8 @@ class LoadedSites:
     def text(self) -> bytes:
         """A line of JSON for each graph; those that were loaded since the last call come last."""
         new = loaded_files() - self._known
-        for file, said in sites_as_json(new).items():
-            self._text += json.dumps({file: said}).encode() + b"\n"
+        for file, encoded in sites_as_json(new).items():
+            self._text += json.dumps({file: encoded}).encode() + b"\n"
         self._known |= new
         return self._text
 
@@ -89,13 +89,13 @@ def _as_list(site: Site) -> list[Any]:
     return [site.line, site.callee, site.is_cpp, origins, int(site.known_from)]
 
 
-def sites_from_json(said: Mapping[str, Any]) -> GraphSites:
+def sites_from_json(encoded: Mapping[str, Any]) -> GraphSites:
     """What :func:`sites_as_json` gave."""
-    return {file: (graph, list(map(_from_list, sites))) for file, (graph, sites) in said.items()}
+    return {file: (graph, list(map(_from_list, sites))) for file, (graph, sites) in encoded.items()}
 
 
-def _from_list(said: list[Any]) -> Site:
-    line, callee, is_cpp, origins, known_from = said
+def _from_list(encoded: list[Any]) -> Site:
+    line, callee, is_cpp, origins, known_from = encoded
     made = tuple(Origin(*one) for one in origins)
     known = OriginsKnownFrom(known_from)
     return Site(line, callee, is_cpp, origins=made, known_from=known)
@@ -122,7 +122,7 @@ class GeneratedCode(Listener):
 
     def before_end(self) -> None:
         """Remember what was compiled until now."""
-        self._compilations = known_compilations()
+        self._compilations = finished_compilations()
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
@@ -136,7 +136,7 @@ class GeneratedCode(Listener):
         """From the process that compiled."""
         self._compilations = [Compilation(CompilationKind(kind), *rest) for kind, *rest in known]
 
-    def known_of_window(self) -> Any:
+    def window_state(self) -> Any:
         """Also what the graphs call that are loaded."""
         return [self.known(), sites_as_json(loaded_files())]
 

@@ -98,11 +98,11 @@ def present_place(place: tuple[str, int, str], stack: str) -> tuple[str, int, st
     file = _loaded_as(old, len(sys.modules)) if old else ""
     if old and not file:
         return "", -1, ""
-    said = re.search(rf'File "{re.escape(old)}", line {line}, in .*\n(.*)', stack)
+    statement = re.search(rf'File "{re.escape(old)}", line {line}, in .*\n(.*)', stack)
     lines = [text.strip() for text in linecache.getlines(file)] if file else []
-    if said is None or not said.group(1).strip() or not lines:
+    if statement is None or not statement.group(1).strip() or not lines:
         return place if file == old else ("", -1, "")
-    same = [number for number, text in enumerate(lines, 1) if text == said.group(1).strip()]
+    same = [number for number, text in enumerate(lines, 1) if text == statement.group(1).strip()]
     nearest = min(same, key=lambda number: abs(number - line), default=-1)
     return (file, nearest, function) if nearest > 0 else ("", -1, "")
 

@@ -81,7 +81,7 @@ def _note(places: Mapping[int, tuple[int, str]]) -> None:
         _native.note_in_stream(json.dumps({_NOTE: list(places.items())}))
 
 
-def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
+def paths_from_notes(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
     """What was noted in a stream: by address the outermost module's, and the path from there."""
     found = (json.loads(note).get(_NOTE, []) for note in notes)
     return {address: (root, path) for places in found for address, (root, path) in places}
@@ -100,7 +100,7 @@ def _children_of(module: Any) -> _Children:
     return names, tuple(map(id, map(children.get, names)))
 
 
-def _look_again() -> None:
+def _search_again() -> None:
     """Find what was added, exchanged or renamed since it was found.
 
     A network has thousands, and a recorder that dumps looks at them every second: so others run
@@ -180,7 +180,7 @@ class ModulePaths(Listener):
 
     def before_end(self) -> None:
         """Look once more, and remember what is known now."""
-        _look_again()
+        _search_again()
         self._found = _known()
 
     def added_to(self, decoded: Decoded) -> Decoded:

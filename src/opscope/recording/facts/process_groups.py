@@ -157,7 +157,7 @@ class ProcessGroups(Listener):
         return with_groups(decoded, self._known)
 
 
-def noted_groups(notes: Iterable[str]) -> Groups:
+def groups_from_notes(notes: Iterable[str]) -> Groups:
     """What was noted in a stream last."""
     groups: Groups = {}
     for note in notes:
@@ -165,7 +165,7 @@ def noted_groups(notes: Iterable[str]) -> Groups:
     return groups
 
 
-def with_noted_job(process: Mapping[str, Any], notes: Iterable[str]) -> dict[str, Any]:
+def with_job_from_notes(process: Mapping[str, Any], notes: Iterable[str]) -> dict[str, Any]:
     """Facts of a process with the job that it joined once its recording had begun."""
     job: dict[str, Any] = {}
     for note in notes:

@@ -20,7 +20,7 @@ from opscope import _native
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.overloads import described
 from opscope.recording.assemble import knows_overloads
-from opscope.recording.compiled.listener import GeneratedCode, noted_sites
+from opscope.recording.compiled.listener import GeneratedCode, sites_from_notes
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded
 from opscope.recording.detail import DetailStretches
@@ -33,31 +33,31 @@ Known = Mapping[str, Any]
 """By class of the listener."""
 
 
-def note_known(listeners: Sequence[Listener]) -> None:
+def write_state(listeners: Sequence[Listener]) -> None:
     """Into the stream that runs; the window is about to close."""
-    known = {type(one).__name__: one.known_of_window() for one in listeners}
+    known = {type(one).__name__: one.window_state() for one in listeners}
     _native.note_in_stream(json.dumps({_NOTE: known}))
 
 
-def noted_known(notes: Iterable[str]) -> Known:
+def state_from_notes(notes: Iterable[str]) -> Known:
     """What was noted; of a recording that did not come to its end only what it noted sooner."""
     known: dict[str, Any] = {}
     sooner: dict[str, Any] = {}
     notes = list(notes)
     for note in notes:
-        said = json.loads(note)
-        if DETAIL in said:
-            sooner[DetailStretches.__name__] = said[DETAIL]
-        if DEVICES in said:
-            sooner[DeviceActivity.__name__] = said[DEVICES]
-        known = said.get(_NOTE, known)
-    places = noted_sites(notes)
+        values = json.loads(note)
+        if DETAIL in values:
+            sooner[DetailStretches.__name__] = values[DETAIL]
+        if DEVICES in values:
+            sooner[DeviceActivity.__name__] = values[DEVICES]
+        known = values.get(_NOTE, known)
+    places = sites_from_notes(notes)
     if places:
         sooner[GeneratedCode.__name__] = [[], places]
     return {**sooner, **known}
 
 
-def with_known(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
+def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
     """What was decoded, with what its listeners knew."""
     for listener in listeners_of(options):
         name = type(listener).__name__
@@ -88,9 +88,9 @@ class ProgramFacts:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> ProgramFacts:
+    def from_json(cls, values: Mapping[str, Any]) -> ProgramFacts:
         """What :meth:`as_json` gave."""
-        return cls(said["cost"], said["metadata"], said["sources"])
+        return cls(values["cost"], values["metadata"], values["sources"])
 
     def keep_sources(self) -> None:
         """Have views and tracebacks of this process find that code."""

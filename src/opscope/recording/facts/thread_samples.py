@@ -56,7 +56,7 @@ class ThreadSamples(Listener):
         )
         return decoded.with_tables(thread_samples=table).with_notes(notes)
 
-    def known_of_window(self) -> Any:
+    def window_state(self) -> Any:
         """All of it: columns as their bytes."""
         if self._taken is None:
             return None

@@ -14,7 +14,7 @@ from opscope import _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import Shape, has_shape, reading
-from opscope.columns.confidential_copy import as_confidential_as_asked
+from opscope.columns.confidential_copy import apply_confidentiality
 from opscope.columns.overloads import described
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -116,7 +116,7 @@ def trace_of_log(
     with memory_for("decoding what was recorded"), reading(source):
         if not has_shape(facts, _FACTS):
             raise ValueError("its metadata is not from opscope")
-        options = RecordingOptions.of_known(facts["options"])
+        options = RecordingOptions.from_mapping(facts["options"])
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):
             listener.learn(facts["known"][type(listener).__name__])
@@ -127,7 +127,7 @@ def trace_of_log(
         known = dict(facts["metadata"])
         if met := facts.get("overloads"):  # as assemble_trace keeps them where torch is
             known["overloads"] = {name: met[name] for name in trace.names if name in met}
-        trace = as_confidential_as_asked(trace.with_metadata(known))
+        trace = apply_confidentiality(trace.with_metadata(known))
         return checked_trace(trace, str(source))
 
 

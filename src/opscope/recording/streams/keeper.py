@@ -41,10 +41,10 @@ def begin_keeper(folder: Path) -> None:
     try:
         _pipes[folder] = (os.getpid(), _begun(folder))
     except (OSError, ValueError, TypeError) as error:  # no more processes or files, or no Python
-        _said(folder, str(error))
+        _warning(folder, str(error))
 
 
-def ask_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
+def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
     """Have the keeper of ``folder`` make something of the recordings that have ended, now.
 
     Args:
@@ -115,7 +115,7 @@ def begin_watching(
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def _said(folder: Path, why: str) -> None:
+def _warning(folder: Path, why: str) -> None:
     global _was_said
     if not _was_said:
         _was_said = True

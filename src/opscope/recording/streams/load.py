@@ -14,7 +14,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.file_kind import FileKind, file_kind
 from opscope.storage.manifest import is_later, unfinished_recordings
-from opscope.storage.partition import Partition, asked_partition, in_order, partition_folders
+from opscope.storage.partition import Partition, chosen_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
 
 _T = TypeVar("_T")
@@ -30,9 +30,9 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
     return tuple(in_order({*partition_folders(path), *begun}))
 
 
-def begun_again(path: Path) -> set[Partition]:
+def restarted_parts(path: Path) -> set[Partition]:
     """The processes of a folder of which a recording without an end is later than the trace."""
-    return _of_begun(path, _parts_begun_again) or set()
+    return _of_begun(path, _restarted_parts) or set()
 
 
 def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
@@ -83,7 +83,7 @@ def _parts_of_begun(begun: list[Path]) -> set[Partition]:
     return found
 
 
-def _parts_begun_again(begun: list[Path]) -> set[Partition]:
+def _restarted_parts(begun: list[Path]) -> set[Partition]:
     from opscope.recording.recovered import part_of_recording
 
     found = set()
@@ -118,16 +118,16 @@ def load_trace(
         UsageError: the folder holds several and neither ``rank`` nor ``process`` says which.
     """
     with memory_for(f"reading {os.fsdecode(path)}"):
-        return _load(local_path(path), asked_partition(rank, process))
+        return _load(local_path(path), chosen_partition(rank, process))
 
 
-def _load(path: Path, asked: Partition | None) -> TraceData:
+def _load(path: Path, part: Partition | None) -> TraceData:
     if is_folder(path):
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
         from opscope.storage.read_part import load_part
 
-        unfinished = unfinished_part(path, asked)
-        return load_part(path, asked) if unfinished is None else unfinished
+        unfinished = unfinished_part(path, part)
+        return load_part(path, part) if unfinished is None else unfinished
     if status_of(path) is None:
         raise TraceFormatError(
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
@@ -138,4 +138,4 @@ def _load(path: Path, asked: Partition | None) -> TraceData:
         raise TraceFormatError(f"{shown_path(path)} is {kind.value}.")
     from opscope.storage.chrome import load_chrome_trace
 
-    return load_chrome_trace(path, asked)
+    return load_chrome_trace(path, part)

@@ -65,7 +65,7 @@ class Merge:
     _unfinished: int = 0
     _ids: AllocationIds = field(default_factory=lambda: AllocationIds({}, 0))
 
-    def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:
+    def save(self, folder: Path, part: Partition | None, metadata: Mapping[str, Any]) -> Path:
         """Write the trace as one part of ``folder``; returns that part's folder."""
 
         def write(unfinished: Path, rank: int) -> None:
@@ -78,7 +78,7 @@ class Merge:
                     sizes.update([write_table(rest, name, unfinished)])
             Manifest(sizes, rank).write(unfinished)
 
-        return save_files(folder, asked, {**self.process, **metadata}, write)
+        return save_files(folder, part, {**self.process, **metadata}, write)
 
     def _write_row_groups(self, folder: Path) -> dict[str, dict[str, int]]:
         sizes = {}

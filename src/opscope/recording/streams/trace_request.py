@@ -71,19 +71,19 @@ class EndRequest:
     @classmethod
     def from_text(cls, text: str) -> EndRequest:
         """What :meth:`as_text` gave."""
-        said = json.loads(text)
-        job = said["job"]
+        values = json.loads(text)
+        job = values["job"]
         if job is not None:
             paths = {"folder": Path(job["folder"]), "destination": _places(job["destination"])}
-            said["job"] = JobRequest(**{**job, **paths})
-        said["destination"] = _places(said["destination"])
+            values["job"] = JobRequest(**{**job, **paths})
+        values["destination"] = _places(values["destination"])
         for name in ("folder", "recording", "saved", "verdict"):
-            said[name] = said[name] and Path(said[name])
-        return cls(**said)
+            values[name] = values[name] and Path(values[name])
+        return cls(**values)
 
 
-def _places(said: dict[str, str | None]) -> Destination:
-    return Destination(**{name: path and Path(path) for name, path in said.items()})  # type: ignore[arg-type]
+def _places(values: dict[str, str | None]) -> Destination:
+    return Destination(**{name: path and Path(path) for name, path in values.items()})  # type: ignore[arg-type]
 
 
 def with_part(path: Path, part: str) -> Path:

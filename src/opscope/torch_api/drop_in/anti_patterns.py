@@ -337,7 +337,7 @@ def report_all_anti_patterns(
         print_enable: print it.
         json_report_dir: an existing folder for ``torchtidy_report.json``, which is added to.
     """
-    said: dict[str, None] = {}
+    matches: dict[str, None] = {}
     summaries: list[str] = []
     by_file: dict[str, list[dict[str, Any]]] = {}
     for kind in _REPORTED:
@@ -347,9 +347,9 @@ def report_all_anti_patterns(
             summaries.append(pattern.summary(events))
         for event in events:
             text = pattern.report(event)
-            if text in said:
+            if text in matches:
                 continue
-            said[text] = None
+            matches[text] = None
             file, found, line = source_code_location(event).rpartition(":")
             if found:
                 by_file.setdefault(file, []).append(
@@ -363,7 +363,7 @@ def report_all_anti_patterns(
     if json_report_dir is not None:
         _add_to_report(Path(json_report_dir, _REPORT), by_file)
     if print_enable:
-        print("\n".join([_LINE, "Matched Events:", *said, "Summary:", *summaries, _LINE]))
+        print("\n".join([_LINE, "Matched Events:", *matches, "Summary:", *summaries, _LINE]))
 
 
 _REPORTED = (

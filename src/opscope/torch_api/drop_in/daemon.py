@@ -18,7 +18,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.recording.recorder import Recording
-from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.activities import ChosenActivities, has_devices
 from opscope.torch_api.drop_in import daemon_messages as messages
 from opscope.torch_api.drop_in.daemon_messages import TraceRequest
 from opscope.torch_api.settings import ProfileSettings
@@ -88,10 +88,10 @@ class DaemonClient:
         content = self._exchange(messages.question(self._pids, self._job), "req")
         return TraceRequest.parse(content.decode("utf-8", "replace"))
 
-    def _exchange(self, said: bytes, kind: str) -> bytes:
+    def _exchange(self, message: bytes, kind: str) -> bytes:
         endpoint = self._endpoint
         if endpoint.is_ours():
-            endpoint.socket.sendto(said, messages.address(messages.DAEMON))
+            endpoint.socket.sendto(message, messages.address(messages.DAEMON))
         until_s = time.monotonic() + _ANSWER_S
         arrived = select.poll()
         arrived.register(endpoint.socket, select.POLLIN)
@@ -183,4 +183,4 @@ class _StepWait:
 
 
 def _activities() -> ChosenActivities:
-    return ChosenActivities(cpu=True, cuda=devices_are_there())
+    return ChosenActivities(cpu=True, cuda=has_devices())

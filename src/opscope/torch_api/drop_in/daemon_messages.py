@@ -82,9 +82,9 @@ def open_endpoint(name: str | bytes) -> socket.socket:
 def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, bytes]:
     """The next message; ForeignSenderError where a user has sent it who is not ``trusted``."""
     data, about, _, _ = endpoint.recvmsg(_MOST_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
-    user = next((_CREDENTIALS.unpack(said)[1] for level, kind, said in about
+    user = next((_CREDENTIALS.unpack(payload)[1] for level, kind, payload in about
                  if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-                 and len(said) == _CREDENTIALS.size), None)  # fmt: skip
+                 and len(payload) == _CREDENTIALS.size), None)  # fmt: skip
     if user not in trusted:
         raise ForeignSenderError("unknown" if user is None else str(user))
     return read_message(data)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
-from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
+from opscope.launch.kineto_switch import hidden_from_kineto, is_daemon_enabled, restore_variable
 
 if TYPE_CHECKING:
     from opscope.torch_api.drop_in.daemon import DaemonClient
@@ -52,14 +52,14 @@ def install() -> Installed:
     with hidden_from_kineto() as is_ours:
         originals = _section.run(_install, _install_not)
     _warn_of_subclasses(originals)
-    if is_asked_for():
+    if is_daemon_enabled():
         _answer_daemon(is_ours)
     return Installed()
 
 
 def install_and_answer() -> None:
     """As :func:`install`, once torch is imported; the daemon's switch was hidden until now."""
-    if show_again():
+    if restore_variable():
         answer_daemon()
     install()
 

@@ -36,12 +36,12 @@ def other_end(monkeypatch):
     """What the process that was asked has of the connection; each time another one."""
     ends = []
 
-    def ask_keeper(folder, text, goes_on):
+    def send_to_keeper(folder, text, goes_on):
         ours, theirs = socket.socketpair()
         ends.append(theirs)
         return OwnSocket(ours)
 
-    monkeypatch.setattr(finisher, "ask_keeper", ask_keeper)
+    monkeypatch.setattr(finisher, "send_to_keeper", send_to_keeper)
     yield ends
     for end in ends:
         end.close()
@@ -100,10 +100,10 @@ def test_what_was_asked_for_before_is_waited_for(tmp_path, request_, other_end):
 def test_without_a_process_it_is_said_what_becomes_of_the_recording(
     tmp_path, request_, monkeypatch, capsys
 ):
-    def ask_keeper(folder, text, goes_on):
+    def send_to_keeper(folder, text, goes_on):
         raise BlockingIOError(11, "no more processes")
 
-    monkeypatch.setattr(finisher, "ask_keeper", ask_keeper)
+    monkeypatch.setattr(finisher, "send_to_keeper", send_to_keeper)
     recorded = EndRequest.from_text(
         request_.as_text().replace('"recording": null', '"recording": "/r"')
     )
@@ -126,7 +126,7 @@ from opscope.recording.streams.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
-finisher.ask_keeper = lambda folder, text, goes_on: OwnSocket(ours)
+finisher.send_to_keeper = lambda folder, text, goes_on: OwnSocket(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))
 asking.ask(EndRequest.from_text(sys.argv[1]))
 received = finisher._received

@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from opscope.cli.session.options import ScheduleOption, what_to_record
+from opscope.cli.session.options import ScheduleOption, parse_record_option
 
 
 def test_schedule():
@@ -67,10 +67,10 @@ def test_nothing_to_run(command_line, script, arguments, said):
 
 
 def test_what_is_to_be_recorded_is_named_as_the_options_are():
-    assert what_to_record("operators") == []
-    assert what_to_record("operators, shapes,own-stack") == ["shapes", "own_functions"]
-    assert what_to_record("stack,c-calls") == ["functions", "stack"]
+    assert parse_record_option("operators") == []
+    assert parse_record_option("operators, shapes,own-stack") == ["shapes", "own_functions"]
+    assert parse_record_option("stack,c-calls") == ["functions", "stack"]
     with pytest.raises(
         ArgumentTypeError, match=r"'tensors' cannot be recorded. Name some of operators,"
     ):
-        what_to_record("shapes,tensors")
+        parse_record_option("shapes,tensors")

@@ -5,7 +5,7 @@ import re
 from opscope.analysis.account.find import find_account
 from opscope.cli.views import findings as module
 from opscope.cli.views.findings import headline
-from opscope.cli.views.operator_table import what_it_is_of
+from opscope.cli.views.operator_table import describe_period
 from opscope.cli.why import Why, result_of
 from opscope.columns.metadata_kinds import OVER
 from opscope.columns.schema import EventKind
@@ -68,6 +68,6 @@ def test_what_was_dropped_is_said_where_the_shares_are():
     trace = build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)], ledger=ledger)
     said = "DROPPED: 2 (memory budget)"
     assert [said in line for line in headline(trace)[:2]] == [False, True]
-    assert any(said in line for line in what_it_is_of(period_of(trace)))
+    assert any(said in line for line in describe_period(period_of(trace)))
     why = Why(find_account(trace), find_findings(trace), {}, find_verdict(trace))
     assert said in result_of(why).sections[1].above[0]

@@ -11,8 +11,15 @@ import pytest
 from opscope.errors import ReachError
 from opscope.live.control import answers
 from opscope.live.control import server as server_module
-from opscope.live.control.address import Address, Peer, is_process, may_ask, peer_of, socket_path
-from opscope.live.control.answers import AskedSession
+from opscope.live.control.address import (
+    Address,
+    Peer,
+    is_allowed_peer,
+    is_process,
+    peer_of,
+    socket_path,
+)
+from opscope.live.control.answers import ControlSession
 from opscope.live.control.client import Asking
 from opscope.live.control.server import Server
 
@@ -78,14 +85,14 @@ def test_no_error_of_one_connection_ends_the_listening(listening, monkeypatch, e
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(AskedSession, "answer_in_version", fails)
-        patched.setattr(AskedSession, "close", fails)
+        patched.setattr(ControlSession, "answer_in_version", fails)
+        patched.setattr(ControlSession, "close", fails)
         assert asked(listening) == ""
     assert asked(listening)
 
 
 def test_one_that_reads_nothing_holds_up_nobody(listening, monkeypatch):
-    answer = AskedSession.status
+    answer = ControlSession.status
     monkeypatch.setitem(
         answers._ANSWERS, "status", lambda *said: {**answer(*said), "much": "x" * (4 << 20)}
     )
@@ -170,7 +177,7 @@ def test_who_is_at_the_other_end_is_what_the_kernel_says():
     ],
 )
 def test_its_own_user_and_root_may_ask(peer, is_allowed):
-    assert may_ask(peer) is is_allowed
+    assert is_allowed_peer(peer) is is_allowed
 
 
 def test_one_of_another_container_is_nobody_that_was_meant():

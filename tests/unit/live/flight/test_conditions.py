@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from opscope.live.flight.conditions import AskedCondition, end_triggers
+from opscope.live.flight.conditions import PolledCondition, end_triggers
 from opscope.live.flight.trigger import Trigger, When
 
 
@@ -26,7 +26,7 @@ class Recorder:
         self.has_dumped.set()
 
     def asking(self, trigger):
-        return AskedCondition(trigger, self.dump, self.failed)
+        return PolledCondition(trigger, self.dump, self.failed)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def recorder():
 
 
 def ended(condition):
-    condition.ask_to_end()
+    condition.request_end()
     condition.join(time.monotonic() + 20)
 
 
@@ -78,7 +78,7 @@ def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
     asking = recorder.asking(When(condition, every="10ms", name="queue"))
     asking.begin()
     assert called.wait(20)
-    asking.ask_to_end()
+    asking.request_end()
     asking.join(time.monotonic())
     assert recorder.faults == {("the trigger 'queue'", "NotReturnedError"): 1}
     goes_on.set()

@@ -11,7 +11,7 @@ def test_what_the_native_watch_saw():
     assert str(Reason.of_news("signal", 12)) == "signal (SIGUSR2)"
     assert str(Reason.of_news("standstill", 2_500_000_000)) == "hang (no step or event for 2.5 s)"
     assert Reason.of_news("memory", 3 << 20).detail == "3 MiB more are resident"
-    assert json.loads(Reason("request", "x", 5).said()) == {
+    assert json.loads(Reason("request", "x", 5).as_json()) == {
         "kind": "request",
         "detail": "x",
         "time_ns": 5,

@@ -107,7 +107,7 @@ def shipped(tmp_path, monkeypatch, folder):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path / "cache"))
-    bridge._say_once.cache_clear()
+    bridge._notice_once.cache_clear()
     return folder / "torch-2.13.0.so"
 
 

@@ -69,11 +69,11 @@ class ProfilerConfig:
 
 def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
     """Say which of the switches that are on ask for what is not going to be recorded."""
-    asked = [name for name in _UNSUPPORTED if switches.get(name)]
-    if asked:
-        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))
+    unsupported = [name for name in _UNSUPPORTED if switches.get(name)]
+    if unsupported:
+        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in unsupported))
         warnings.warn(
-            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything "
+            f"_ExperimentalConfig({', '.join(unsupported)}): opscope records no {what}; everything "
             "else is recorded. For these, use torch's own profiler, without the drop-in.",
             stacklevel=5,
         )

@@ -21,7 +21,7 @@ from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
-from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
+from opscope.torch_api.activity_configs import activities_of_extensions, warn_of_not_recorded
 from opscope.torch_api.drop_in.backend import torchs_own
 from opscope.torch_api.drop_in.backend.config import (
     ProfilerConfig,
@@ -93,7 +93,7 @@ def prepare_profiler(
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
     warn_of_unsupported(config.settings.switches)
-    warn_of_not_recorded(asked_by_extensions(profiler_extensions or {}), stacklevel=4)
+    warn_of_not_recorded(activities_of_extensions(profiler_extensions or {}), stacklevel=4)
     _recording(config, activities).prepare()
 
 
@@ -174,12 +174,12 @@ def _torch_is_at_least(*version: int) -> bool:
 
 def _weakly(owner: Any) -> weakref.ref[Any] | None:
     try:
-        return None if owner is None else weakref.ref(owner, _owner_has_gone)
+        return None if owner is None else weakref.ref(owner, _end_without_owner)
     except TypeError:
         return None
 
 
-def _owner_has_gone(owner: weakref.ref[Any]) -> None:
+def _end_without_owner(owner: weakref.ref[Any]) -> None:
     """Stop the session of a ``torch.profiler.profile`` that was interrupted and then deleted."""
     global _current
     if _current is not None and _current.owner is owner:
