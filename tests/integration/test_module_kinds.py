@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import opscope
-from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.tree.detail import NodeKind
 
 INPUT = torch.ones(3, 2)
@@ -96,23 +95,3 @@ def test_calls_are_torchs(kind):
 
     assert expected
     assert our_calls(module) == our_calls(module, with_stack=True) == expected
-
-
-def test_backward_operators_belong_to_the_module_whose_forward_made_them():
-    module = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2))
-    with opscope.profile(with_modules=True) as prof:
-        use(module)
-
-    trace = prof.trace
-    found = attribute_to_modules(trace)
-    owners = {
-        name: [
-            found.name(event) for event, row in enumerate(trace.events["name"]) if row == name_row
-        ]
-        for name_row, name in enumerate(trace.names)
-        if name in ("aten::tanh_backward", "aten::mm", "aten::sum")
-    }
-    assert owners["aten::tanh_backward"] == ["1 (Tanh)"]
-    # Of two products for each layer, the first needs none for its input.
-    assert owners["aten::mm"] == ["2 (Linear)"] * 2 + ["0 (Linear)"]
-    assert set(owners["aten::sum"]) == {"", "2 (Linear)", "0 (Linear)"}

@@ -98,23 +98,6 @@ def test_models_optimizers_and_tensors_are_let_go_of(options, looked_at):
 
 
 @LEVELS
-def test_an_exception_through_recorded_functions_is_let_go_of(options):
-    def fail(marker):
-        torch.ones(2)
-        raise ValueError(marker)
-
-    def run():
-        marker = Marker()
-        with pytest.raises(ValueError), opscope.profile(**options):
-            sorted([1, 2], key=lambda number: fail(marker))
-        return weakref.ref(marker)
-
-    # The frames of what was raised are a cycle with it: a collection may be needed, not more.
-    marker = run()
-    assert marker() is None
-
-
-@LEVELS
 def test_counts_of_references_are_what_they_were(options):
     def called(tensor):
         return module(tensor)

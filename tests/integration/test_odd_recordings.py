@@ -134,16 +134,6 @@ def test_a_summary_without_times_counts(tmp_path):
     assert "no times were recorded" in html and not TIME.search(re.sub("<[^>]*>", " ", html))
 
 
-def test_kernels_alone_are_a_table_of_kernels(tmp_path):
-    path = tmp_path / "kernels.json"
-    path.write_text(ODD_FILES["kernels alone"])
-    code, output, messages = run("summary", str(path))
-    assert code == 0 and "sgemm" in output and "only the work of devices" in output
-    for command in (["why"], ["summary", "--gpu"], ["why", "--all"]):
-        code, output, messages = run(*command, str(path))
-        assert code == 0 and "only the work of devices" in output + messages
-
-
 def test_losses_are_said_by_every_command(tmp_path):
     trace = build_trace(
         "aten::mm 0..10\naten::add 10..30", ledger={"events": {"dropped: memory budget": 7.0}}

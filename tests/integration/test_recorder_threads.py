@@ -11,7 +11,6 @@ from opscope import _native
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 from support.recorded import names, parents, record
-from support.torch_processes import run_torch
 
 
 def in_threads(count, work):
@@ -148,31 +147,6 @@ def test_threads_at_work_while_a_recording_is_decoded_and_saved(tmp_path):
 
     in_threads(4, lambda number: look(number) if number == 0 else work(number))
     assert sorted(done) == [1, 2, 3]
-
-
-def test_threads_inside_spans_when_the_process_ends():
-    # Not inside torch: torch alone aborts when a daemon thread is in an operator at exit.
-    done = run_torch("-c", LEFT_INSIDE)
-    assert (done.returncode, done.stdout.split()) == (0, ["3"]), done.stderr
-
-
-LEFT_INSIDE = """
-import threading, torch, opscope
-forever, started = threading.Event(), threading.Barrier(4)
-def work():
-    with opscope.record_function("never left"):
-        torch.ones(1)
-        started.wait()
-        forever.wait()
-prof = opscope.profile(record_shapes=True, profile_memory=True, with_stack=True)
-prof.start()
-for _ in range(3):
-    threading.Thread(target=work, daemon=True).start()
-started.wait()
-prof.stop()
-print(sum(prof.trace.event_name(row) == "never left" for row in range(len(prof.trace.events))))
-prof.start()
-"""
 
 
 @torch.jit.script
