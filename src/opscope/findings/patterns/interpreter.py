@@ -36,7 +36,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
     generation, count = np.unique(subject.events["name"][pauses], return_counts=True)
     again = np.isin(subject.events["name"][pauses], generation[count > 1])
     # The program may still want one of those that it asked for, at its end.
-    asked = took[again & subject.within(subject.named_like(_COLLECT))[pauses]]
+    asked = took[again & subject.within(subject.name_contains(_COLLECT))[pauses]]
     once = int(np.median(asked)) if len(asked) else 0
     alone = int(took[~again].sum())
     return Evidence(
@@ -77,7 +77,7 @@ def _while_working(subject: Subject, pauses: Values) -> Values:
 
 
 def _find_recompilations(subject: Subject) -> Evidence | None:
-    compiled = np.flatnonzero(subject.outermost_of(subject.named_like(_COMPILE)))
+    compiled = np.flatnonzero(subject.outermost_of(subject.name_contains(_COMPILE)))
     if not len(compiled):
         return None
     total = subject.time_ns(compiled)
@@ -152,7 +152,7 @@ def _called_by_the_program(subject: Subject) -> Flags:
     inner = (scope == RecordScope.BACKWARD_FUNCTION) & (forward >= 0)
     inner &= (subject.operator_parent[forward] >= 0) & (scope[forward] == RecordScope.FUNCTION)
     is_inner = subject.flags(subject.outermost_operator[inner])[:-1]
-    return subject.is_outermost & ~is_inner & ~subject.named_like("AccumulateGrad")
+    return subject.is_outermost & ~is_inner & ~subject.name_contains("AccumulateGrad")
 
 
 COLLECTIONS = Pattern(
