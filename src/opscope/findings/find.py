@@ -97,7 +97,8 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
         taken_ns += (one.saved_ns or 0) * float(shared)
     if general.saved_ns is None or taken_ns < 1:
         return general
-    left_ns = max(general.saved_ns - int(taken_ns), 0)
+    most_ns = subject.wall_ns - max(one.saved_ns or 0 for one in others)
+    left_ns = max(min(general.saved_ns - int(taken_ns), most_ns), 0)
     return replace(
         general,
         saved_ns=left_ns,
