@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.columns.codes import EventKind
+from opscope.columns.schema import RecordScope
 from opscope.findings.gaps import places_inside
 from opscope.findings.patterns.growth import GROWING_CONCATENATION
 from opscope.findings.patterns.interpreter import TINY_OPERATORS
@@ -39,13 +40,14 @@ def test_lists_that_do_not_grow_are_no_finding(lengths):
     assert GROWING_CONCATENATION.find(joins(lengths)) is None
 
 
-@pytest.mark.parametrize(("batch", "part"), [(1, 1), (8, 2)])
-def test_layers_of_one_sample_save_all_of_the_call_overhead(batch, part):
+@pytest.mark.parametrize("batch", [1, 8])
+def test_layers_of_one_sample_save_all_but_computing(batch):
     given = [tensor(batch, 4)]
     spans = [span("aten::linear", 10 * i, 10 * i + 3, inputs=given) for i in range(200)]
     subject = Subject(build_trace(spans))
     evidence = TINY_OPERATORS.find(subject)
-    assert evidence.saved_ns == evidence.event_time_ns.sum() // part
+    half = evidence.event_time_ns.sum() // 2
+    assert evidence.saved_ns == half if batch > 1 else evidence.saved_ns > 0.9 * subject.wall_ns
 
 
 def test_the_line_that_takes_most_of_loading_is_named():
@@ -57,3 +59,16 @@ def test_the_line_that_takes_most_of_loading_is_named():
         span("decode", 300, 800, frame=decode, caller=item, line=12, **PYTHON),
     ]
     assert places_inside(Subject(build_trace(spans)), np.array([0]))[0].line == 12
+
+
+def test_what_a_backward_function_of_the_program_calls_is_at_its_line():
+    own, step = ("ops.py", 10, "backward"), {"scope": RecordScope.BACKWARD_FUNCTION}
+    spans = [
+        span("main", 0, 1_000, frame=MAIN, **PYTHON),
+        span("MyOp", 10, 20, sequence_number=5, caller=MAIN, line=3),
+        span("MyOpBackward", 100, 300, sequence_number=5, forward_thread=1, **step),
+        span("backward", 110, 290, frame=own, **PYTHON),
+        span("aten::mul", 120, 130, caller=own, line=12),
+    ]
+    subject = Subject(build_trace(spans))
+    assert subject.sites.at[1].tolist()[-1] == 12

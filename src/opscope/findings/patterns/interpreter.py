@@ -13,6 +13,7 @@ from opscope.findings.patterns.launches import is_on_device
 from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import MOST_FIXED_COST_NS, Flags, Subject, Values
+from opscope.findings.time_split import TimeSplit
 
 _COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
 _COLLECT = "<built-in function collect>"
@@ -118,12 +119,21 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"call them, {time_text(int(np.median(calling)))} each in the median: "
             f"{subject.share(cost)} of the time is call overhead, in torch and in Python."
         ),
-        saved_ns=total if _gets_one_sample(subject) else total // 2,
+        saved_ns=_all_but_computing_ns(subject) if _gets_one_sample(subject) else total // 2,
         saved_by=(
-            "half of the call overhead, as with batches of twice the size; all of it where layers "
-            "get one sample at a time, as with large ones"
+            "half of the call overhead, as with batches of twice the size; where layers get one "
+            "sample at a time, all of torch's time but computing, as with large ones"
         ),
     )
+
+
+def _all_but_computing_ns(subject: Subject) -> int:
+    """Without loading data and what is outside torch, which each sample needs by itself."""
+    split = subject.once(TimeSplit)
+    outside = int((split.outside_ns + split.own_ns).sum())
+    loading = subject.time_ns(subject.outermost_of(subject.named_like("enumerate(DataLoader)")))
+    computing = int(np.maximum(part_work_ns(subject), 0)[subject.is_main].sum())
+    return max(subject.wall_ns - outside - loading - computing, 0)
 
 
 def _gets_one_sample(subject: Subject) -> bool:
