@@ -13,6 +13,7 @@ from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows
 from opscope.findings.gaps import own_place, places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.patterns.event_loop import others_are_there
 from opscope.findings.patterns.gil import computing_beside
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
@@ -72,10 +73,9 @@ def _find(subject: Subject) -> Evidence | None:
     )
     waits = blocked > _MOSTLY * total and asleep <= _MOSTLY * total
     beside = _computed_beside(subject) if waits else ()
-    runs = subject.flags(subject.trace.table("task_runs")["event"].astype(np.int64))
-    in_tasks = bool(
-        subject.within(runs)[named[0].events].any()
-    )  # of an event loop: all others wait
+    runs = subject.trace.table("task_runs")["event"][others_are_there(subject)].astype(np.int64)
+    keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
+    waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
     sleeps = f" The thread sleeps for {subject.share(asleep)} of the time." if asleep else ""
     return Evidence(
         events=np.concatenate([one.events for one in named]),
@@ -93,9 +93,7 @@ def _find(subject: Subject) -> Evidence | None:
         ),
         places=(*beside, *(one.place for one in named)),
         advice=_OF_A_THREAD if beside else _OF_SLEEP if asleep > _MOSTLY * total else "",
-        status=(Status.EVENT_LOOP if in_tasks else Status.WAITING)
-        if blocked > _MOSTLY * total
-        else None,
+        status=waiting if blocked > _MOSTLY * total else None,
     )
 
 
