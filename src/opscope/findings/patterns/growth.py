@@ -32,8 +32,7 @@ _READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
-    """Concatenations of all that was gathered so far, again in every round; and what is computed of
-    longer and longer lists outside networks, such as a metric."""
+    """Concatenations of all gathered so far in every round, and what is computed of long lists."""
     is_join = subject.named(*CONCATENATIONS) & subject.is_outermost
     # Of a list of tensors the row is that of the first, which may be what has been gathered so far.
     first, values = subject.tensor_argument(0), computed_values(subject)

@@ -66,13 +66,13 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
-    told = " Lines of Python code are approximate, derived from the calls around them."
+    is_told = any(one.is_between_calls for one in named)
+    told = " Lines of Python are approximate, derived from the calls around them." * is_told
     asleep, blocked = (
         int(main_time(subject.recorded, causes=causes).time_ns.sum())
         for causes in ((Cause.TIMER,), WAITS)
     )
-    waits = blocked > _MOSTLY * total and asleep <= _MOSTLY * total
-    beside = _computed_beside(subject) if waits else ()
+    beside = _computed_beside(subject) if blocked - asleep > _MOSTLY * total else ()
     runs = subject.trace.table("task_runs")["event"][others_are_there(subject)].astype(np.int64)
     keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
     waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
@@ -82,9 +82,7 @@ def _find(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             f"{subject.share(total)} of the time is spent in Python and in libraries outside "
-            f"torch: {words}."
-            + (told if any(one.is_between_calls for one in named) else "")
-            + sleeps
+            f"torch: {words}.{told}{sleeps}"
         ),
         saved_ns=total,
         saved_by=(
@@ -99,11 +97,8 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _computed_beside(subject: Subject) -> tuple[Place, ...]:
     """The line that takes most of the time of the other thread that computes most."""
-    numbers, first = (
-        subject.trace.table("threads")["system_thread_id"],
-        computing_beside(subject)[:1],
-    )
-    of_it = np.isin(numbers[subject.events["thread"]], [number for _, number in first])
+    numbers = subject.trace.table("threads")["system_thread_id"][subject.events["thread"]]
+    of_it = np.isin(numbers, [number for _, number in computing_beside(subject)[:1]])
     return places_inside(subject, np.flatnonzero(of_it & (subject.parent < 0)))[:1]
 
 
