@@ -136,7 +136,7 @@ def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
 
 
 def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
-    """Where the trace goes, what was recorded, and what the process said of it."""
+    """Record for some seconds: the folder of the trace, the log, and the process's answer."""
     with reach(args.process) as asking:
         folder = _folder_for(args.output, args.process, asking.status["command"])
         asking.ask("record", recorded=arguments_of(args.recorded))
@@ -149,7 +149,7 @@ def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
-    """Where the trace goes: where asked, or a new folder here."""
+    """Folder of the trace: the requested one, or a new one here."""
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     place = destination.choose(output, None, f"{name}-{process}")
@@ -204,7 +204,7 @@ def _row(address: Address) -> tuple[str, ...]:
 
 
 def described(status: dict[str, Any]) -> tuple[str, ...]:
-    """What is listed of a process that answers, behind its number."""
+    """Description of a process that answers, for the list, without its id."""
     since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
     flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
     recording = flights or ("yes" if status["recording"] else "no")

@@ -35,7 +35,7 @@ FAILED, NOT_JUDGED = 3, 4
 
 
 class DiffFormat(str, Enum):
-    """What ``--format`` may be."""
+    """Values of ``--format``."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -196,7 +196,8 @@ _MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.NOT_JUDGED: "❔
 def diff_sections(
     diff: Diff, most_rows: int, judgements: Sequence[Judgement] = ()
 ) -> list[Section]:
-    """What became of a gate, where there is one; what was compared; what changed."""
+    """Sections of a comparison: outcome of the gate, if there is one; the compared recordings; the
+    changes."""
     gate = [
         (one.condition.text, f"{_MARKS[one.outcome]} {one.outcome.value}", one.why)
         for one in judgements

@@ -48,7 +48,7 @@ from opscope.recording.bridge import bridge
 
 
 class Health(str, Enum):
-    """How a check is marked; ``FATAL`` means that nothing can be recorded."""
+    """Outcome of a check; ``FATAL`` means that nothing can be recorded."""
 
     GOOD = "ok"
     ABSENT = "no"
@@ -245,7 +245,7 @@ def _record_a_little() -> TraceData:
 
 
 def _sources(trace: TraceData) -> Iterator[Check]:
-    """What the trial shows about each source."""
+    """Check each source in the trial recording."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
     # Functions that were running when the recording began are in every trace; only these show
     # that calls are recorded.

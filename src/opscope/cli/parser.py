@@ -79,7 +79,7 @@ class _Help(argparse.HelpFormatter):
 
 
 def one_of(kind: type[Enum]) -> dict[str, Any]:
-    """For ``add_argument``: one value of an enumeration."""
+    """Arguments of ``add_argument`` for one value of an enumeration."""
     values = [one.value for one in kind]
 
     def read(text: str) -> Enum:
@@ -91,7 +91,7 @@ def one_of(kind: type[Enum]) -> dict[str, Any]:
 
 
 def whole_number(least: int | None = None) -> Callable[[str], int]:
-    """For ``type=``: a whole number that is not less than ``least``."""
+    """Parser for ``type=`` of a whole number that is at least ``least``."""
 
     def read(text: str) -> int:
         try:
@@ -106,7 +106,7 @@ def whole_number(least: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
-    """For ``type=``: a time in this range."""
+    """Parser for ``type=`` of a time in this range."""
 
     def read(text: str) -> float:
         try:
@@ -152,5 +152,5 @@ def add_confidential(parser: argparse.ArgumentParser) -> None:
 
 
 def example(*lines: str) -> str:
-    """What ``-h`` ends with: commands to copy."""
+    """Examples at the end of ``-h``."""
     return "\n".join(("examples:\n", *(f"  {line}" for line in lines)))

@@ -131,7 +131,8 @@ def main(args: Namespace) -> None:
 
 
 def _nothing_beside(chosen: Chosen) -> UsageError:
-    """What is wrong where one process is looked at, unless it cannot be read."""
+    """Error for a single process, which has nothing to be compared with; raises another one if it
+    cannot be read."""
     if not chosen.parts or chosen.part not in (None, *chosen.parts):
         load_chosen(chosen)
     lacks = "cannot be compared with others"

@@ -121,7 +121,7 @@ def page_of_several(
 
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
-    """All processes as one trace, and the slowest of them, else that with most events."""
+    """All processes as one trace, and the slowest process, or else the one with most events."""
     from opscope.jobs.merged_trace import traces_together
     from opscope.storage.processes import ProcessEntry
 
@@ -137,7 +137,7 @@ def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Parti
 
 
 def page_stem(trace: Path) -> str:
-    """What to call the page of a trace: its name, without what says what kind of file it is."""
+    """File name of a trace's page without suffix: the trace's name without its own suffixes."""
     name = trace.resolve().name
     for suffix in (".opscope", ".json.gz", ".json", ".pt.trace"):
         name = name.removesuffix(suffix)

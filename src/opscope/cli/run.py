@@ -219,7 +219,7 @@ def _budget(text: str) -> float:
 
 
 def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
-    """What the words say; ``-mtimeit`` is ``-m timeit``, as for python."""
+    """Parse the words; ``-mtimeit`` is ``-m timeit``, as for python."""
     for place, word in enumerate(words):
         if re.match("-[mc].", word):
             apart = [*words[:place], word[:2], word[2:]]

@@ -183,7 +183,7 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
 
 
 def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat) -> None:
-    """Of a long recording the operators of all of it, and the rest of what stands for it."""
+    """Print a long recording: operators of all of it, the rest from a representative stretch."""
     with Messages().progress("adding up"):
         top = find_long_top_operators(trace, **how)
     if format is RowsFormat.CSV:

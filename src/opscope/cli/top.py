@@ -128,7 +128,7 @@ def view_of(
 
 
 def steps_text(count: int, durations_ns: list[int]) -> str:
-    """How many steps, and what the last of them took."""
+    """Number of steps, and median and slowest of the last ones."""
     if not count or not durations_ns:
         return f"{count} steps"
     known = np.sort(np.array(durations_ns, dtype=np.int64))
@@ -138,7 +138,7 @@ def steps_text(count: int, durations_ns: list[int]) -> str:
 
 
 def own_share_text(trace: TraceData) -> str:
-    """What recording cost, as a share of the time; empty where it is not known."""
+    """Cost of recording as a share of the time; empty if unknown."""
     cost_ns = cost_of_an_event_ns(trace)
     took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
     if not cost_ns or took_ns <= 0:
@@ -173,7 +173,7 @@ def _memory_text(process: int) -> str:
 
 
 class TypedKeys:
-    """Of a terminal, each as it is typed; where there is no terminal, none ever are.
+    """Keys typed in a terminal; empty without a terminal.
 
     Ctrl-C stays what it is. The terminal is left as it was.
     """

@@ -94,7 +94,7 @@ _MOST_DOUBTS = 4
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at."""
+    """The trace, processes and part of the recording that a command is about."""
 
     path: Path  # where it is
     part: Partition | None  # which process was asked for; None where that was not said
@@ -132,7 +132,7 @@ class Chosen:
 
     @property
     def is_of_several(self) -> bool:
-        """Likewise, and all of what each did is looked at."""
+        """Whether there are several processes, and the whole recording of each is wanted."""
         return self.has_several and self.is_whole
 
 
@@ -163,7 +163,7 @@ def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
 
 
 def _on_disk(chosen: Chosen) -> LongTrace | None:
-    """All of one process in a folder of ours; None for something else."""
+    """The whole trace of one process in an opscope folder; None for anything else."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
@@ -218,7 +218,7 @@ def load_chosen(chosen: Chosen) -> TraceData:
 
 
 def _report_unreadable(chosen: Chosen, messages: Messages) -> None:
-    """Of a folder, of which another part was read."""
+    """Name unfinished recordings of the folder that cannot be read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
         from opscope.recording.recovered import unreadable_recordings
 
@@ -286,7 +286,7 @@ def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
 
 
 def _stretch(chosen: Chosen) -> TraceData | None:
-    """Of a long recording, where its steady state was asked for."""
+    """The stretch that represents a long recording, if its steady state is wanted; else None."""
     trace = long_trace(chosen) if chosen.period is Which.STEADY else None
     return None if trace is None else stretch_of(trace)
 
@@ -374,7 +374,8 @@ def _newest() -> Path:
 
 
 def _local_traces() -> Iterator[tuple[int, Path]]:
-    """When each was written, and where it is; cycles of a schedule are traces of their own."""
+    """Yield time of writing and path of each trace in this folder; each cycle of a schedule is a
+    trace of its own."""
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):
             manifests = [folder / MANIFEST for folder in partition_folders(path).values()]

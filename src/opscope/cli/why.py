@@ -64,7 +64,7 @@ _HEADINGS = ("Where the time went", "Share", "Time", "Per step", "±")
 
 @dataclass(frozen=True)
 class Why:
-    """What the command shows."""
+    """Results that the command shows."""
 
     account: Account  # of the time
     findings: Findings  # what to change
@@ -238,7 +238,7 @@ def _sentences(account: Account) -> Iterator[str]:
 
 
 def _slowest_step(account: Account) -> Iterator[str]:
-    """What the slowest step had more of than others."""
+    """A sentence on the cause that lengthened the slowest step."""
     took = account.steps.end_ns - account.steps.start_ns
     if len(took) < 3 or took.max() < _SLOW * np.median(took):
         return
@@ -253,7 +253,7 @@ def _slowest_step(account: Account) -> Iterator[str]:
 
 
 def _other_threads(account: Account) -> Iterator[str]:
-    """What each other thread or device did while it did something."""
+    """A line for each other thread or device that did something."""
     shown = 0
     for row, name in enumerate(account.threads):
         busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]

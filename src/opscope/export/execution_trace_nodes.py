@@ -65,7 +65,7 @@ class NodeWriter:
 
 
 def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
-    """What nodes are made of: columns, and further arguments of ``begin``."""
+    """Columns of the nodes, and further arguments of ``begin``."""
     schema, schemas = schemas_of_events(trace)
     kernel, kernels = _kernels(trace)
     columns = {
@@ -91,7 +91,7 @@ def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
 
 
 def base_ns_of(trace: TraceData) -> int:
-    """What the times of a trace count from, as in a Chrome trace."""
+    """Time 0 of the file, Unix nanoseconds, as in a Chrome trace."""
     return max(window_of(trace, trace.metadata).base_ns, 0)
 
 

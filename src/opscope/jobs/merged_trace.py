@@ -177,7 +177,8 @@ def _thread_names(trace: TraceData, of: str) -> tuple[Names, Rows]:
 
 
 def _ledger(traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
-    """What was asked for, recorded and dropped, in all; and what is not shown."""
+    """Sums of requested, recorded and dropped events over all processes, and the number of hidden
+    ones."""
     rows: dict[tuple[str, str], float] = {}
     for trace in traces:
         for source, counts in trace.ledger.items():
@@ -221,7 +222,7 @@ def _metadata(
 
 
 def process_name(entry: ProcessEntry, about: dict[str, Any]) -> str:
-    """What to call a process in a picture: its rank, whose fork it is, its program."""
+    """Name of a process in a picture: its rank or parent, and its program."""
     program = os.path.basename(str(about.get("program") or "")) or "python"
     part, job = entry.partition, about.get("distributedInfo")
     if part is not None and part.kind == RANK:

@@ -14,7 +14,7 @@ from opscope.storage.store import save_part
 def save_trace(
     trace: TraceData, path: str | os.PathLike[str], part: Partition | None = None
 ) -> Path:
-    """As :func:`save_part`; what is one process of several gets its rollup, too.
+    """Write a trace like :func:`save_part`; for one process of several, write its rollup too.
 
     The rollup is made of what is in memory. Without one, the first question makes it.
     """

@@ -72,7 +72,7 @@ class SlowRank:
         return self.recurrence >= _ALWAYS
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             self.process.kind: self.process.number,
             "own_ns": round(self.own_ns),
@@ -125,7 +125,7 @@ class SlowRanks(ShownResult):
     standing: StandingOut | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         standing = self.standing
         return {
             "compared": self.compared,
@@ -162,7 +162,7 @@ class SlowRanks(ShownResult):
         ]
 
     def _shared_wait(self, rows: list[int]) -> list[str]:
-        """Where no rank is slow, and all wait: a slow connection makes them wait alike."""
+        """A sentence where no rank is slow and all wait: a slow connection delays all alike."""
         waits_ns = (_mean_table(self.steps, row)[Cause.COLLECTIVE] for row in rows)
         walls_ns = (_mean_wall(self.steps, row) for row in rows)
         share = min(wait / max(wall, 1) for wait, wall in zip(waits_ns, walls_ns, strict=True))
@@ -222,7 +222,7 @@ def find_slow_ranks(
 
 
 def _equally_recorded(steps: RankSteps, rows: list[int]) -> list[int]:
-    """Those of which as much is known as of most.
+    """Rows with the data that most rows have.
 
     What a thread waited for is in what the kernel counted, which is lost where a process is killed:
     there waiting for a CPU seems to be what it waited in.
@@ -237,7 +237,7 @@ def _comparable(steps: RankSteps) -> list[int]:
 
 
 def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) -> list[str]:
-    """Who was not compared, though others were: a sentence for each reason."""
+    """One sentence per reason for ranks that were not compared."""
     few = [part for row, part in enumerate(steps.processes) if enough and row not in enough]
     return [
         f"{parts_text(parts, 0)} {'has' if len(parts) == 1 else 'have'} {what}, so "
@@ -248,7 +248,8 @@ def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) 
 
 
 def _unequally_recorded(steps: RankSteps, rows: list[int]) -> list[str]:
-    """Who was not compared because more or less is known of it than of others."""
+    """A sentence about ranks that were not compared because their data differs from that of the
+    others."""
     if not rows:
         return []
     were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
@@ -260,7 +261,7 @@ def _unequally_recorded(steps: RankSteps, rows: list[int]) -> list[str]:
 
 
 def _mean_table(steps: RankSteps, row: int) -> Amounts:
-    """What a step of a rank goes to, on average. Shape (causes,)."""
+    """Mean time of a step of a rank by cause. Shape (causes,)."""
     there = steps.own_ns[row] != NONE
     mean: Amounts = steps.table_ns[row, there].mean(axis=0)
     return mean
@@ -292,8 +293,8 @@ def _describe(
 
 
 def _waiting_moved(means: Amounts, place: int) -> Amounts:
-    """What is to be added to the time that a rank has more of each cause than the others, shape
-    (causes,), so that its waiting for a CPU counts for why it waited.
+    """Correction of a rank's excess by cause, shape (causes,): its waiting for a CPU counts for the
+    computation that caused it.
 
     Who computes longer on a busy machine waits longer for processors as well: as long as the
     others do for the same computing it is no cause of its own.

@@ -95,11 +95,11 @@ class Answers:
 
     @property
     def own_tables(self) -> list[str]:
-        """Those with answers."""
+        """Names of the tables with answers."""
         return [name for name in self._makers if name in (*_SCHEMAS, OCCURRENCES)]
 
     def columns(self, name: str) -> list[str]:
-        """Of a table."""
+        """Column names of a table."""
         return list(self._table(name).column_names)
 
     def query(self, statement: str, tables: Iterable[str] = ()) -> Any:
@@ -151,7 +151,7 @@ def _text(value: Any) -> Any:
 
 
 def answers_of(trace: Trace, about: str) -> Answers:
-    """All that one process answers, and its tables."""
+    """Answers about one process, and its tables."""
     can_tell = trace.has_times and has_work(trace)
     makers: dict[str, Callable[[], Any]] = {
         "verdict": lambda: _verdict(trace.verdict()),

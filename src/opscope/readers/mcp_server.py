@@ -39,7 +39,7 @@ _INSTRUCTIONS = (
 
 
 class Tools:
-    """What an agent can call; each returns Markdown. ``trace`` is a path or an id of ``open``."""
+    """Tools of an agent; each returns Markdown. ``trace`` is a path or an id of ``open``."""
 
     def __init__(self, may_run: bool) -> None:
         self._session, self._may_run = Session(), may_run

@@ -58,7 +58,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 class CellProfile:
-    """What a cell did; the value of ``%%opscope``, so the notebook shows it and ``_`` holds it.
+    """Recording of a cell; the value of ``%%opscope``, so the notebook shows it and ``_`` holds it.
 
     Attributes:
         trace: the recording, with lines of cells named as the notebook names them: ``In [3]``.
@@ -204,7 +204,7 @@ def _fail(shell: Any, error: BaseException) -> None:
 
 
 def _number_of_cell(cells: Mapping[str, int], otherwise: int) -> int:
-    """That of the cell which this magic is in: IPython has counted on already."""
+    """Number of the cell that this magic is in: IPython has already counted on."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename not in cells:
         frame = frame.f_back  # type: ignore[assignment]

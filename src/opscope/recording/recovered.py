@@ -63,10 +63,10 @@ HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit 
 STOPPED = "it was stopped, but its trace was not written"
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 LONG_BYTES = 512 << 20
-"""A recording of more is decoded in pieces."""
+"""A larger recording is decoded in pieces."""
 
 LONG_PLAIN_BYTES = 128 << 20
-"""Likewise of one without ids of tensors and of memory, which pieces lack."""
+"""The same limit without ids of tensors and memory, which pieces lack."""
 
 RUNNING = "it is still being recorded"
 _ABOUT_SHAPE: Shape = {
@@ -76,11 +76,11 @@ _ABOUT_SHAPE: Shape = {
     "rank": (COUNT, None),
     "metadata": dict,
 }
-"""Of every recording, see ``about_recording``."""
+"""Shape of the facts in every recording, see ``about_recording``."""
 
 
 class NothingRecorded(TraceFormatError):
-    """The process of a recording has only begun it, or came to an end then."""
+    """The file has nothing yet: its process has only begun it, or ended at that point."""
 
 
 Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
@@ -90,13 +90,13 @@ def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceD
     """Read the file of a recording.
 
     Args:
-        path: of the file.
-        how: what became of its process, where that is known.
-        facts: what that said at the end.
+        path: the file.
+        how: how its process ended, if known.
+        facts: facts from the process at its end.
 
     Raises:
-        TraceFormatError: there is nothing in it, or another version wrote it.
-        InsufficientMemoryError: it does not fit in memory.
+        TraceFormatError: the file is empty, or another version wrote it.
+        InsufficientMemoryError: the recording does not fit in memory.
     """
     with memory_for(f"reading {path.name}"), reading(path):
         log, about = _opened(path)
@@ -117,28 +117,28 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
         _merge(path, drain.segments, folder, how)
         try:
             return load_part(folder)
-        except TraceFormatError as error:  # which names a folder that is gone in a moment
+        except TraceFormatError as error:  # the error names the temporary folder
             raise ValueError(str(error)) from error
 
 
 def unfinished_trace(
     begun: Sequence[Path], part: Partition | None, ended: Collection[Partition]
 ) -> TraceData | None:
-    """The trace of the recording in a folder that was begun last and did not end.
+    """The trace of the newest unfinished recording in a folder.
 
     Args:
-        begun: the files of those that did not end, oldest first.
-        part: the part that it was to be saved as; None for any.
+        begun: files of unfinished recordings, oldest first.
+        part: part of the folder that it would be saved as; None for any.
         ended: parts that the folder has traces of.
 
     Returns:
-        None if there is a later trace of that part, or those of others alone.
+        None if there is a later trace of that part, or only recordings of other parts.
     """
     unreadable = None
     for path in reversed(begun):
         try:
             own = part_of_recording(path)
-        except TraceFormatError as error:  # of another process, or of one that has an earlier trace
+        except TraceFormatError as error:  # may be of another part, or of one with an earlier trace
             if not path.exists():
                 raise
             unreadable = error
@@ -152,7 +152,7 @@ def unfinished_trace(
 
 
 def part_of_recording(path: Path) -> Partition:
-    """Which part of the folder the trace of an unfinished recording will be."""
+    """Part of the folder that an unfinished recording will be saved as."""
     return _part_of(about_of(path))
 
 
@@ -161,7 +161,7 @@ def _part_of(about: Mapping[str, Any]) -> Partition:
 
 
 def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
-    """Why nothing can be read of some recordings that did not end; none of those that are going."""
+    """Errors of unfinished recordings that cannot be read; without those that still run."""
     found: list[TraceFormatError] = []
     for path in begun:
         try:
@@ -170,7 +170,7 @@ def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
             if not is_alive(_of(path)):
                 found.append(error)
         except TraceFormatError as error:
-            if path.exists():  # its trace was not written meanwhile
+            if path.exists():  # else its trace has been written
                 found.append(error)
     return found
 
@@ -180,12 +180,12 @@ def _requested_part(about: Mapping[str, Any]) -> Partition | None:
 
 
 def about_of(path: Path) -> dict[str, Any]:
-    """What was said of a recording when it began."""
+    """Facts written when a recording began."""
     return _opened(path)[1]
 
 
 def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
-    """What is in the file, and what was said of it when it was begun."""
+    """Log of the file, and the facts written when it began."""
     with reading(path):
         try:
             log = _native.read_stream(os.fspath(path))
@@ -207,19 +207,19 @@ def recover_file(
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Args:
-        path: of the file.
-        how: what became of its process, where that is known.
-        wait: for another process that does so.
-        save: the trace; by default without what questions about a job need of it.
+        path: the file.
+        how: how its process ended, if known.
+        wait: wait for another process that recovers it.
+        save: writes the trace; by default without rollups for questions about a job.
 
     Returns:
-        The trace (of a long recording the last moments of it), and the folder; None where another
-        process has written it.
+        The trace (of a long recording its last part) and the folder; None if another process has
+        written it.
 
     Raises:
-        LifecycleError: it is being recorded by a process that is there still.
-        TraceFormatError: as :func:`recover`. What has nothing in it is removed.
-        UsageError: nothing can be written there, or the folder has a later trace of its part.
+        LifecycleError: a running process records to it.
+        TraceFormatError: as :func:`recover`. An empty file is removed.
+        UsageError: the folder cannot be written, or has a later trace of the part.
     """
     one = _of(path)
     with ours(one, wait) as is_there:
@@ -236,7 +236,7 @@ def recover_file(
 
 
 def _remove_superseded(one: Artefact) -> None:
-    """Earlier recordings by the same process of the same part, whose place this one has taken."""
+    """Remove earlier recordings by the same process of the same part."""
     part = part_of_recording(one.path)
     for other in find(one.folder, LeftKind.STREAM, owned_by=one.owner) if one.owner else ():
         with suppress(OSError, OpscopeError):
@@ -258,7 +258,7 @@ def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
 
 
 def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
-    """Its trace would take the place of a later one, or look like one of the same job."""
+    """Raise UsageError if the trace would replace a later one, or join another job."""
     part = _part_of(about)
     there = metadata_of(path.parent / part.folder_name).get("start_ns")
     job = job_of(path.parent)
@@ -277,7 +277,7 @@ def _of(path: Path) -> Artefact:
 
 
 def is_long(path: Path, about: Mapping[str, Any]) -> bool:
-    """Whether it is too large to be decoded at once, or has been drained already."""
+    """Whether it is too large to be decoded at once, or is drained already."""
     if segments_of(path):
         return True
     has_ids = any(about["recorded"].get(option) for option in ("shapes", "outputs", "memory"))
@@ -286,9 +286,9 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 
 
 def is_drainable(about: Mapping[str, Any]) -> bool:
-    """Whether what is in it can be decoded in pieces."""
+    """Whether it can be decoded in pieces."""
     throughout = about.get("throughout", about["recorded"])
-    if CONFIDENTIAL in about["process"]:  # its copy is made of all of it
+    if CONFIDENTIAL in about["process"]:  # removing texts needs the whole trace
         return False
     return not any(throughout.get(o) for o in NEVER_DRAINED)
 
@@ -300,7 +300,7 @@ def save_long(
     own: OwnFacts | None = None,
     facts: ProgramFacts = NO_FACTS,
 ) -> Path:
-    """Write the trace of a recording that has ended, with no more than a part of it in memory."""
+    """Write the trace of an ended recording, with only a part of it in memory."""
     try:
         with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
@@ -312,7 +312,7 @@ def save_long(
 
 @contextmanager
 def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
-    """Where a trace in ``folder`` cannot be written now, say that ``what`` it is of stays there."""
+    """If a trace in ``folder`` cannot be written, say that the recording ``what`` stays there."""
     try:
         yield
     except UsageError as error:
@@ -362,7 +362,7 @@ def _merge(
 
 
 def about_ended(path: Path) -> dict[str, Any]:
-    """What was said of a recording that has its end, whether or not its process is there still."""
+    """Facts written when an ended recording began; its process may still run."""
     log, about = _opened(path)
     with reading(path):
         if not log.describe()["has_end"]:
@@ -371,7 +371,7 @@ def about_ended(path: Path) -> dict[str, Any]:
 
 
 def is_of_another_run(path: Path, folder: Path) -> bool:
-    """Whether another process has written the trace in this one's place since this one began."""
+    """Whether another process has written a trace in its place since the recording began."""
     log, about = _opened(path)
     there = metadata_of(folder / _part_of(about).folder_name)
     ended, own = there.get("end_ns"), about["process"]
@@ -381,7 +381,7 @@ def is_of_another_run(path: Path, folder: Path) -> bool:
 
 
 def _ended_as_planned(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
-    """It came to its end, and its trace was to be made by another process."""
+    """Whether it was stopped, and another process was to make its trace."""
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
 
@@ -400,7 +400,7 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
 
 def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
-        how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
+        how = ""  # stopped first: the keeper saw only that the file was no longer mapped
     return {
         "how": how or (STOPPED if described["has_end"] else HOW_UNKNOWN),
         "whole": described["has_end"],
@@ -451,7 +451,7 @@ def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
     drained: Drain | None = None
     while True:
         with draining(recording):
-            if not recording.exists():  # its trace is written
+            if not recording.exists():  # its trace has been written
                 return remove_segments(recording)
             if drained is None or drained.is_behind():
                 drained = Drain(recording, about["prefixes"])

@@ -28,7 +28,7 @@ _NOT_KNOWN = "not known"
 
 
 def device_section(trace: TraceData, which: Which | str) -> dict[str, Any]:
-    """What `opscope summary --gpu` says of a period in which a device did something."""
+    """Results of `opscope summary --gpu` for a period with device work."""
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)
@@ -75,7 +75,7 @@ def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]
 
 
 def _notes(device: DeviceUse, found: DevicesUse) -> list[str]:
-    """What is known of the device besides, in sentences."""
+    """Further facts about the device, as sentences."""
     notes = [
         f"{share_text(hidden_ns / time_ns)} of {what} overlapped with computing."
         for what, time_ns, hidden_ns in (

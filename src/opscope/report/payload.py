@@ -46,7 +46,7 @@ _MOST_SPANS = 1000
 
 
 def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
-    """Those that would save most first; then what was looked for, and what could not be.
+    """Findings in order of their saving, the checks made, and the checks that could not run.
 
     ``spans``: those that the timeline shows, if they are of the same trace.
     """
@@ -132,7 +132,7 @@ def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> d
 
 
 def period_section(period: Period, origin_ns: int, of: str | None = None) -> dict[str, Any]:
-    """What the page speaks of, and the start-up that it leaves out."""
+    """The period that the page is about, and the start-up that it leaves out."""
     start_up, start_ns = period.start_up, period.start_ns
     is_left_out = period.which is Which.STEADY and start_up.is_any
     return {
@@ -168,7 +168,7 @@ def _options(options: Any) -> list[list[Any]]:
 
 
 def _cost(trace: TraceData, events: int) -> float | None:
-    """What recording the spans cost in all, by the calibration; None where there was none."""
+    """Total cost of recording the spans, from the calibration; None without one."""
     per_event = cost_of_an_event_ns(trace)
     return None if per_event is None else per_event * events
 
@@ -203,7 +203,7 @@ def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict
 
 
 def _causes(trace: TraceData, count: int) -> dict[str, Any]:
-    """What the main thread's time in each step went to: only causes that any step has."""
+    """Time of the main thread in each step by cause; causes that no step has are left out."""
     table = find_account(trace, Which.ALL).table()[:count]
     used = np.flatnonzero(table.any(axis=0)).tolist()
     return {

@@ -35,7 +35,7 @@ def rank_section(
     on_timeline: Collection[Partition],
     packer: Packer,
 ) -> dict[str, Any]:
-    """For the page; times of steps go to ``packer``, plus 1, and 0 where there is no such step."""
+    """Section of the ranks. Times of steps go to ``packer``, plus 1; 0 means no such step."""
     steps = compared.steps
     for name, times in (("rankTime", steps.wall_ns), ("rankOwn", steps.own_ns)):
         shown = times[:, :MOST_STEPS]

@@ -67,7 +67,7 @@ def _named(a: Side, b: Side, title: str) -> tuple[list[str], str]:
 
 
 def _start_ns(trace: TraceData) -> int:
-    """Of the first that is in it, on the host or a device."""
+    """Start of the first event, on the host or a device."""
     return window_of(trace, {}).start_ns
 
 

@@ -56,7 +56,7 @@ def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
 
 
 def table_to_arrow(table: Table) -> pa.Table:
-    """All columns of a table of any schema as Arrow, as they are."""
+    """Convert all columns of a table of any schema to Arrow, unchanged."""
     return pa.table({c.name: _arrow_column(table, c) for c in table.schema.columns})
 
 
@@ -184,7 +184,7 @@ class ArrowColumns(Protocol):
 
     @property
     def column_names(self) -> list[str]:
-        """Of all that there are."""
+        """Names of all columns."""
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """The column of that name."""
@@ -202,7 +202,7 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
 
 
 def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
-    """Those of a table's columns that are among the names."""
+    """Columns of the schema that are among ``names``."""
     given = {*names}
     for column in schema.columns:
         if column.required and column.name not in given:

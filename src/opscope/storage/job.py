@@ -69,7 +69,7 @@ def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def missing_beside(metadata: Mapping[str, Any], there: Collection[int]) -> str:
-    """The same by what a rank says of its job, and the ranks that are ``there``."""
+    """Sentence about missing ranks, from a rank's metadata and the ranks that are ``there``."""
     size = place_in_job(metadata)[1]
     missing = sorted(set(range(size)) - set(there))
     return _missing_text(ranges_text(missing), len(missing), size) if missing and size > 1 else ""

@@ -39,12 +39,12 @@ class Partition:
 
     @property
     def folder_name(self) -> str:
-        """Of its files, in the folder of the trace."""
+        """Name of the part's folder in the trace folder."""
         return f"{self.kind}={self.number:05d}"
 
     @property
     def option(self) -> str:
-        """What chooses it on the command line."""
+        """Command-line option that chooses the part."""
         return f"--{self.kind} {self.number}"
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def part_of_folder(folder: Path) -> Partition | None:
 
 
 def cycle_folders(folder: Path) -> list[Path]:
-    """Those of a schedule's cycles in a folder, each a trace, in their order; often there are none.
+    """Folders of a schedule's cycles, in order, each a trace; often none.
 
     A folder that cannot be looked into has none.
     """
@@ -108,7 +108,7 @@ def choose_part(path: Path, part: Partition | None) -> Path:
 
 
 def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
-    """What to say where one has to be chosen."""
+    """Error message for a folder in which one part has to be chosen."""
     parts = in_order(parts)
     what = "ranks" if all(part.kind == RANK for part in parts) else "processes"
     return UsageError(

@@ -37,7 +37,7 @@ _MOST_JOB_BYTES = 200
 
 @dataclass(frozen=True)
 class ProcessEntry:
-    """What is known of one process.
+    """Facts about one process.
 
     Attributes:
         process_id: of the system.
@@ -92,7 +92,7 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
 
 
 def reserve_number(folder: Path, process: int) -> int:
-    """What number the part of a process is to have, which may have one already.
+    """Reserve the number of a process's part; it may have one already.
 
     Two containers may have processes of one number at the same time: who is first in the list has
     the part.
@@ -190,7 +190,7 @@ def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEn
 
 @dataclass(frozen=True)
 class Processes:
-    """What a folder holds.
+    """The processes of a trace folder.
 
     Attributes:
         folder: of the trace.
@@ -209,7 +209,7 @@ class Processes:
         return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
 
     def with_parts(self, parts: Iterable[Partition]) -> Processes:
-        """Also those that are known by their recordings alone, or that had no time to note them."""
+        """Copy with the processes of ``parts`` that are missing from the list."""
         known = {entry.partition for entry in self.entries}
         unknown = [part for part in parts if part not in known]
         entries = [*self.entries]
@@ -228,7 +228,7 @@ class Processes:
         return Processes(self.folder, entries, folders)
 
     def begun_by(self, root: int) -> Processes:
-        """That process, and those that it began, directly or not."""
+        """A process and its descendants."""
         known, entries = {root}, []
         for entry in self.entries:
             if {entry.process_id, entry.parent_id} & known:
@@ -241,12 +241,12 @@ class Processes:
 
     @property
     def recorded(self) -> list[ProcessEntry]:
-        """Those that there are traces of."""
+        """Processes with a trace."""
         return [entry for entry in self.entries if entry.partition in self.parts]
 
     @property
     def unrecorded(self) -> list[ProcessEntry]:
-        """Those of which nothing was recorded, or nothing is written yet."""
+        """Processes without a trace, or whose trace is not written yet."""
         return [entry for entry in self.entries if entry.partition not in self.parts]
 
     def load(self, part: Partition) -> TraceData:
@@ -257,7 +257,7 @@ class Processes:
         return load_part(folder, part)
 
     def rows_of(self, part: Partition, table: str) -> int:
-        """How many rows the trace of one has of a table; nothing else of it is read."""
+        """Number of rows of a table of a process's trace; nothing else is read."""
         try:
             return read_manifest(self.parts[part]).tables.get(table, {}).get("rows", 0)
         except (KeyError, TraceFormatError):
@@ -265,7 +265,7 @@ class Processes:
 
 
 def metadata_of(folder: Path) -> dict[str, Any]:
-    """What the trace in a part's folder says of itself; nothing else of it is read."""
+    """Metadata of the trace in a part's folder; nothing else is read."""
     from pyarrow import ArrowException
 
     from opscope.storage.parquet import read_whole

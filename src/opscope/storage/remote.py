@@ -21,7 +21,7 @@ from opscope.storage.partition import part_of_folder
 
 
 class _Copy:
-    """What was copied of one address.
+    """Local copy of one address.
 
     Attributes:
         address: as it was given, and as it is shown.

@@ -28,7 +28,7 @@ _OTHER, _ALLOCATED, _FREED = range(3)
 
 @dataclass(frozen=True, eq=False)
 class DeviceSnapshot:
-    """What the allocator of one device wrote down, and its state at the end.
+    """Events that the allocator of one device recorded, and its state at the end.
 
     Attributes:
         index: of the device.
@@ -67,7 +67,7 @@ class MemorySnapshot:
         self.frames = lru_cache(_MOST_STACKS)(self._frames)
 
     def _frames(self, stack: int) -> tuple[Location, ...]:
-        """Of a stack the frames, innermost first."""
+        """Frames of a stack, innermost first."""
         if stack < 0:
             return ()
         pickle, found = self._pickle, []

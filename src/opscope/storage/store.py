@@ -93,7 +93,7 @@ def save_files(
     metadata: Mapping[str, Any],
     write: Callable[[Path, int], object],
 ) -> Path:
-    """As :func:`save_part`, of files that ``write`` puts into a folder.
+    """Like :func:`save_part`, for files that ``write`` puts into a folder.
 
     Args:
         folder: of the trace.

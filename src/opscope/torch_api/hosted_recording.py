@@ -31,7 +31,7 @@ WHY_ARGUMENTS = {
     "with_own_functions": True,
     "with_asyncio": True,
 }
-"""What a verdict with lines needs to be recorded: arguments of :class:`opscope.profile`."""
+"""Arguments of :class:`opscope.profile` that a verdict with source lines needs."""
 _MOST_BYTES = 4 << 20
 
 
@@ -40,8 +40,10 @@ class HostedOutcome:
     """The results of a recording that another process computed."""
 
     trace: Path
-    report: Path | None  # None: it could not be made
-    verdict: Mapping[str, Any] = field(repr=False)  # the verdict as JSON has it, and its ``lines``
+    report: Path | None  # None if it could not be made
+    verdict: Mapping[str, Any] = field(
+        repr=False
+    )  # the verdict in its JSON form, and its ``lines``
 
     @property
     def lines(self) -> list[str]:
@@ -57,12 +59,12 @@ class HostedOutcome:
 class HostedRecording:
     """One recording, and its folder.
 
-    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; of a rank of a
-    distributed job the last two have its number in their names.
+    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; for a rank of a
+    distributed job, the names of the last two contain the rank.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any], by_stage: bool = False) -> None:
-        """``arguments``: of :class:`opscope.profile`; ``by_stage``: prefill and decode apart."""
+        """``arguments``: of :class:`opscope.profile`; ``by_stage``: separate prefill and decode."""
         self._arguments, self._rank = arguments, launched_rank()
         self._by_stage = by_stage
         report = f"report{_of_rank()}.html"
@@ -72,29 +74,29 @@ class HostedRecording:
             self.files.trace,
             saves=False,
             rank=self._rank,
-            when_refused=lambda reason: None,  # it is in memory then, and saved by this process
+            when_refused=lambda reason: None,  # it is then in memory, and this process saves it
         )
         self._answers: OwnSocket | None = None
 
     def new(self) -> ProfileRecording:
-        """The recording, which has not begun."""
+        """A recording that has not begun."""
         recording = ProfileRecording(**self._arguments)
         recording.stream_into(self._streams)
-        # What takes as long as compiling, or as beginning a process, is not done at a step.
+        # Compiling and starting a process are too slow for a step.
         prepare_sources()
         begin_keeper(self.files.trace)
         return recording
 
     def leave(self, recording: ProfileRecording) -> None:
-        """Have another process make the trace of what has been stopped.
+        """Let another process make the trace of a stopped recording.
 
         Raises:
-            OSError, OpscopeError: it cannot be left to one, or not be written here.
+            OSError, OpscopeError: no process can take it, or it cannot be written here.
         """
         request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
         request = replace(request, by_stage=self._by_stage)
         file = recording.stream_file
-        if file is None:  # nothing could be written while it ran, or another recording has the file
+        if file is None:  # the file was not writable, or another recording has it
             saved = recording.trace.save(self.files.trace, rank=self._rank)
             recording.discard_streams()
             request = replace(request, saved=saved)
@@ -106,11 +108,11 @@ class HostedRecording:
         self._answers = send_to_keeper(self.files.trace, request.as_text(), goes_on=True)
 
     def is_being_made(self) -> bool:
-        """Whether the other process is at it."""
+        """Whether the other process is working."""
         return self._answers is not None and self._answers.is_ours() and not self._is_done(0)
 
     def outcome(self, longest_s: float) -> HostedOutcome:
-        """What was made, waited for so long.
+        """The results; waits up to ``longest_s`` seconds.
 
         Raises:
             LifecycleError: nothing was recorded, it takes longer, or it failed; the message says
@@ -137,7 +139,7 @@ class HostedRecording:
         return HostedOutcome(self.files.trace, report if is_there else None, verdict)
 
     def _is_done(self, longest_s: float) -> bool:
-        """The other process says so, or is gone; its end of the socket is readable then."""
+        """Whether the other process reports the end or is gone, which makes the socket readable."""
         if self._answers is None:
             return True
         poll = select.poll()
@@ -146,7 +148,7 @@ class HostedRecording:
 
 
 def verdict_name() -> str:
-    """The file of the verdict, in a folder that ranks of a job may share."""
+    """Name of the verdict's file, in a folder that ranks of a job may share."""
     return f"verdict{_of_rank()}.json"
 
 

@@ -216,7 +216,7 @@ class _EndOfRun:
         return _Made(write_output("trace", save, place, self._messages), trace)
 
     def _place(self, recording: Path) -> Path:
-        """Where the trace goes: beside that of another run which ended there meanwhile.
+        """Folder of the trace: a new name if another run has written there meanwhile.
 
         The parts of a job stay together, since each would find a free name of its own.
         """
@@ -229,7 +229,8 @@ class _EndOfRun:
         return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
-        """What is read in pieces: the table is of all, what it shows of what stands for it."""
+        """Print the results of a long trace, which is read in pieces: the table covers all of it,
+        the verdict the stretch that represents it."""
         request, part = self._request, chosen_partition(self._request.rank, self._request.process)
         long = LongTrace.at(saved, part)
         judged = stretch_of(long, _JUDGED_EVENTS)

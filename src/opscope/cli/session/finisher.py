@@ -43,7 +43,7 @@ class Finisher:
 
     @property
     def _left_s(self) -> float:
-        """How long it may be waited."""
+        """Remaining time to wait."""
         if self._leaves_at_s is None:
             return _LEAST_S
         return max(self._leaves_at_s - time.monotonic(), 0.0)
@@ -129,7 +129,7 @@ class Finisher:
 
 
 def _user_patience_s() -> float | None:
-    """How long the user wants to wait; None where that is not said, or makes no sense."""
+    """Longest wait that the user allows; None if unset or not a valid time."""
     try:
         asked_s = float(os.environ[WAIT])
     except (KeyError, ValueError):

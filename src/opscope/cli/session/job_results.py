@@ -65,7 +65,8 @@ class JobResults:
     def __init__(
         self, why: bool, destination: Destination, messages: Messages, rank: int | None
     ) -> None:
-        """Of a run that is ``rank`` itself, only what it began is shown: others show theirs."""
+        """Prepare the results of a run; if the run is itself ``rank`` of a job, only its own child
+        processes are shown."""
         self._why, self._destination, self._messages = why, destination, messages
         self._root = None if rank is None else os.getpid()
 
@@ -147,7 +148,7 @@ class JobResults:
 
 @dataclass(frozen=True)
 class _Done:
-    """How much is recorded of one process."""
+    """Amount of recorded data of one process."""
 
     entry: ProcessEntry
     part: Partition
@@ -178,7 +179,7 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
 
 
 def _most_active_first(processes: Processes) -> list[_Done]:
-    """Those that reached warm-up first, then by events; without those that did nothing."""
+    """Processes with events: those that reached warm-up first, then by number of events."""
     found = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):

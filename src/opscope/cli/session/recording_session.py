@@ -122,7 +122,7 @@ class RecordingSession:
             self._messages.fail(f"Steps could not be recorded in detail: {reason(error)}")
 
     def program_is_over(self) -> None:
-        """What is recorded from now on is of Python's own end."""
+        """Note that events from now on belong to Python's own shutdown."""
         if self._profile is not None:
             self._profile.trace_facts[OVER] = time.time_ns()
 
@@ -149,7 +149,7 @@ class RecordingSession:
             dismiss_keepers()
 
     def _request_last_output(self) -> None:
-        """What was last recorded, and what belongs to all processes."""
+        """Request the output of the last recording, and what belongs to all processes."""
         request = self._last_request or self._updated_request()
         if self._children is not None:
             root = None if self._children.rank is None else os.getpid()
@@ -161,7 +161,7 @@ class RecordingSession:
             self._finisher.ask(request)
 
     def _updated_request(self) -> EndRequest | None:
-        """How many steps of the program there were in the end."""
+        """The last request with the final number of steps; None if nothing was shown."""
         shown, seen = self._shown, self._steps.seen()
         if shown is None or seen is None:
             return None
@@ -304,7 +304,7 @@ class StepsOfRun:
             self._since_ns = time.monotonic_ns()
 
     def seen(self) -> dict[str, Any] | None:
-        """As metadata of a trace has it; None where there were too few to say anything."""
+        """Number of steps and their time, as metadata; None for fewer than two steps."""
         return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._passed_ns}
 
 

@@ -87,7 +87,8 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 
 
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
-    """Where none ran, and what torch.compile did, once for all processes."""
+    """Results for all processes: notes on missing compiled code, and each event of torch.compile
+    once."""
     from opscope.findings.job_verdict import shared_compilations
 
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})

@@ -37,7 +37,7 @@ COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
 def saving_text(finding: Finding) -> str:
-    """What the fix would save, in a few words."""
+    """Saving of the fix, in a few words."""
     if finding.saved_ns is None or finding.saved_share is None:
         size = finding.saved_bytes
         return "saving unknown" if size is None else f"saves about {bytes_text(size)} of memory"
@@ -64,7 +64,7 @@ def relative_file(file: str) -> str:
 
 
 def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
-    """What to change, in few lines; nothing where nothing is worth it."""
+    """The most important change, in a few lines; empty if nothing is worth it."""
     notes = []
     for finding in findings.foremost(most):
         notes.append(f"  {finding.title}: {saving_text(finding)}")
@@ -115,7 +115,7 @@ def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[s
 
 
 def state_of(findings: Findings, shown: int | None = None) -> str:
-    """How many patterns there are, were looked for in vain, and could not be looked for."""
+    """Sentence about the number of checks: with findings, without, and not possible."""
     found = len(findings)
     parts = [
         f"{found} of {found + len(findings.absent)} checks have findings"
@@ -183,12 +183,12 @@ def headline(trace: TraceData) -> list[str]:
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """As ``Verdict.lines``, with files relative to the current folder."""
+    """Lines of the verdict, with files relative to the current folder."""
     return verdict.lines(place_text)
 
 
 def verdict_section(verdict: Verdict) -> Section:
-    """The same as a section, which is the first."""
+    """The verdict as the first section."""
     return Section(notes=verdict_lines(verdict))
 
 
@@ -199,7 +199,7 @@ def top_findings(trace: TraceData, is_wrapped: bool) -> RenderableType:
 
 
 def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
-    """All findings of one process."""
+    """Result with all findings of one process."""
     return Result(
         sections=finding_sections(found, texts, explain=explain),
         content=json_content(found, texts),

@@ -51,7 +51,7 @@ def operator_text(top: TopOperators, width: int) -> RenderableType:
 
 
 def describe_period(period: Period) -> list[str]:
-    """What a table speaks of, and what it leaves out."""
+    """Sentences about the period of the table, and what it leaves out."""
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
@@ -68,7 +68,7 @@ def describe_period(period: Period) -> list[str]:
 
 
 def operator_content(top: TopOperators) -> dict[str, Any]:
-    """For JSON: the period, and all columns of the rows."""
+    """Period and all columns of the rows, for JSON."""
     period = top.period
     return {
         "period": {
@@ -86,7 +86,7 @@ def operator_content(top: TopOperators) -> dict[str, Any]:
 
 
 def csv_of_operators(top: TopOperators) -> tuple[list[str], Iterable[Sequence[object]]]:
-    """All columns under their keys; shapes as JSON text. What waits follows where all is wanted."""
+    """Headings and rows of the CSV; shapes as JSON text, waiting events last."""
     shown = [*top.rows, *([] if top.left_out else top.waiting)]
     values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in shown)
     return list(shown[0]) if shown else [], values

@@ -35,7 +35,7 @@ _PYTHON = "python"
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the table says of one; sizes in bytes, times in nanoseconds."""
+    """One row of the table; sizes in bytes, times in nanoseconds."""
 
     process: int  # its id; 0 if unknown
     rank: int | None  # in its job; None without one
@@ -164,7 +164,7 @@ def command_text(row: ProcessRow) -> str:
 
 
 def print_processes(job: Job, format: RowsFormat) -> None:
-    """What a summary of several processes is."""
+    """Print the summary of several processes."""
     rows = process_rows(job)
     verdict = _verdict(job)
     first = [] if verdict is None else [verdict_section(verdict)]
@@ -188,7 +188,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
 
 
 def _verdict(job: Job) -> Verdict | None:
-    """Of a job that is quickly compared; of another one `opscope ranks` says which rank."""
+    """Verdict on a job that is compared quickly; for others, `opscope ranks` names the rank."""
     if len(job.compared) > _FEW or job.unfinished:
         return None
     if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
@@ -211,7 +211,7 @@ def describe_processes(
     parts: Collection[Partition] = (),
     unfinished: Collection[Partition] = (),
 ) -> list[str]:
-    """How many there were, and why there is nothing of some, or no trace yet.
+    """Sentences about the number of processes, and about those without a trace.
 
     Args:
         processes: of a folder.
@@ -244,7 +244,8 @@ def _that_cannot_be_read(folder: Path) -> list[str]:
 
 
 def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
-    """The same of a job with a schedule, each cycle of which is a trace of its own."""
+    """Sentences about the processes of a job with a schedule, each cycle of which is a trace of its
+    own."""
     lines = [f"{len(processes)} processes"]
     lines += [f"{len(cycle.recorded)} of them recorded in {cycle.folder}" for cycle in cycles]
     recorded = {entry.partition for cycle in cycles for entry in cycle.recorded}
@@ -252,7 +253,7 @@ def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
 
 
 def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
-    """Of those that there is nothing of."""
+    """Sentence about processes without a trace."""
     lines = []
     refused = [entry for entry in rest if entry.refused]
     meant = [entry for entry in rest if entry.partition is not None and not entry.refused]

@@ -28,7 +28,7 @@ def answer(
     result_of: Callable[[Found], Result],
     of_all: Callable[[Mapping[Partition, Found]], Result] = lambda _: Result(),
 ) -> Result:
-    """Of the process that was chosen, or of all of them.
+    """Result for the chosen process, or for all.
 
     Args:
         chosen: what is looked at.
@@ -85,7 +85,7 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Re
 
 
 def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
-    """That a share is another in one process than in the median."""
+    """Sentence about a share that differs between one process and the median."""
     return (
         f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the median of "
         f"{compared}."

@@ -46,7 +46,7 @@ class Sections:
     verdict: Verdict | None = None  # what it comes to; None where no times were recorded
 
     def as_dict(self) -> dict[str, Any]:
-        """What the JSON of a summary holds."""
+        """Content of the JSON."""
         found = [] if self.findings is None else self.findings.as_dict()["findings"]
         return {
             "modules": self.modules,
@@ -117,7 +117,7 @@ def _memory(trace: TraceData) -> list[dict[str, Any]]:
 
 
 def shown_sections(sections: Sections) -> list[Section]:
-    """For people; nothing of those that are empty."""
+    """Sections for a terminal, without empty ones."""
     shown = []
     if sections.modules:
         times = ("self_ns", "backward_ns", "total_ns")

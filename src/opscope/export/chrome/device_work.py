@@ -39,8 +39,8 @@ def gpu_columns(trace: TraceData) -> Columns:
 
 
 def _collectives(trace: TraceData) -> Columns:
-    """For kernels launched inside a collective, the event that describes it: tools read its sizes
-    and process group from the kernel."""
+    """Event that describes the collective of each kernel launched in one: tools read sizes and
+    process group from the kernel."""
     events, gpu = trace.events, trace.table("gpu")
     name = trace.names.find(_COLLECTIVE)
     if name < 0 or not len(gpu):

@@ -47,7 +47,7 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
 
 
 def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the program added to the trace."""
+    """Metadata that the program added."""
     if "imported_from" not in metadata:
         job = {key: metadata[key] for key in ("distributedInfo",) if metadata.get(key)}
         user = metadata.get("user")

@@ -46,7 +46,7 @@ _MANIFEST_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class RollupMark:
-    """What a rollup says about itself."""
+    """Facts that a rollup states about itself."""
 
     of: str  # hash of the manifest of the trace, SHA-256
     part: str  # name of the folder of the trace
@@ -144,7 +144,7 @@ class Rollup:
         return None if mark is None else cls(folder or part, mark)
 
     def file(self, table: str) -> Path:
-        """That a table lies in."""
+        """Path of the file of a table."""
         return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table:
@@ -157,7 +157,7 @@ class Rollup:
             raise self._damaged(name) from error
 
     def places(self) -> ProcessPlaces:
-        """Where the process spends its time."""
+        """Time of the process by place."""
         return places_of_table(self.table(PLACES.name), self.mark.tables[STEPS.name]["rows"])
 
     def collectives(self) -> ProcessCollectives:
@@ -168,7 +168,7 @@ class Rollup:
             raise self._damaged(COLLECTIVES.name) from error
 
     def causes_ns(self, which: Which) -> Values:
-        """What the time of a period went to, shape (causes,)."""
+        """Time of a period by cause, shape (causes,)."""
         table = self.table(CAUSES.name)
         found = np.zeros(len(Cause), dtype=np.int64)
         columns: list[Any] = [table[name].tolist() for name in ("period", "cause", "time_ns")]
@@ -185,7 +185,7 @@ class Rollup:
 
 
 def _collectives_of(table: Table, ledger: Table) -> ProcessCollectives:
-    """What was written; ValueError where it is damaged."""
+    """Collectives of one process from the stored table; ValueError where it is damaged."""
     texts = zip(table["group_name"].tolist(), table["group_ranks"].tolist(), strict=True)
     of = [
         ProcessGroup(name, tuple(map(int, ranks.split(","))) if ranks else ())

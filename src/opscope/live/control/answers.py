@@ -29,7 +29,7 @@ class ControlSession:
         self._steps: StepClock | None = None
 
     def answer_in_version(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """As :meth:`answer`, to one who speaks the same version of the protocol."""
+        """:meth:`answer`, for clients with the same version of the protocol."""
         version = request.get("opscope")
         if version != VERSION:
             return {
@@ -56,7 +56,7 @@ class ControlSession:
             return {"error": f"{type(error).__name__}: {error}. See the output of the program."}
 
     def close(self) -> None:
-        """The client is gone: leave the process as it was."""
+        """Drop the connection's recordings: the client is gone."""
         if self._bound is not None:
             self._bound.discard()
             self._bound = None
@@ -65,7 +65,7 @@ class ControlSession:
             self._steps = None
 
     def status(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Which process this is, and what is recorded."""
+        """State of this process and its recordings."""
         torch = sys.modules.get("torch")
         return {
             "process": os.getpid(),
@@ -80,14 +80,14 @@ class ControlSession:
         }
 
     def record(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Record for as long as this connection lasts."""
+        """Record while this connection lasts."""
         if self._bound is not None:
             raise ReachError("This connection already records. Open another one.")
         self._bound = _begun(request)
         return {"began_ns": time.time_ns()}
 
     def hand_over(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """What was recorded for this connection."""
+        """Stop and send the recording of this connection."""
         if self._bound is None:
             raise ReachError("This connection has no recording. Start one first.")
         answer = self._bound.write(file, str(request.get("folder", "")))
@@ -95,7 +95,7 @@ class ControlSession:
         return answer
 
     def sample(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """What was recorded since the last sample, and the steps that ended."""
+        """Send the records and steps since the last sample."""
         if self._steps is None:
             self._steps = StepClock()
             self._steps.begin()
@@ -112,7 +112,7 @@ class ControlSession:
         return {"began_ns": time.time_ns()}
 
     def stop(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Send the recording of ``start``; it is kept until it was sent."""
+        """Send the recording of ``start``; it is kept until it is sent."""
         recording = self._started.recording
         if recording is None:
             raise ReachError("It is not recording. Start it with: opscope attach --start PID.")
@@ -121,7 +121,7 @@ class ControlSession:
         return answer
 
     def dump(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Have its flight recorder write what it holds."""
+        """Request a dump from the flight recorder."""
         recorders = _flight_recorders()
         if not recorders:
             raise ReachError("It has no flight recorder. To record it now: opscope attach PID.")
@@ -129,7 +129,7 @@ class ControlSession:
 
 
 class Started:
-    """What goes on without a connection: that this process listens, and what was started."""
+    """State without a connection: when listening began, and the recording of ``start``."""
 
     def __init__(self, listening_since_ns: int) -> None:
         self.listening_since_ns = listening_since_ns
@@ -158,12 +158,12 @@ def _begun(request: dict[str, Any]) -> RequestedRecording:
 
 
 def command_line() -> str:
-    """What this process was called with."""
+    """Command line of this process."""
     return " ".join(map(str, sys.orig_argv))
 
 
 def _flight_recorders() -> list[flight_recorder]:
-    """Those that are on; a program that has none does not import what they take."""
+    """Running flight recorders; imports nothing in a program without one."""
     flight = sys.modules.get("opscope.live.flight.recorder")
     return [] if flight is None else list(flight.running_recorders())
 

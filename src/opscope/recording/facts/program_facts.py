@@ -30,17 +30,17 @@ from opscope.recording.sources import RecordingOptions, listeners_of
 _NOTE = "known at the end"
 
 Known = Mapping[str, Any]
-"""By class of the listener."""
+"""State of listeners, by class name."""
 
 
 def write_state(listeners: Sequence[Listener]) -> None:
-    """Into the stream that runs; the window is about to close."""
+    """Write the listeners' state to the running stream; the window is about to close."""
     known = {type(one).__name__: one.window_state() for one in listeners}
     _native.note_in_stream(json.dumps({_NOTE: known}))
 
 
 def state_from_notes(notes: Iterable[str]) -> Known:
-    """What was noted; of a recording that did not come to its end only what it noted sooner."""
+    """State noted in a stream; of an unfinished recording only what was noted early."""
     known: dict[str, Any] = {}
     sooner: dict[str, Any] = {}
     notes = list(notes)
@@ -58,7 +58,7 @@ def state_from_notes(notes: Iterable[str]) -> Known:
 
 
 def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
-    """What was decoded, with what its listeners knew."""
+    """Add the state of the recorded process's listeners."""
     for listener in listeners_of(options):
         name = type(listener).__name__
         if name in known:
@@ -68,32 +68,32 @@ def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Dec
 
 
 _MOST_TEXT = 4 << 20
-"""Characters of source that is in no file."""
+"""Largest number of characters of source without a file."""
 
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What a process says of its recording beside what is in the file, once that has ended.
+    """Facts that a process measures or looks up after its recording has ended.
 
-    What listeners know is noted in the file itself; this is measured or looked up afterwards.
+    The listeners' state is in the stream itself.
     """
 
-    cost: Mapping[str, float] = field(default_factory=dict)  # of recording, as measured there
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # more of the trace's
-    # text of code that is in no file, by what Python calls that
+    cost: Mapping[str, float] = field(default_factory=dict)  # measured cost of recording
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # more metadata of the trace
+    # source text without a file, by Python's name for it
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """For the other process."""
+        """Facts as JSON, for the process that makes the trace."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ProgramFacts:
-        """What :meth:`as_json` gave."""
+        """Inverse of :meth:`as_json`."""
         return cls(values["cost"], values["metadata"], values["sources"])
 
     def keep_sources(self) -> None:
-        """Have views and tracebacks of this process find that code."""
+        """Give this process's linecache the source text, for views and tracebacks."""
         for name, text in self.sources.items():
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
 
@@ -102,7 +102,7 @@ NO_FACTS = ProgramFacts()
 
 
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
-    """Those of this process, which recorded with these; takes no longer for a longer recording."""
+    """Facts of this process, recorded with ``options``. The time does not depend on the length."""
     sources = _sources() if options.source_lines else {}
     overloads: dict[str, Any] = {}
     if knows_overloads(options):
@@ -113,7 +113,7 @@ def facts_of_program(options: RecordingOptions) -> ProgramFacts:
 
 
 def _sources() -> dict[str, str]:
-    """Of ``-c``, of standard input and of notebooks, and of modules in zip files."""
+    """Source text of ``-c``, standard input, notebooks and modules in zip files."""
     found: dict[str, str] = {}
     for name in [name for name in list(linecache.cache) if not os.path.exists(name)]:
         _keep(found, name, linecache.getlines(name))

@@ -102,7 +102,7 @@ class CollectedEvents:
     def of_process(
         self, threads: npt.NDArray[np.bool_], work: npt.NDArray[np.bool_]
     ) -> CollectedEvents:
-        """The same, of one process."""
+        """The collected events of one process."""
         found = copy(self)
         found.texts, found.skipped = dict(self.texts), self.skipped.copy()
         found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]

@@ -80,7 +80,7 @@ TIME_LIMIT = 1 << 61
 
 
 class CategoryMeaning(NamedTuple):
-    """What an event is, by its category, and when the category is kept beside that."""
+    """Kind of an event, from its category, and whether the category itself is kept."""
 
     gpu_kind: int
     span_kind: int
@@ -95,7 +95,7 @@ class CategoryMeaning(NamedTuple):
 
 
 def meaning_of(category: str) -> CategoryMeaning:
-    """What a category means."""
+    """Look up the meaning of a category."""
     lower = category.lower()
     is_kept = bool(category) and category not in _WRITTEN_SPANS
     return CategoryMeaning(
@@ -113,7 +113,7 @@ def meaning_of(category: str) -> CategoryMeaning:
 
 
 def vocabulary() -> dict[str, Any]:
-    """What the native reader knows before it reads."""
+    """Terms of Chrome files that the native reader needs."""
     return {
         "dtypes": CODES_BY_CPP_NAME,
         "overheads": {name: kind for kind, name in OVERHEAD_NAMES.items()},
@@ -132,8 +132,8 @@ def labelled_device_type(labels: str) -> int | None:
 
 
 def file_device_type(categories: Iterable[str]) -> int:
-    """The same for kernels without other attributes, from the runtimes whose calls are in the file:
-    Kineto calls kernels of all devices ``kernel``."""
+    """Device type of kernels without other attributes, from the runtimes whose calls are in the
+    file: Kineto calls kernels of all devices ``kernel``."""
     runtimes = {
         category.split("_")[0]
         for category in map(str.lower, categories)
@@ -183,7 +183,7 @@ def left_out(recorded: Any) -> dict[str, int]:
 
 
 def dropped(recorded: Any) -> int:
-    """How many events that recording had lost."""
+    """Number of events that the exported recording had lost."""
     count: Any = recorded.get(_DROPPED) if isinstance(recorded, dict) else 0
     return count if _is_count(count) else 0
 
