@@ -1,6 +1,6 @@
 """opscope: an independent, low-overhead profiler for PyTorch, with torch.profiler's API.
 
-``PYTEST_DONT_REWRITE``: its plugin is of the same distribution, whose modules pytest would rewrite.
+``PYTEST_DONT_REWRITE``: pytest would rewrite the modules of the plugin's distribution.
 """
 
 import _warnings
@@ -110,8 +110,8 @@ _PLACES = {
     "supported_activities": "opscope.torch_api.activities",
     "tensorboard_trace_handler": "opscope.export.tensorboard",
 }
-"""Modules of the other public names, imported at first use: a program that only imports opscope, and
-a command line that only prints help, should not wait for them."""
+"""Modules of the other public names, imported at first use: a program that only imports opscope,
+and a command line that only prints help, should not wait for them."""
 
 _MODULES = ("drop_in", "triggers")
 """Submodules available as ``opscope.NAME`` after ``import opscope``."""

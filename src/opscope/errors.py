@@ -1,12 +1,12 @@
 """Everything opscope raises on purpose.
 
     OpscopeError
-    ├── UsageError            an argument or option makes no sense; the message says what does
+    ├── UsageError            an argument or option is invalid; the message says what is valid
     │   └── UnknownNameError  there is no table or column of this name
     ├── LifecycleError        right call, wrong moment (export before any recording, ...)
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
-    │   └── UnreadableProcessError  that is so of one process of a job
-    ├── InsufficientMemoryError  a trace does not fit in the memory there is
+    │   └── UnreadableProcessError  the same, of one process of a job
+    ├── InsufficientMemoryError  a trace does not fit in the available memory
     ├── BridgeError           the torch bridge could not be compiled or loaded
     ├── ReachError            another process cannot be reached, or does not answer
     └── MissingDependencyError  an optional package is needed and absent

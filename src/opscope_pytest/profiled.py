@@ -1,4 +1,4 @@
-"""What the fixture ``profiled`` is: functions recorded step by step, and compared."""
+"""The fixture ``profiled``: functions recorded step by step, and compared."""
 
 from __future__ import annotations
 

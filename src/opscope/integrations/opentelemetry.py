@@ -1,6 +1,6 @@
 """OpenTelemetry: spans of requests as they happen; spans and metrics of a recording afterwards.
 
-Only OpenTelemetry's API is used (``opscope[otel]``): the program brings SDK and exporter.
+Needs only OpenTelemetry's API (``opscope[otel]``): the program has SDK and exporter.
 """
 
 from __future__ import annotations

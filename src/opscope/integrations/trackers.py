@@ -1,4 +1,4 @@
-"""The verdict in a tracker of experiments: numbers, text and page, as each tracker has them."""
+"""The verdict in an experiment tracker: numbers, text and page, in the tracker's form."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Hides opscope's imports from the program.
 
-A module that is in ``sys.modules`` is the one that an import finds, whatever lies in the program's
-folder: its own ``statistics.py`` would never be looked for. So what Python itself does not import
-when it starts is taken out of ``sys.modules``. Once the program imports one of these names, it is
-looked for as ever: if what is found is the file that opscope has, the program gets that very
-module (many written in C cannot be loaded twice, and classes have to be the same), and else what
-was found. opscope's modules have references of their own to what they import.
+An import finds a module in ``sys.modules`` before any file: the program's own ``statistics.py``
+would never be found. So modules that Python does not import at start are removed from
+``sys.modules``. When the program imports such a name, it is searched as usual. If the result is
+opscope's file, the program gets opscope's module: many C modules cannot be loaded twice, and
+classes must be the same. Otherwise it gets its own. opscope's modules have their own references.
 """
 
 from __future__ import annotations

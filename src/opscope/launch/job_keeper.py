@@ -1,6 +1,6 @@
-"""The keeper of a job: notes how each of its processes ended, and has traces made of what is left.
+"""The keeper of a job: notes how each process ended, and has traces made of what is left.
 
-One for all processes of a folder, in the process that ``keeper_process`` begins.
+One for all processes of a folder, in the process that ``keeper_process`` starts.
 """
 
 import contextlib

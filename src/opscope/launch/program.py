@@ -1,8 +1,8 @@
 """Run a program as ``python`` itself would.
 
-What the program can see of its surroundings is what it would see without opscope: ``sys.argv``,
-``sys.path[0]``, ``__main__`` and its attributes (so classes pickle, and worker processes that are
-spawned find the file to import), its exit code, and tracebacks that hold its own frames alone.
+The program sees the same as without opscope: ``sys.argv``, ``sys.path[0]``, ``__main__`` and its
+attributes (so classes pickle, and spawned worker processes find the file to import), its exit
+code, and tracebacks with only its own frames.
 """
 
 from __future__ import annotations

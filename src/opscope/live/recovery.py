@@ -1,4 +1,4 @@
-"""Traces of what processes left that have ended: recordings, dumps, rings."""
+"""Makes traces of what ended processes left: recordings, dumps, rings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Decoded``: the data that stages between native decoder and trace pass on.
+"""``Decoded``: data passed between the stages from native decoder to trace.
 
 decode → devices (``gpu_events``) → assemble.
 """

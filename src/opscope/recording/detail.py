@@ -1,4 +1,4 @@
-"""Stretches of a recording in which more was recorded than throughout: a few steps in detail."""
+"""Stretches of a recording in detail: a few steps with more data than the rest."""
 
 from __future__ import annotations
 

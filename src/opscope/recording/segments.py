@@ -1,8 +1,8 @@
 """Segments: parts that a long recording moves out of its file while it runs.
 
-Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
-own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
-after it. So the draining process may be killed at any time, and another goes on.
+They are in a hidden folder beside the file of the recording. Each segment is a folder, renamed when
+it is complete, with the tables of one piece and the decoder's state after it. So the draining
+process may be killed at any time, and another continues.
 """
 
 from __future__ import annotations

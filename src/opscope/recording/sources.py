@@ -1,8 +1,8 @@
 """Data sources: one row of ``SOURCES`` for each, with its options.
 
-Code that deals with all sources reads these rows and names none: the bits that the native recorder
-is asked with, what is set up before a window and around it, the rows of the ledger, the options of
-``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
+Code that handles all sources reads these rows and names none: bits for the native recorder, set-up
+before and around a window, rows of the ledger, options of ``opscope.profile``, kinds of an activity
+filter and options of ``opscope run``.
 """
 
 from __future__ import annotations

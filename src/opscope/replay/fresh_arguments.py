@@ -1,4 +1,4 @@
-"""Fresh tensors and values to call an operator with, from what was recorded of a call."""
+"""Fresh tensors and values to call an operator with, from a recorded call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every distinct operator call of a trace, made again and timed."""
+"""Every distinct operator call of a trace, repeated and timed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A request over HTTP to its answer: who may ask, which paths there are, which status an error has.
+"""Answers to HTTP requests: permission, paths, and the status of each error.
 
-Knows nothing of sockets or of ASGI, so that both servers answer alike.
+Independent of sockets and ASGI, so that both servers answer alike.
 """
 
 from __future__ import annotations

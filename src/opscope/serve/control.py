@@ -1,4 +1,4 @@
-"""The recordings of one server: one at a time, of all of it or of some steps."""
+"""The recordings of one server: one at a time, of everything or of some steps."""
 
 from __future__ import annotations
 

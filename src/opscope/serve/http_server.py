@@ -1,4 +1,4 @@
-"""A small server for programs that have none: the same paths, on threads of opscope's own."""
+"""A small server for programs without one: the same paths, on opscope's own threads."""
 
 from __future__ import annotations
 

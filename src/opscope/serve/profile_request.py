@@ -1,4 +1,4 @@
-"""The body of ``POST /start_profile``: fields and their types as serving engines have them."""
+"""The body of ``POST /start_profile``: fields and types as in serving engines."""
 
 from __future__ import annotations
 

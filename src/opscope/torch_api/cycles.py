@@ -1,11 +1,11 @@
 """Life cycle of a profile: start, steps of a schedule, stop.
 
 A signal handler may raise an exception at any instruction in here. Afterwards the profile either
-runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,
-every fact is stored once: whether a recording runs is known to the last cycle's Recording alone,
-which is listed before it starts. Each change runs in a native section that undoes or completes it
-when it is interrupted. The user's ``on_trace_ready`` is called outside of sections, because it may
-take long.
+runs and can be stopped, or it does not run; recorded data is kept in both cases. For that, every
+fact is stored once: only the last cycle's Recording knows whether a recording runs, and it is
+listed before it starts. Each change runs in a native section that undoes or completes an
+interrupted change. The user's ``on_trace_ready`` is called outside of sections, because it may take
+long.
 """
 
 from __future__ import annotations

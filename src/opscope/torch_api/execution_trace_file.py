@@ -1,4 +1,4 @@
-"""An execution trace file in the making: any number of recordings, one after another."""
+"""Writes an execution trace file from any number of recordings, one after another."""
 
 from __future__ import annotations
 

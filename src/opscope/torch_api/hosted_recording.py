@@ -1,7 +1,7 @@
 """A recording inside a server or a trainer: another process writes its trace, verdict and page.
 
-The program's process only stops recording, which takes microseconds, and reads the verdict from a
-file when that is there.
+The program's process only stops the recording, which takes microseconds, and later reads the
+verdict from a file.
 """
 
 from __future__ import annotations

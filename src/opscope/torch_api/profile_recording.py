@@ -1,6 +1,6 @@
 """Base of ``profile``: options, life cycle, trace.
 
-``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
+``opscope run`` needs only this, and does not import the views of ``profile``.
 """
 
 from __future__ import annotations

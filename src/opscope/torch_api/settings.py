@@ -1,8 +1,8 @@
 """The settings of a profile, in torch.profiler's terms.
 
-``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one
-:class:`ProfileSettings`; from it come the recorder's options, what files say of a recording, and
-what lists of events show. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
+``opscope.profile``, torch.profiler under the drop-in, and ``opscope run`` each make one
+:class:`ProfileSettings`. It gives the recorder's options, the metadata of files, and the columns of
+event lists. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
 """
 
 from __future__ import annotations

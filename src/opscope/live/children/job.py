@@ -1,4 +1,4 @@
-"""The processes of one opscope run --children: its folder, and what it takes to reach them."""
+"""The processes of one opscope run --children: their folder, and the set-up that reaches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that a process answers: one function for each."""
+"""Requests to a process, with one function each."""
 
 from __future__ import annotations
 

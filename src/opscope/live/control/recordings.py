@@ -1,4 +1,4 @@
-"""Recordings of a process on request of another process."""
+"""Recordings of this process that another process requests."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""``listen``: a socket of this process, and a thread that answers at it.
+"""``listen``: a socket of this process, and a thread that answers requests.
 
 The thread is a daemon: it ends with the program and never keeps it alive. Between requests it waits
-for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+for the socket, without the GIL or any lock. Importing this module does not import the recorder.
 
-A program may close all files that it might have opened, and open others under their numbers. At the
-next connection the server finds that the socket is gone and makes another; clients try again.
+A program may close files it did not open, and reuse their numbers. At the next connection the
+server finds that its socket is gone and makes another; clients try again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recorder's own thread in Python: it rotates the ring and answers news."""
+"""The recorder's own Python thread: it rotates the ring and handles requests for dumps."""
 
 from __future__ import annotations
 

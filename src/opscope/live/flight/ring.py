@@ -1,7 +1,8 @@
 """The ring of a flight recorder: windows that overlap, in a file that outlives its process.
 
-The file is in memory where that has room, because a ring is written over all the time, which a disk
-would be busy with; in the folder of the dumps is a note then, which names it. Else it is there.
+The file is in ``/dev/shm`` if that has room, because a ring is overwritten all the time, which
+would keep a disk busy; a note in the folder of the dumps names it. Otherwise the file is in that
+folder.
 """
 
 from __future__ import annotations

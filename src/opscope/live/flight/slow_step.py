@@ -1,4 +1,4 @@
-"""A step that takes much longer than steps do."""
+"""Trigger: a step that takes much longer than the others."""
 
 from __future__ import annotations
 

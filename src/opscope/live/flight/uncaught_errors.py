@@ -1,4 +1,4 @@
-"""Uncaught exceptions, and allocations that fail."""
+"""Triggers: uncaught exceptions, and failed allocations."""
 
 from __future__ import annotations
 

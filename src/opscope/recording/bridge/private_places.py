@@ -1,7 +1,7 @@
 """Whether only this user can change a file.
 
-What is loaded into a program is run with that program's rights. So it is loaded only from where
-this user and root alone can write: the file itself, all folders above it, all links on the way.
+A library runs with the program's rights. So it is loaded only if nobody but this user and root can
+write to the file, the folders above it and all links on the way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The graphs that torch.compile has generated code for, which run in this process.
+"""Graphs of torch.compile that run in this process.
 
-Every one is a Python module that inductor loads, whether it was compiled now or comes from a cache.
-While a recording wants it, the function that runs the graph is a span, and so is every kernel that
-it calls; afterwards both are as they were. Compiling is not touched, and nothing is compiled again.
+Each is a Python module that inductor loads, compiled now or from a cache. While a recording wants
+it, the function that runs the graph and every kernel that it calls are spans; afterwards both are
+restored. Compiling is not changed, and nothing is compiled again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One operation of the program that generated code does, and where in the program it is."""
+"""Operations of the program that generated code does, and their places in the program."""
 
 from __future__ import annotations
 

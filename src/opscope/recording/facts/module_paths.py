@@ -1,8 +1,8 @@
 """Paths of modules, as in ``named_modules()`` of the outermost module.
 
-A module does not know where it is; the one around it does. So when a module is met that is in none
-known before, everything in it is given its path, and once more when the recording ends, because
-modules are added meanwhile. Nothing is kept alive, and no method of the program's is called.
+A module does not know its path; the module around it does. So when a module outside all known
+networks is called, everything in it gets a path, and again when the recording ends, because modules
+may be added. Nothing is kept alive, and no method of the program is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Identifies process groups, as arguments of collectives contain only an address.
 
-How many collectives each group had begun at some moments is kept too: ranks count alike, so that
-the same collective is found in the recordings of all of them, whenever each of those began.
+Also keeps how many collectives each group had begun at some times. All ranks count alike, so the
+same collective is found in the recordings of all ranks, whenever each of these began.
 """
 
 from __future__ import annotations

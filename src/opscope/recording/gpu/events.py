@@ -1,8 +1,7 @@
 """Device activity as tables of a recording.
 
-Calls of the device's runtime become events: on the thread that made them, inside whatever ran there
-at the time. Work is linked to its call by correlation id; nothing had to be pushed or popped around
-operators while recording.
+Calls of the device's runtime become events of the calling thread, inside the span around them. Work
+is linked to its call by correlation id; recording adds nothing around operators.
 """
 
 from __future__ import annotations

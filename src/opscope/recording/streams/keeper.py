@@ -1,4 +1,4 @@
-"""Beginning and dismissing the keeper: the process that outlives this one, see ``launch``."""
+"""Starting and dismissing the keeper: the process that outlives this one, see ``launch``."""
 
 from __future__ import annotations
 

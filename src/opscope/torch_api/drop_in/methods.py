@@ -1,7 +1,7 @@
 """Methods of torch's classes that would make objects of columns, need a GPU, or collect.
 
-torch can have Python collect what CUPTI reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
-instead of Kineto. Under the drop-in opscope asks CUPTI, whichever was chosen: two at once would
+torch can have Python collect CUPTI's reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
+instead of Kineto. Under the drop-in opscope uses CUPTI, whichever was chosen: two collectors would
 take each other's records.
 """
 

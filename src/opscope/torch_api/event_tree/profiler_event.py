@@ -1,4 +1,4 @@
-"""``_ProfilerEvent``: what every node of the event tree has, and those of devices."""
+"""``_ProfilerEvent``: base class of nodes in the event tree, and nodes of device work."""
 
 from __future__ import annotations
 

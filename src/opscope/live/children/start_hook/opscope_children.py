@@ -1,6 +1,6 @@
-"""A process of a program that is recorded with its children: noted, and recorded with torch.
+"""Notes each process of a program recorded with its children; records it once torch is imported.
 
-Until torch is imported this costs a line in a file: no module of opscope's is imported.
+Until then it costs a line in a file: no module of opscope is imported.
 """
 
 from __future__ import annotations

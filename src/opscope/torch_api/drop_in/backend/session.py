@@ -1,9 +1,10 @@
-"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
+"""The C++ functions that torch's Python profilers call, on opscope's recorder.
 
 torch.profiler and torch.autograd.profiler are Python over a few functions of
-``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
-class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile. A second one at the same time is refused where torch refuses it.
+``torch._C._autograd``: prepare, enable, disable, toggle. Replacing only these keeps every class,
+signature and import of torch.profiler, also in programs that imported them earlier.
+
+A session is a profile. A second one at the same time is refused if torch refuses it.
 """
 
 from __future__ import annotations
