@@ -1,4 +1,4 @@
-"""Results in notebooks: what a result says of itself, as tables; one way for all of them."""
+"""Results in notebooks: one way to show any result as tables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _as_row(value: Any) -> _Row:
 
 
 def _rows(value: Any) -> list[_Row]:
-    """A list of results or of their dictionaries; empty for anything else."""
+    """Results in a list, as mappings; empty for anything else."""
     is_list = isinstance(value, list | tuple) and not hasattr(value, "_fields")
     return list(filter(None, map(_as_row, value))) if is_list else []
 

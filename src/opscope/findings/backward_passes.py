@@ -55,7 +55,7 @@ def _making(subject: Subject, backward: Values) -> Values:
 
 
 def steps_take_ns(subject: Subject) -> Values:
-    """How long each of the backward steps takes, with what autograd does before it.
+    """Duration of each backward step, with the work of autograd before it.
 
     That looks up the node, and frees what the one before kept.
     """

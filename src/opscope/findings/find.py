@@ -82,7 +82,7 @@ def find_findings(
 
 
 def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
-    """Of a general finding what others, which name the cause, do not save already."""
+    """Replace general findings by the part that findings with a named cause do not already save."""
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found

@@ -46,7 +46,7 @@ class SharedFinding(ShownResult):
 
 
 def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
-    """Of all processes, those that weigh most anywhere first."""
+    """Findings of all processes, the largest weight in any process first."""
     together: dict[tuple[str, str], dict[Partition, Finding]] = {}
     for process, findings in found.items():
         for finding in findings:
@@ -66,7 +66,7 @@ class SharedCompilation:
     times: Mapping[Partition, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain values."""
+        """Plain values for JSON."""
         event = self.event
         values = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
         times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
@@ -76,7 +76,7 @@ class SharedCompilation:
 def shared_compilations(
     events: Mapping[Partition, Iterable[CompilationEvent]],
 ) -> list[SharedCompilation]:
-    """Those of all processes, what happened most often first."""
+    """Compilation events of all processes, most frequent first."""
     first: dict[tuple[str, str, int, str], CompilationEvent] = {}
     times: dict[tuple[str, str, int, str], dict[Partition, int]] = {}
     for part, own in events.items():
@@ -90,7 +90,8 @@ def shared_compilations(
 
 
 class Straggler(Protocol):
-    """What a verdict needs of a slow rank; :class:`opscope.jobs.slow_ranks.SlowRank` is one."""
+    """Attributes of a slow rank that a verdict needs; :class:`opscope.jobs.slow_ranks.SlowRank` has
+    them."""
 
     @property
     def process(self) -> Partition:
@@ -102,7 +103,7 @@ class Straggler(Protocol):
 
     @property
     def gain_ns(self) -> float:
-        """How much shorter a step would be if the rank were as fast as the others."""
+        """Time by which a step would shorten if the rank were as fast as the others."""
 
     @property
     def step_ns(self) -> float:

@@ -60,7 +60,7 @@ FEW_DROPPED = 0.01
 
 
 def dropped_share(trace: TraceData) -> float:
-    """Of the events that were asked for, how many were dropped."""
+    """Share of the requested events that were dropped."""
     ledger = trace.ledger
     dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
     # What was read from another tool's file says what was dropped, but not what was asked for.
@@ -81,7 +81,7 @@ class Subject:
         self.parent = self.listing.tree.parent
 
     def once(self, make: Callable[[Subject], T]) -> T:
-        """What ``make`` makes of this subject, made at the first call."""
+        """Result of ``make`` for this subject, computed at the first call."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -96,7 +96,7 @@ class Subject:
 
     @property
     def events(self) -> Table:
-        """Those of ``trace``."""
+        """Events of ``trace``."""
         return self.trace.events
 
     @property
@@ -142,7 +142,7 @@ class Subject:
 
     @cached_property
     def wall_ns(self) -> int:
-        """What shares are of: from the first start to the last end; at least 1."""
+        """Time that shares refer to: from the first start to the last end; at least 1."""
         first, last = wall_bounds(self.trace)
         return max(last - first, 1)
 
@@ -151,7 +151,7 @@ class Subject:
         return int(self.duration_ns[rows].sum())
 
     def share(self, time_ns: float) -> str:
-        """So much of the time, in words."""
+        """Share of the time, as text."""
         return share_text(time_ns / self.wall_ns)
 
     @cached_property
@@ -184,11 +184,11 @@ class Subject:
         return np.asarray(self.inside(around) >= 0)
 
     def outermost_of(self, events: Flags) -> Flags:
-        """Those that run in no other of them."""
+        """Whether an event is in ``events`` and not inside another one of them."""
         return np.asarray(events & ~self.within(events))
 
     def sums(self, of: Values | Flags) -> Values:
-        """Of each event, the sum over it and all that runs in it."""
+        """Sum over each event and all events inside of it."""
         return subtree_sums(self.parent, of.astype(np.int64, copy=False))
 
     def during(self, spans: Values) -> Values:
@@ -333,7 +333,7 @@ class Subject:
 
     @cached_property
     def line_calls(self) -> LineCalls:
-        """What the program's lines call."""
+        """Calls by line of the program."""
         return calls_of_lines(
             self.sites,
             self.parent,
@@ -371,7 +371,7 @@ class Subject:
 
     @property
     def call_cost_ns(self) -> int:
-        """What calling one operator that computes next to nothing takes here.
+        """Cost of calling one operator that computes next to nothing.
 
         Twice the fastest, within what is known of processors.
         """
@@ -379,7 +379,7 @@ class Subject:
 
     @cached_property
     def work_ns(self) -> Values:
-        """What each outermost operator takes beyond the cost of calling one; 0 for other events.
+        """Time of each outermost operator beyond the cost of calling it; 0 for other events.
 
         Below 0 where it was quick; sums over many are what counts.
         """
@@ -441,7 +441,7 @@ class Subject:
 
     @cached_property
     def bytes_made(self) -> Values:
-        """What each outermost operator allocated, with what it called, and did not free itself."""
+        """Bytes that each outermost operator, with its inner operators, allocated and did not free."""
         table = self.trace.table("allocations")
         around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
         known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)

@@ -102,7 +102,7 @@ class Verdict:
         return html_table("opscope", (), [[line] for line in self.lines()], texts=(0,))
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         as_it_is = ("title", "fix", "gain_ns", "step_ns", "wall_ns", "about", "next")
         return {
             **{name: getattr(self, name) for name in as_it_is},

@@ -6,9 +6,8 @@ import pytest
 
 from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
-from opscope.errors import UsageError
 from opscope.findings.job_verdict import job_verdict
-from opscope.findings.status import OF_CAUSE, Status
+from opscope.findings.status import Status
 from opscope.findings.verdict import Verdict, find_verdict
 from support.build_trace import build_trace, span
 
@@ -59,11 +58,6 @@ def test_it_is_made_once_and_of_an_object_that_nothing_changes():
         trace.verdict().share = 1.0
 
 
-def test_what_there_is_no_part_of():
-    with pytest.raises(UsageError, match="no period 'warm'"):
-        build_trace(products()).verdict("warm")
-
-
 def test_it_fits_into_json_and_into_trackers():
     found = find_verdict(build_trace(products()))
     assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
@@ -80,10 +74,6 @@ def test_at_most_four_lines():
         most=(("aten::mm", 0.5),), about="recording", others=3, not_looked_for=("a",),
     )  # fmt: skip
     assert len(everything.lines()) == 4
-
-
-def test_causes_without_a_status_are_operators():
-    assert all(isinstance(status, Status) for status in OF_CAUSE.values())
 
 
 def test_a_job_without_a_slow_rank_is_judged_by_one_of_its_ranks():

@@ -1,6 +1,5 @@
 """Configuration objects of activities, of torch's and of ours."""
 
-import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -22,12 +21,6 @@ from opscope.torch_api.activity_configs import (
 )
 
 CPU = ProfilerActivity.CPU
-
-
-def test_it_says_what_a_list_of_kinds_says():
-    by_config = parse_activities([{CPU: ProfilerActivityConfig(["CPU_OP"])}], None)
-    assert by_config == parse_activities([{CPU: ["CPU_OP"]}], None)
-    assert by_config.filters == {CPU: {"CPU_OP"}}
 
 
 def test_without_kinds_all_are_recorded_and_with_none_none():
@@ -67,13 +60,6 @@ def test_what_is_not_recorded_is_said(config, what):
     activities = [{CPU: ProfilerActivityConfig(profiler_configs=[config])}]
     with pytest.warns(UserWarning, match=f"opscope records no .*{what}"):
         parse_activities(activities, None)
-
-
-def test_what_is_recorded_warns_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        everything = [CuspyConfig(enable_cuda_sync_events=True), PerformanceMetricsConfig([])]
-        parse_activities([{CPU: ProfilerActivityConfig(None, everything)}], None)
 
 
 def test_what_torch_hands_on_is_understood():

@@ -45,7 +45,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _runs_other_tasks(subject: Subject) -> Flags:
-    """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
+    """Whether a task that ran before each run runs again after it. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
     if not len(task):

@@ -81,7 +81,7 @@ _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a loop goes over.
+    """Kind of a loop, by the parts that it goes over.
 
     Attributes:
         find: lines that handle enough different ones in a call of their function: 1 for single
@@ -188,8 +188,8 @@ def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen:
 
 
 def _parts(subject: Subject, calls: LineCalls) -> Values:
-    """Of lines where what is called gets many different parts of tensors: 1 for parts of a single
-    number, 2 for larger ones.
+    """Lines that process many different parts of tensors: 1 for parts of a single number, 2 for
+    larger parts, 0 for other lines.
 
     Parts differ by where in their tensor they begin, whichever tensor that is: a round that changes
     a part of its own copy goes over the parts too, and only addresses that are used again by chance
@@ -241,8 +241,8 @@ def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
 
 
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
-    """The same where arguments were not recorded: operators that index, each with a part of its
-    own, and sequences of operators that come again and again after a tensor was taken apart."""
+    """The kind of loop of each line where arguments were not recorded: operators that index, and
+    sequences of operators that repeat after a tensor was taken apart."""
     found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
     owner = calls.function[calls.row]  # of what no line calls, any
     splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
@@ -261,8 +261,8 @@ def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.
 
 
 def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
-    """Where tensors (rows of their table) begin; of one that is chosen from, which part of it that
-    is: another tensor says that, and where it is the same one, so is the part."""
+    """Part of the tensor that each row refers to: its begin, or for an operator that selects by
+    another tensor, the identity of that tensor."""
     tensors = subject.trace.table("tensors")
     event, choosing = tensors["event"][rows], subject.named(*CHOOSING)
     is_whole = (tensors["argument"][rows] == 0) & (tensors["role"][rows] == Role.INPUT)
@@ -306,7 +306,7 @@ def _allocations(subject: Subject, operators: Values) -> Values:
 
 
 def _last(calls: LineCalls) -> Values:
-    """Of each call the one of the round before, a row in events: what the same line called alike in
+    """Call of the previous round for each call, a row in events: the same call of the same line in
     the same call of its function. The number of all events for the first."""
     order = order_rows(calls.group, calls.function, calls.what, calls.events)
     same = np.diff(group_rows(calls.group, calls.function, calls.what).group[order]) == 0
@@ -324,7 +324,7 @@ def _on_parameters(subject: Subject) -> Flags:
 
 
 def _in_lists_ns(subject: Subject) -> Values:
-    """What functions for lists take of each event."""
+    """Time of each event inside a function for lists of tensors."""
     gpu, result = subject.trace.table("gpu"), np.zeros(len(subject.parent), dtype=np.int64)
     launched = launched_work(subject.trace)
     if len(launched):

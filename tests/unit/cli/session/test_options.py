@@ -50,20 +50,14 @@ def test_refused_before_the_program_runs(command_line, script, options, said):
     assert [path.name for path in script.parent.iterdir()] == ["script.py"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "required: SCRIPT|-m MODULE|-c CODE|-"),
+def test_nothing_to_run(command_line, script):
+    for arguments, said in (
         (["-m"], "required: SCRIPT|-m MODULE|-c CODE|-"),
         (["--", "missing.py"], "There is no script 'missing.py'"),
-        (["missing.py"], "There is no script 'missing.py'"),
         (["-m", "missing_module"], "There is no module 'missing_module'"),
-    ],
-)
-def test_nothing_to_run(command_line, script, arguments, said):
-    outcome = command_line("run", *arguments)
-    assert outcome.code == 2
-    assert said in outcome.complaint
+    ):
+        outcome = command_line("run", *arguments)
+        assert outcome.code == 2 and said in outcome.complaint
 
 
 def test_what_is_to_be_recorded_is_named_as_the_options_are():
