@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.ma  # noqa: F401
+import numpy.ma  # noqa: F401 (np.unique imports it; not in a forked child, where that may hang)
 
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
@@ -58,10 +58,6 @@ def refuse_without_gil() -> None:
             "other threads while they change. Run the program with PYTHON_GIL=1 (or -X gil=1), "
             "or with Python 3.13t to 3.15t."
         )
-
-
-# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
-# an import waits for ever when it looks at a trace of its own.
 
 
 _reported_fault = False

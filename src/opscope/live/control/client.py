@@ -1,5 +1,4 @@
-"""Requests to a process: every wait has a limit, because the process may hold the GIL or be
-stopped."""
+"""Requests to a process. Every wait has a limit: the process may hold the GIL or be stopped."""
 
 from __future__ import annotations
 

@@ -76,9 +76,7 @@ def _begin(is_daemon_enabled: bool) -> None:
 
 
 def _get_ready() -> None:
-    """Import the recorder now, as importing torch takes long anyway: at the first request it
-    would delay the program by some tens of milliseconds.
-    """
+    """Import the recorder while importing torch takes long anyway, not at the first request."""
     with contextlib.suppress(*_NO_FILES):  # then it is imported at the first request
         importlib.import_module("opscope.live.control.recordings")
 

@@ -138,9 +138,7 @@ def _has_changed(place: _Place) -> bool:
 
 
 def _is_new(address: int, root: int) -> bool:
-    """Whether a module was in no network yet: its address was reused, or it was called first and
-    taken for an outermost module.
-    """
+    """Whether a module was in no network yet: its address was reused, or it seemed outermost."""
     known = _places.get(address)
     return known is None or known.module() is None or known.root == address != root
 
