@@ -66,9 +66,8 @@ class TrainingSession:
         self._steps, self._process = 0, os.getpid()
         self._every_s = None if every is None else nanoseconds(every, "every=") / 1e9
         self._next_s = 0.0  # time of the next sample
-        self._sample: tuple[HostedRecording, ProfileRecording, int] | None = (
-            None  # set until its last step
-        )
+        # set until the sample's last step
+        self._sample: tuple[HostedRecording, ProfileRecording, int] | None = None
         self.outcome: HostedOutcome | None = None
 
     @property

@@ -33,7 +33,7 @@ def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
     """Recordings, dumps and rings in a folder that traces can be made of.
 
     Recordings come first, newest before older: of two recordings of a part, the folder shows the
-        later.
+    later.
     """
     yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
     yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()

@@ -154,12 +154,12 @@ class Recording:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not stopped."""
+        """Whether the recording was started and not stopped."""
         return self._held.is_open
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was started and stopped, so that there is a trace."""
+        """Whether the recording was started and stopped, so that there is a trace."""
         return self._held.was_opened and not self._held.is_open
 
     def leave_to_its_file(self) -> None:

@@ -45,7 +45,7 @@ RECORDS = 300_000
 """Records in a segment: the keeper has one segment in memory at a time."""
 
 MARGIN_NS = 100_000_000
-"""Newer records stay in the file: threads may still write records between older ones."""
+"""Newer records stay in the file: threads may still be writing some of that time."""
 
 NEVER_DRAINED = ("gpu", "asyncio")
 """Recordings with these options stay in their file until they end. Device work is linked to calls

@@ -43,7 +43,7 @@ class RecordingOptions:
     inner_operators: bool = True
     annotations: bool = True  # spans named with record_function
     shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
-    outputs: bool = False  # results of operators, likewise (needed by execution traces)
+    outputs: bool = False  # results, in the same form (needed by execution traces)
     memory: bool = False  # allocations and frees
     stack: bool = False  # Python and C calls
     functions: bool = False  # Python calls without C calls, at a fraction of the cost
@@ -54,7 +54,7 @@ class RecordingOptions:
     gc_pauses: bool = True  # garbage collections, as spans
     # runs of code from torch.compile, its kernels and their source lines
     compiled: bool = True
-    all_threads: bool = True  # every thread of the process; otherwise only the starting one
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
     new_threads: bool = True  # also Python calls of threads that begin during the recording
     # give a span the same id in all recordings that run at the time
     process_ids: bool = False

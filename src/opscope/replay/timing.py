@@ -27,7 +27,7 @@ def measure(name: str, call: Callable[[], Any], repeat: int) -> int:
     """Median duration in nanoseconds of the span ``name`` that ``call`` makes, of ``repeat`` calls.
 
     Calls are timed by recording them, like the calls they are compared with: time that Python needs
-        to make them does not count.
+    to make them does not count.
     """
     deadline = time.perf_counter() + TIME_LIMIT_S
     for _ in range(WARMUPS):

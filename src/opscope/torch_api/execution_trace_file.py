@@ -44,7 +44,7 @@ class ObservedFile:
 
     @property
     def is_showing(self) -> bool:
-        """Whether it is started and not stopped."""
+        """Whether the file is being recorded to."""
         return bool(self._recordings) and self._recordings[-1].running
 
     def start(self) -> None:

@@ -96,7 +96,7 @@ class ProfileSettings:
     with_flops: bool = False  # count of floating point operations, which needs arguments
     with_modules: bool = False  # nn.Module and optimizer calls
     more: frozenset[str] = frozenset()  # recorder options without a setting in torch
-    all_threads: bool = True  # every thread of the process; otherwise only the starting one
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
     # garbage collections, and Python calls of threads begun while recording, only with a switch
     as_torch: bool = False
     # keep the text of the program's own lines with calls

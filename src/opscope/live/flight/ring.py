@@ -56,8 +56,8 @@ class RingFile:
         """Record into the file from this window on, unless it does already.
 
         Without a file the ring is in memory, and the old file keeps its content: while another
-            recording or another flight recorder of the process streams, or without room. Each later
-            window tries again.
+        recording or another flight recorder of the process streams, or without room. Each later
+        window tries again.
         """
         if not self.wants_window():
             if self._name is not None:

@@ -61,7 +61,7 @@ class _Hook:
     """Replaces an ``excepthook`` from one start of a recorder to its stop.
 
     Each start has its own: a hook that the program's hook calls must call the one before it, and
-        not that of the next start, which would call it again.
+    not that of the next start, which would call it again.
     """
 
     def __init__(self, owner: Any, notice: Callable[..., None]) -> None:

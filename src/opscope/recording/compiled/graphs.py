@@ -29,7 +29,7 @@ _hooked: dict[int, weakref.ref[Any]] = {}
 """Modules whose graph and kernels are recorded, by ``id()``.
 
 Not a set of weak references: a signal handler that records during an iteration would change the
-    set, and the iteration would raise.
+set, and the iteration would raise.
 """
 when_loaded: list[Callable[[str], object]] = []
 """Called with the file of every graph that is loaded while a recording wants graphs."""

@@ -37,7 +37,7 @@ _WRAPPERS = {
 class _Place:
     """Path of a module."""
 
-    module: weakref.ref[Any]  # the module
+    module: weakref.ref[Any]
     root: int  # address of the outermost module around it; its own if it is the outermost
     path: str  # from there; empty for the outermost, and for the network in a wrapper
     children: _Children  # its children when found: names and addresses
