@@ -27,9 +27,8 @@ class OpscopeHandler:
 
         Args:
             output_dir: as of :class:`TrainingSession`.
-            loggers: Ignite's loggers, or trackers of
-                :func:`opscope.integrations.trackers.log_outcome`. **options: as of
-                :class:`TrainingSession`.
+            loggers: Ignite's loggers, or trackers as of :func:`log_outcome`.
+            **options: as of :class:`TrainingSession`.
         """
         self.session = TrainingSession(output_dir, **options)
         self._loggers = list(loggers)

@@ -78,11 +78,11 @@ class VerdictCallback(Callback):
             self.session.step_ended()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin a span."""
+        """Begin the span ``evaluation``."""
         self.session.name("evaluation")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the span."""
+        """End the span ``evaluation``."""
         self.session.name(None)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:

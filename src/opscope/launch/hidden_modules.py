@@ -87,9 +87,7 @@ class HiddenModules(MetaPathFinder):
     def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
         self._families = families
         self._filters = filters
-        self._others: dict[
-            str, dict[str, ModuleType]
-        ] = {}  # the program has its own module of this name
+        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has its own modules
         self._search = sys.path[1:]  # without the command's folder
         self._working: int | None = None  # the thread that imports for opscope
         self._imported: list[str] = []  # imported by that thread
@@ -189,7 +187,7 @@ class HiddenModules(MetaPathFinder):
 
 
 def _modules_used_by(module: ModuleType) -> Iterator[str]:
-    """Top-level names of modules that it imported, fully or in part."""
+    """Top-level names of the modules that a module imported, fully or in part."""
     for value in list(vars(module).values()):
         kind = type(value)  # isinstance() makes some torch objects warn
         is_made_there = issubclass(kind, type | FunctionType | BuiltinFunctionType)

@@ -203,7 +203,7 @@ def _is_ending(program: int) -> bool:
 
 
 def is_recording(program: int, owner: str) -> bool:
-    """Whether a file of its own recordings is still mapped."""
+    """Whether the program still maps a file of its own recordings."""
     # A stopped ring stays mapped while a thread has one of its blocks.
     with contextlib.suppress(OSError), open(f"/proc/{program}/maps", errors="replace") as maps:
         return any(f"-{owner}-" in line and "(deleted)" not in line for line in maps)

@@ -91,7 +91,7 @@ def asgi(
         output_root: folder of all recordings; ``output_dir`` of a request is relative to it.
         token: the token that requests must send; None for ``OPSCOPE_HTTP_TOKEN`` or, without that,
             a new one, which is printed.
-        hosts: names of the server on other machines. Without any, only processes of this machine
+        hosts: names by which other machines address the server. Without any, only this machine
             may send requests.
 
     Raises:

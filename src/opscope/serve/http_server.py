@@ -77,9 +77,7 @@ class HttpServer:
                 connection = OwnSocket(self._socket.socket.accept()[0])
             except OSError as error:
                 self._end_late(time.monotonic())
-                if not (
-                    self._ends or isinstance(error, TimeoutError)
-                ):  # for example, too many open files
+                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, e.g.
                     time.sleep(_LOOK_S)
                 continue
             self._end_late(time.monotonic())

@@ -62,9 +62,7 @@ class Cycles:
         self._started = False
         self._before_start: tuple[Cycle, ...] | None = None  # cycles before a start in progress
         self._is_ending = False  # the recording must end, also after an interruption
-        self._ready: Iterator[bool] = iter(
-            ()
-        )  # yields True once if a cycle is ready for the callback
+        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is ready
         self._step_span: record_function | None = None
 
     @property

@@ -23,7 +23,7 @@ _NEEDED = RecordingOptions(
 
 
 class ObservedFile:
-    """An observer's file. Writes a recording when the next begins, so holds at most two."""
+    """An observer's file. Each recording is written when the next begins: two in memory at most."""
 
     def __init__(self, path: str) -> None:
         """Check that the file is writable; :meth:`close` writes it."""

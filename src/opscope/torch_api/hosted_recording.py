@@ -41,9 +41,7 @@ class HostedOutcome:
 
     trace: Path
     report: Path | None  # None if it could not be made
-    verdict: Mapping[str, Any] = field(
-        repr=False
-    )  # the verdict in its JSON form, and its ``lines``
+    verdict: Mapping[str, Any] = field(repr=False)  # the verdict's JSON form, and its ``lines``
 
     @property
     def lines(self) -> list[str]:

@@ -112,10 +112,8 @@ class ChildRecording:
         )
 
     def _forked(self) -> None:
-        self._inherited, self._recording = (
-            self._recording,
-            None,
-        )  # the parent's recording must not be ended
+        # The parent's recording must not be ended.
+        self._inherited, self._recording = self._recording, None
         try:
             self._begin(None)
         except Exception as error:

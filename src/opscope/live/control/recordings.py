@@ -78,9 +78,7 @@ class RequestedRecording:
         before, self._window = self._window, self._open()
         _native.close_window(before)
         try:
-            facts = (
-                self._known.facts()
-            )  # after closing, to include the newest functions and modules
+            facts = self._known.facts()  # after closing, to include the newest functions
             _write_log(before, file)
         finally:
             _native.discard_window(before)

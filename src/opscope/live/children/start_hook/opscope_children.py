@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FOLDER = "OPSCOPE_CHILDREN"
 """Environment variable: folder of the trace."""
 ANCESTOR_WITH_RANK = "OPSCOPE_CHILDREN_RANK"
-"""Environment variable: rank of the nearest ancestor with one, which its children do not have."""
+"""Environment variable: rank of the nearest ancestor with one; this process is not that rank."""
 PYTHON = "OPSCOPE_CHILDREN_PYTHON"
 """Environment variable: the Python that opscope was compiled for."""
 PROCESSES = "processes.jsonl"
