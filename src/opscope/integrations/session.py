@@ -160,7 +160,6 @@ class TrainingSession:
         self._has_enough = self._has_enough or steps > 0
 
     def _leave(self) -> None:
-        """Stop recording, and let another process make the trace."""
         recording, detailed = self._recording, self._detailed
         if self._hosted is None or recording is None or detailed is None:
             return

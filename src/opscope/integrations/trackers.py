@@ -65,7 +65,6 @@ class _TensorBoard:
         self._writer = writer
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """Log numbers as scalars, and the verdict with the page's path as text."""
         for name, value in flat_metrics(outcome).items():
             self._writer.add_scalar(name, value, step)
         lines = [*outcome.lines, f"report: {outcome.report}"]
@@ -92,7 +91,6 @@ class _Mlflow:
         self._client, self._run_id = client, run_id
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """Log numbers as metrics, and text and page as artefacts."""
         for name, value in flat_metrics(outcome).items():
             self._client.log_metric(self._run_id, name, value, step=step or 0)
         text = "\n".join(outcome.lines)

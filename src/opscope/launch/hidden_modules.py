@@ -245,5 +245,4 @@ class _HandBack(Loader):
         self._hidden.gave_back(self._name)
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes of the file's own loader."""
         return getattr(self._loader, name)

@@ -128,17 +128,17 @@ def run(program: Program) -> None:
 
 
 def execute(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run code whose calls are the program's; recording begins here."""
+    """Run code of the program; its Python calls are recorded from here on."""
     exec(code, namespace)
 
 
 async def execute_awaiting(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run code that awaits outside of functions; recording begins here."""
+    """:func:`execute` for code that awaits outside of functions."""
     await eval(code, namespace)
 
 
 def execute_module(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Run a module that the program imports, by its loader's function; recording begins here."""
+    """:func:`execute` for a module that the program imports, by its loader's function."""
     execute(module)
 
 
@@ -200,7 +200,6 @@ def _keep_for_tracebacks(code: CodeType, text: str) -> None:
 
 
 def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
     loader: Any = importlib.machinery.SourcelessFileLoader
     with io.open_code(path) as file:
         content = file.read()  # once: a pipe, such as /dev/stdin or <(...), cannot be read again

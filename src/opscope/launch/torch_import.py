@@ -56,7 +56,6 @@ class _Watcher(MetaPathFinder):
         self._asking_the_others = False
 
     def forget(self) -> None:
-        """Cancel the call."""
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
 

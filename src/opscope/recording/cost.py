@@ -147,7 +147,6 @@ def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
 
 
 def _window(wants: Want) -> _native.Held:
-    """A window of the calling thread alone; its data is discarded when it closes."""
     window = _native.reserve_window()
     begin = functools.partial(_native.open_window, int(wants), False, window)
     return _native.Held(begin, functools.partial(_native.discard_window, window))

@@ -295,7 +295,6 @@ class _Window:
             self._detail.begins(None)
 
     def record_detail(self, on: bool, steps: int) -> None:
-        """Record in detail, or only what is recorded throughout."""
         wants = native_wants(self._options if on else self._throughout)
         if not on:
             self._detail.ends(time.time_ns(), steps)

@@ -381,7 +381,6 @@ def is_of_another_run(path: Path, folder: Path) -> bool:
 
 
 def _ended_as_planned(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
-    """Whether the recording was stopped, and another process was to make its trace."""
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
 

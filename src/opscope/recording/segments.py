@@ -173,7 +173,6 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _place(folder: Path, name: str) -> tuple[Path, str]:
-    """Folder of the recording, and the path in it of a file of the segment."""
     return folder.parent.parent, f"{folder.parent.name}/{folder.name}/{name}"
 
 

@@ -55,7 +55,6 @@ class _Running:
     """Recorded steps, by stage."""
 
     def begin(self) -> None:
-        """Start recording."""
         self.recording.start()
         self.has_begun = True
 

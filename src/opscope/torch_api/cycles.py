@@ -72,7 +72,6 @@ class Cycles:
 
     @property
     def _recording(self) -> Recording | None:
-        """The running recording, if any."""
         last = self._cycles[-1].recording if self._cycles else None
         return last if last is not None and last.running else None
 
@@ -235,7 +234,6 @@ class Cycles:
 
 
 def _warn_of(previous: ProfilerAction, action: ProfilerAction) -> None:
-    """Warn of an incorrect schedule."""
     waits = (ProfilerAction.NONE, ProfilerAction.WARMUP)
     if previous is ProfilerAction.RECORD and action in waits:
         warnings.warn(f"Incorrect schedule: RECORD followed by {action.name}", stacklevel=4)

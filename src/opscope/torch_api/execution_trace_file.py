@@ -97,7 +97,6 @@ class ObservedFile:
                 yield from self._nodes.blocks(recording.trace)
 
     def _write_finished(self) -> None:
-        """Move finished recordings from memory to disk."""
         finished = [one for one in self._recordings if one.has_ended]
         if not finished:
             return

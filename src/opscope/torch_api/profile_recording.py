@@ -206,7 +206,6 @@ class ProfileRecording(Cycles):
             self._save_streamed(cycle)
 
     def _save_streamed(self, cycle: Cycle) -> None:
-        """Write the trace of a cycle into its folder, and remove its file."""
         stream = cycle.recording.stream
         if stream is None or stream.is_discarded or stream.is_parents:
             return

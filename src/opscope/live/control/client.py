@@ -76,7 +76,6 @@ class Asking:
         self.close()
 
     def _greeted(self, answer_s: float) -> dict[str, Any]:
-        """Connect, and return the status."""
         until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
         while time.monotonic() < until_s and is_there(self._address.process):
             with contextlib.suppress(ConnectionError):

@@ -195,7 +195,6 @@ class Server:
         self._is_asked_for = False
 
     def _end_if_unused(self) -> None:
-        """End a server started on request once it is unused."""
         with _deciding:
             is_used = self._connections or (self._started is not None and self._started.recording)
             if self._is_asked_for and not is_used and time.monotonic() >= self._until_s:

@@ -132,7 +132,6 @@ class RingFile:
         return self._name is not None and os.path.lexists(self._name)
 
     def _place(self, name: Path) -> tuple[Path, int]:
-        """Path and size limit of the file."""
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)

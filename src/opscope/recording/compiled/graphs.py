@@ -133,7 +133,6 @@ def _unhook(module: Any) -> None:
 
 
 def _graph_function(names: Mapping[str, Any]) -> FunctionType | None:
-    """The function or method of the module that runs the graph; None without one."""
     call = names.get("call")
     function = call.__func__ if isinstance(call, MethodType) else call
     return function if isinstance(function, FunctionType) else None

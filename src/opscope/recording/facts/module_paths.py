@@ -127,7 +127,6 @@ def _find_in(addresses: Iterable[int]) -> None:
 
 
 def _has_changed(place: _Place) -> bool:
-    """Whether a module's children differ from those found."""
     module = place.module()
     if module is None:
         return False

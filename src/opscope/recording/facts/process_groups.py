@@ -114,7 +114,6 @@ def _note_all() -> None:
 
 
 def _watch() -> None:
-    """Replace torch's dictionary by a watched one, once."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if type(getattr(c10d, "_pg_group_ranks", None)) is dict:
         c10d._pg_group_ranks = _WatchedGroups(c10d._pg_group_ranks)  # type: ignore[union-attr]

@@ -69,7 +69,6 @@ def _profile_class() -> Any:
 
 
 def _tensor_keys(trace: TraceData, blocks: MemoryBlocks) -> list[Any]:
-    """torch's key of every block."""
     from torch.profiler._memory_profiler import TensorKey, _Storage
 
     address = np.zeros(len(blocks), dtype=np.uint64)

@@ -54,7 +54,6 @@ def shorten_path(path: str, width: int) -> str:
 
 
 def _as_text(name: str) -> property:
-    """A time in microseconds as text."""
     return property(lambda self: format_time(float(getattr(self, name))))
 
 

@@ -93,7 +93,6 @@ class _DeviceEvent(ProfilerEvent):
 
     @property
     def parent(self) -> ProfilerEvent | None:
-        """The call that launched it; None if it was not recorded."""
         return self._work.event_of_row(self._launch) if self._launch >= 0 else None
 
     @property

@@ -147,7 +147,6 @@ class _TorchFinder:
         self._folder, self._unless = folder, unless
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Spec of torch, which reports when torch is imported; None for other modules."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)

@@ -41,8 +41,6 @@ _ALREADY = "Profiler is already enabled on this thread"
 
 @dataclass
 class _Session:
-    """The session of a profile."""
-
     config: ProfilerConfig  # as given by torch
     recording: Recording | None = None  # None if nothing ran
     # the user's metadata
@@ -61,7 +59,6 @@ class _Session:
         _native.show_profile(False)  # also for a session around this one, like torch
 
     def load(self) -> TraceData:
-        """The trace, with the metadata of torch's files."""
         if self.recording is None:
             return TraceData({}, Names.from_strings([]), {"start_ns": 0})
         settings = self.config.settings
