@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the page is about torch's names")
 
 import opscope.drop_in  # noqa: E402
 from opscope.torch_api.settings import SWITCHES  # noqa: E402
-from support.processes import run_python  # noqa: E402
+from support.torch_processes import run_torch  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
 LATER = {  # names of torch later than 2.6
@@ -155,7 +155,7 @@ def test_steps_are_counted_as_torch_counts_them(tmp_path):
     outputs = []
     for switch in (["-m", "opscope.drop_in"], []):
         counts_steps = {"KINETO_USE_DAEMON": "1"}  # torch 2.13 counts none without
-        done = run_python("-W", "ignore", *switch, "program.py", cwd=tmp_path, added=counts_steps)
+        done = run_torch(*switch, "program.py", cwd=tmp_path, added=counts_steps)
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]

@@ -1,6 +1,5 @@
 """Real jobs of every kind of parallelism: who is slow, that nothing is lost, nothing is changed."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ WAYS = ("ddp", *FSDP, "tensor")
 def torchrun(*arguments, recorder=()):
     """Runs the program in all ranks; gives the finished process of what was started."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
-    command = [sys.executable, *(recorder or ()), *launcher, PROGRAM, *arguments]
+    command = [*(recorder or ()), *launcher, PROGRAM, *arguments]
     return run_gloo_job(command, OMP_NUM_THREADS="1")
 
 

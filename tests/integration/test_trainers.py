@@ -1,7 +1,6 @@
 """Callbacks of training frameworks: the verdict in their log names a planted fault's line."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
@@ -361,7 +360,7 @@ dist.destroy_process_group()
 def test_two_ranks_are_one_job(tmp_path):
     script, folder = tmp_path / "train.py", tmp_path / "out"
     script.write_text(RANK.format(tests=str(Path(__file__).parents[1]), folder=str(folder)))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone"]
     done = run_gloo_job([*torchrun, "--nproc-per-node=2", script], OMP_NUM_THREADS="1")
 
     assert done.stderr.count("opscope: verdict:") == 1  # of the first rank

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from support.torch_processes import run_torch
 
 ABORTED = "terminate called without an active exception"
 ATTEMPTS = 4
 
 
 def run_gloo_job(
-    command: Sequence[str | Path], **environment: str
+    arguments: Sequence[str | Path], **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a job to its end, again where gloo aborted one of its processes.
+    """Run a job to its end, begun as by ``run_torch``; again where gloo aborted a process of it.
 
     It does so where nothing is recorded, too, in about one job of twenty.
     """
     for _ in range(ATTEMPTS):
-        done = subprocess.run(
-            command,
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = run_torch(*arguments, added={"GLOO_SOCKET_IFNAME": "lo", **environment})
         if done.returncode == 0 or ABORTED not in done.stderr:
             break
     assert done.returncode == 0, done.stderr[-3000:]
