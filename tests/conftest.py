@@ -23,8 +23,9 @@ with contextlib.suppress(ImportError):
 # What programs leave to another process is there when they have ended, also on a busy machine.
 os.environ["OPSCOPE_END_WAIT"] = "120"
 
-# torch.compile tries what the C++ compiler can do, and precompiles headers: longer than the few
-# kernels of a test take without either.
+# torch.compile tries what the C++ compiler can do, precompiles headers and starts workers: longer
+# than the few kernels of a test take without.
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "0"
 os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
 

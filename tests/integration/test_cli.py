@@ -134,22 +134,15 @@ def test_module(execute, tmp_path):
     assert "Self CPU" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("how", "given", "name"),
-    [
-        (["-c", f"{ADDITIONS}print(sys.argv)"], "", "code.opscope"),
-        (["-"], f"{ADDITIONS}print(sys.argv)", "stdin.opscope"),
-    ],
-    ids=["code", "input"],
-)
-def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, name):
-    command = ("run", "--stack", *how, "-c", "--why", "-")
+def test_code_of_standard_input(tmp_path):
+    command = ("run", "--stack", "-", "-c", "--why", "-")
+    given = f"{ADDITIONS}print(sys.argv)"
     done = run_torch("-m", "opscope", *command, cwd=tmp_path, input=given)
-    assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
-    trace = opscope.load(tmp_path / name)
+    assert done.stdout == "['-', '-c', '--why', '-']\n"
+    trace = opscope.load(tmp_path / "stdin.opscope")
     assert names(trace).count("aten::add") == 10
     loop = next(one for one in program_lines(trace) if one.calls == 10)
-    assert (loop.file, loop.line) == (f"<{'stdin' if how[0] == '-' else 'string'}>", 6)
+    assert (loop.file, loop.line) == ("<stdin>", 6)
 
 
 def test_a_forked_child_that_exits_writes_nothing(execute):

@@ -42,9 +42,12 @@ def snapshot():
 def test_uninstall_restores_every_name():
     before = snapshot()
     with opscope.drop_in.install():
+        opscope.drop_in.install()
         changed = {where for where, value in snapshot().items() if before.get(where) is not value}
+    opscope.drop_in.uninstall()
     after = snapshot()
 
+    assert not opscope.drop_in.is_installed()
     assert len(changed) > 50, "the snapshot sees what is replaced"
     assert [where for where, value in before.items() if after.get(where) is not value] == []
 

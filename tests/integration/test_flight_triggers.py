@@ -205,29 +205,6 @@ def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):
     assert reasons["loss is bad"] == "it is NaN"
 
 
-def test_a_trigger_that_fails_stops_nothing_and_is_counted(tmp_path):
-    def fails():
-        raise ZeroDivisionError
-
-    with flight_recorder(directory=tmp_path, triggers=[triggers.When(fails, "10ms")]) as recorder:
-        wait_until(lambda: recorder.status().faults, 20)
-        trace = opscope.load(recorder.dump(wait=True))
-    assert not recorder.status().running
-    assert sum(recorder.status().faults.values()) > 0  # known after the end, too
-    assert any("faults" in what for what in trace.ledger["flight recorder"])
-
-
-@pytest.mark.parametrize("error", [SystemExit("enough"), KeyboardInterrupt()])
-def test_a_condition_that_would_end_its_thread_does_not(tmp_path, error):
-    def ends():
-        raise error
-
-    with flight_recorder(directory=tmp_path, triggers=[triggers.When(ends, "10ms")]) as recorder:
-        wait_until(lambda: sum(recorder.status().faults.values()) >= 2, 20)
-        assert sum(recorder.status().faults.values()) >= 2
-        assert recorder.dump(wait=True).is_dir()
-
-
 def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
     with flight_recorder(directory=tmp_path, triggers=[], max_disk="1B") as recorder:
         (tmp_path / "old.opscope").mkdir()

@@ -18,6 +18,7 @@ from opscope.serve.profile_request import ProfileRequest
 from opscope.torch_api.hosted_recording import HostedRecording
 from support.http_requests import ALLOWED, TOKEN, ask, send, verdict_when_written
 from support.processes import forked, wait_until
+from support.recorded import count
 from support.torch_processes import TorchProgram
 
 PROGRAM = """
@@ -46,10 +47,6 @@ def record(port, work, **fields):
     work()
     assert ask(port, "POST", "/stop_profile")[0] == 200
     return verdict_when_written(lambda: ask(port, "GET", "/verdict"))
-
-
-def count(trace, name):
-    return sum(trace.event_name(event) == name for event in range(len(trace.events)))
 
 
 def multiply(times=50):
