@@ -23,6 +23,9 @@ with contextlib.suppress(ImportError):
 # What programs leave to another process is there when they have ended, also on a busy machine.
 os.environ["OPSCOPE_END_WAIT"] = "120"
 
+# They take longer to precompile than the few kernels that a test compiles take with them.
+os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
+
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
 
@@ -38,3 +41,4 @@ if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
 def pytest_collection_finish():
     """What is imported by now is looked through by no collection: it would be most of one."""
     gc.collect()
+    gc.freeze()

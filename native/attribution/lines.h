@@ -100,6 +100,9 @@ class StackSources {
     });
   }
 
+  // The closest backward span around an event, or itself; -1 for none.
+  int32_t span_of(size_t row) { return backward_[row]; }
+
   // Of an event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
   int32_t of(size_t row) {
     const auto span = static_cast<size_t>(backward_[row]);
@@ -162,8 +165,11 @@ class SayingWhere {
         }) {}
 
   // The innermost event around one, or itself, that says where in the program it is; of a backward operator
-  // that of its forward operator, else the line that began the backward pass. -1 for none.
+  // that of its forward operator, else the line that began the backward pass. -1 for none. What a function
+  // of the program calls is there, also where a backward pass calls that function.
   int32_t around(size_t row) {
+    const int32_t span = sources_.span_of(row);
+    if (function_[row] > span && nearest_[row] > span) return nearest_[row];
     const int32_t forward = nearest_.of(sources_.of(row));
     return forward >= 0 ? forward : nearest_[row];
   }

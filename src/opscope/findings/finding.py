@@ -95,12 +95,6 @@ class Finding:
         share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
-    @property
-    def is_foremost(self) -> bool:
-        """Whether it is worth naming first: it saves 0.1 % of the time or more, or an unknown
-        amount."""
-        return self.saved_share is None or self.weight >= _LITTLE
-
     def __repr__(self) -> str:
         saved = "" if self.saved_share is None else f", saves {share_text(self.saved_share)}"
         at = f", at {self.places[0]}" if self.places else ""
@@ -224,7 +218,7 @@ class Findings:
 
     def foremost(self, count: int) -> tuple[Finding, ...]:
         """The first ``most`` findings, without those with negligible savings."""
-        return tuple(finding for finding in self.found if finding.is_foremost)[:count]
+        return tuple(f for f in self.found if f.saved_share is None or f.weight >= _LITTLE)[:count]
 
     @property
     def notes(self) -> list[str]:

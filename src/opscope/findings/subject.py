@@ -54,7 +54,6 @@ HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
-
 FEW_DROPPED = 0.01
 """Share of events that may be missing without a doubt about times."""
 
@@ -441,7 +440,7 @@ class Subject:
 
     @cached_property
     def bytes_made(self) -> Values:
-        """Bytes that each outermost operator, with its inner operators, allocated and did not free."""
+        """Bytes that each outermost operator, with its inner ones, allocated and did not free."""
         table = self.trace.table("allocations")
         around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
         known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)
@@ -463,12 +462,6 @@ class Subject:
         work = work[np.argsort(gpu["start_ns"][work], kind="stable")]
         start = gpu["start_ns"][work]
         return start, start + gpu["duration_ns"][work]
-
-    def work_in(self, events: Flags) -> Values:
-        """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
-        launched = launched_work(self.trace)
-        inside = events | self.within(events)
-        return np.asarray(launched[inside[self.trace.table("gpu")["launch"][launched]]])
 
     @cached_property
     def has_device(self) -> bool:

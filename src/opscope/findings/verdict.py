@@ -220,11 +220,14 @@ def _foremost(findings: Findings) -> Finding | None:
     """What saves most, if that makes the program slow; else what matters without saving time."""
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
-    for one in findings:
-        # Time outside torch in a task that keeps others from running is that of a blocked loop.
-        blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
-        if blocks and worth and worth[0].id in general:
-            return one
+    if worth and worth[0].id in general:
+        # Time outside torch in a task that keeps others from running is that of a blocked loop. And
+        # what names a cause comes before what is left of all, where it saves at least half as much.
+        enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
+        for one in sorted(findings, key=lambda one: one.status is not Status.EVENT_LOOP):
+            blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
+            if blocks or (one.id not in general and one.weight >= enough):
+                return one
     if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]

@@ -141,7 +141,7 @@ def module_calls(trace: TraceData) -> Values:
 
 
 _NEARLY_ALL = 0.75
-"""Minimum share: durations of steps vary, so a small rest may be no time between steps."""
+"""A larger share of steps leaves no clear time between them, because their durations vary."""
 
 
 def share_of_program(trace: TraceData) -> float | None:

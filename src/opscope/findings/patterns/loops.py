@@ -116,7 +116,9 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work + backward, 0)
     saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
-    saved *= np.where(in_order, np.where(_all_linear(lines, chosen), _LINEAR, _IN_ORDER), 1.0)
+    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
+    part = np.where(np.isin(lines.frame, others), _IN_ORDER, _LINEAR)
+    saved *= np.where(in_order, part, 1.0)
     total = int(saved.sum())
     if not chosen.any() or total <= 0:
         return None
@@ -168,12 +170,6 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[
         in_order |= loop & carries
         chosen |= loop | (lines.joins & of_function & ~lines.is_step)
     return chosen, in_order
-
-
-def _all_linear(lines: LoopLines, chosen: Flags) -> Flags:
-    """Lines of functions all of whose chosen lines are linear."""
-    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
-    return np.isin(lines.frame, others, invert=True)
 
 
 def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Flags:
@@ -291,18 +287,15 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
     every = np.bincount(calls.group, minlength=count)
     mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * every
     # What a round made itself is in no list that the loop goes over.
-    kept = computed_values(subject).makers_of(_allocations(subject, operators)) <= _last(calls)[row]
-    operators, row = operators[kept], row[kept]
-    memory = subject.tensor_column("storage", subject.tensor_argument(0)[operators])
+    given = subject.tensor_argument(0)[operators]
+    made_by = computed_values(subject).makers_of(subject.tensor_column("allocation_id", given))
+    kept = made_by <= _last(calls)[row]
+    memory, row = subject.tensor_column("storage", given[kept]), row[kept]
     pairs = group_rows(calls.group[row], calls.function[row], memory)
     tensors = group_rows(*pairs.columns[:2])
     many = np.zeros(count, dtype=np.int64)
     many[tensors.columns[0][tensors.count >= _LISTS.fewest]] = 2
     return np.where(mostly, many, 0)
-
-
-def _allocations(subject: Subject, operators: Values) -> Values:
-    return subject.tensor_column("allocation_id", subject.tensor_argument(0)[operators])
 
 
 def _last(calls: LineCalls) -> Values:

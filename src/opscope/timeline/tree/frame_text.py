@@ -39,8 +39,7 @@ def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
     """Displayed text of each event, as (row in texts, texts).
 
     The text is the event's name; module calls get torch's prefix, and calls recorded only by frame
-    get the frame's text. The array has shape (events,); equal texts have equal rows. Cached for
-    each trace.
+    get the frame's text. Shape (events,); equal texts have equal rows. Cached for each trace.
     """
     events, names = trace.events, len(trace.names)
     # Names come first, then those of modules, nothing at all, and frames.
