@@ -23,7 +23,10 @@ with contextlib.suppress(ImportError):
 # What programs leave to another process is there when they have ended, also on a busy machine.
 os.environ["OPSCOPE_END_WAIT"] = "120"
 
-# They take longer to precompile than the few kernels that a test compiles take with them.
+# torch.compile tries what the C++ compiler can do, precompiles headers and starts workers: longer
+# than the few kernels of a test take without.
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "0"
 os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
 
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.

@@ -124,10 +124,10 @@ def run_torch(
 ) -> subprocess.CompletedProcess[str]:
     """``run_python`` of a program that imports torch, which is there already.
 
-    It is forked from a process that has torch and not opscope. So this is not for programs that
-    look at their imports, their first frame, their command or their parent, nor for what Python
-    and torch read of the environment as they start. Standard output is a file, standard error a
-    pipe.
+    It is forked from a process that has torch, with its compiler, and not opscope. So this is not
+    for programs that look at their imports, their first frame, their command or their parent, nor
+    for what Python and torch read of the environment as they start. Standard output is a file,
+    standard error a pipe.
 
     Args:
         *arguments: ``-c`` and a source, ``-m`` and a module, or a file; then the program's own.
