@@ -48,17 +48,23 @@ def test_a_program_like_it_does_not_have_it(pattern, _, mark, mended):
     assert in_some_recording(mended, lambda found: pattern in found.absent, level)
 
 
-OPERATORS_SHOW = {"graph-that-grows"}
-"""These are seen, if not where they are, where operators alone were recorded."""
+OPERATORS_SHOW = ("for-loop-indexing", "data-shuffled-again")
+"""Some of these are seen where operators alone were recorded."""
 
 
-def test_without_what_they_need_there_is_no_answer():
-    findings = findings_of(products)
+@pytest.mark.parametrize(
+    ("pattern", "program"), {pattern: faulty for pattern, faulty, *_ in FAULTS}.items()
+)
+def test_without_what_it_needs_there_is_no_answer(pattern, program):
+    findings = findings_of(program)
     unchecked = {one.id: one.needs for one in findings.unchecked}
-    needy = {pattern for pattern, *_ in FAULTS} - OPERATORS_SHOW
-    assert all("Record" in unchecked[pattern] for pattern in needy), unchecked
-    assert not needy & {*(one.id for one in findings), *findings.absent}
-    assert not OPERATORS_SHOW & unchecked.keys()
+    if pattern == "graph-that-grows":  # operators alone show it, but not where it is
+        assert pattern not in unchecked
+        return
+    if pattern in OPERATORS_SHOW and pattern in [one.id for one in findings]:
+        return
+    assert "Record" in unchecked[pattern]
+    assert pattern not in [one.id for one in findings] and pattern not in findings.absent
 
 
 def test_a_loop_of_reads_and_writes_is_found_without_stacks_too():

@@ -1,5 +1,6 @@
 """At its end a program only stops recording: another process makes the trace and looks at it."""
 
+import os
 import re
 
 import pytest
@@ -83,13 +84,14 @@ def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path,
 
 def second_run_meanwhile(execute, folder, **environment):
     """Runs a short program while a longer one runs, into its folder; what the longer one says."""
-    waits = "import os, time, torch; torch.zeros(9).add(1); print('runs', flush=True)\n"
-    waits += "while not os.path.exists('go'): time.sleep(0.01)"
+    waits = "import torch; torch.zeros(9).add(1); print('runs', flush=True)\n"
+    waits += "open('go').read()"
+    os.mkfifo(folder / "go")
     command = ("-m", "opscope", "run", "-o", "t", "-c", waits)
     long = TorchProgram(*command, cwd=folder, added=environment)
     assert long.stdout.readline() == "runs\n"
     execute("-c", WORK, **environment)
-    (folder / "go").touch()
+    (folder / "go").write_text("")
     return long.communicate(timeout=120)[1]
 
 
