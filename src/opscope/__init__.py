@@ -146,14 +146,14 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _know_what_is_compiled() -> None:
+def _watch_compilations() -> None:
     """Most programs compile before they record, and only then is it known what from, and why."""
     from opscope.recording.compiled.graphs import listen_to_compiling
 
     listen_to_compiling()
 
 
-_when_imported("torch._dynamo.utils", _know_what_is_compiled)
+_when_imported("torch._dynamo.utils", _watch_compilations)
 
 
 def __dir__() -> list[str]:

@@ -79,7 +79,7 @@ def test_a_session_is_used_again_after_an_exception(tmp_path):
             network(**next(iter(DataLoader(samples, batch_size=4))))["loss"].backward()
             session.step_ended()
     outcome = session.end()
-    assert outcome.said["events"] > 0
+    assert outcome.verdict["events"] > 0
 
 
 def test_a_program_that_an_exception_ends_says_why_it_was_slow(tmp_path):

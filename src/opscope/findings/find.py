@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.analysis.recording_cost import is_cost_known
+from opscope.analysis.recording_cost import has_measured_cost
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
@@ -61,7 +61,7 @@ def find_findings(
         else:
             found.append(_finding(subject, pattern, evidence, benchmark))
     general = {pattern.id for pattern in patterns if pattern.is_general}
-    found = _with_what_is_left(subject, found, general)
+    found = _with_remainder(subject, found, general)
     found.sort(key=lambda one: (not one.is_known, -one.weight, -one.time_ns))
     return Findings(
         found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
@@ -76,13 +76,13 @@ def find_findings(
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
         sampled=recorded_for(trace.ledger),
-        is_recorded_time=bool(trace.ledger) and not is_cost_known(trace),
+        is_recorded_time=bool(trace.ledger) and not has_measured_cost(trace),
         launched_elsewhere=1 - launched_share(period.trace),
     )
 
 
-def _with_what_is_left(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
-    """Of a general finding what others, which name the cause, do not save already."""
+def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
+    """Replace general findings by the part that findings with a named cause do not already save."""
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found

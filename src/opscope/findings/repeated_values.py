@@ -34,7 +34,7 @@ between one and another that gets what became of its result."""
 
 
 def computed_values(subject: Subject) -> ComputedValues:
-    """Of this subject, made once."""
+    """Values computed in this subject, determined once."""
     return subject.once(ComputedValues)
 
 
@@ -125,8 +125,8 @@ class ComputedValues:
 
     @cached_property
     def _of_lists(self) -> Flags:
-        """Those that write to many tensors: to which of them is not told."""
-        return self._in_place[0] & self._subject.named_like(*_LISTS)
+        """Whether an event writes to a list of tensors, of which the trace does not say which."""
+        return self._in_place[0] & self._subject.name_contains(*_LISTS)
 
     @cached_property
     def _writes(self) -> tuple[Values, Values]:
@@ -141,7 +141,8 @@ class ComputedValues:
 
     @cached_property
     def _writes_until(self) -> tuple[Values, Values]:
-        """Of each argument's memory the first of all writes to it, and the first after its call."""
+        """Position of the first write to each argument's memory, and of the first write after its
+        call."""
         memory, by = self._writes
         storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
         size = len(self._subject.parent) + 1
@@ -151,7 +152,7 @@ class ComputedValues:
 
     @cached_property
     def _written(self) -> tuple[Values, Values]:
-        """Of everything that is written to in place, who made that, -1 for none, and who writes."""
+        """Maker (-1 for none) and writer of each tensor that is written to in place."""
         tensors, (writes, around) = self._subject.trace.table("tensors"), self._in_place
         event = tensors["event"].astype(np.int64)
         rows = writes[event] & (tensors["argument"] == 0) & (tensors["allocation_id"] >= 0)
@@ -202,7 +203,7 @@ class ComputedValues:
 
     @property
     def number(self) -> Numbers:
-        """Of the value each outermost operator computed; unique where it is not known."""
+        """Value computed by each outermost operator, as a number; unique where unknown."""
         return self._solved[0]
 
     @property
@@ -255,8 +256,8 @@ class ComputedValues:
         torch.compile names itself: a region of compiled code is no constant."""
         subject = self._subject
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
-        unique = subject.named_like(*_RANDOM, "autograd::") | self._of_lists
-        return np.asarray(unique | ~plain | ~subject.named_like("::"))
+        unique = subject.name_contains(*_RANDOM, "autograd::") | self._of_lists
+        return np.asarray(unique | ~plain | ~subject.name_contains("::"))
 
     def _contents(self) -> Numbers:
         """A number for what each argument's memory holds that no operator seen has made.
@@ -297,7 +298,7 @@ class ComputedValues:
 
 
 def _spans(group: Values, event: Values) -> Values:
-    """Of each group, how far its first and last event are apart."""
+    """Distance between the first and the last event of each group."""
     count = int(group.max(initial=-1)) + 1
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
     np.minimum.at(first, group, event)

@@ -72,11 +72,11 @@ class OpscopeCallback(TrainerCallback):
         outcome = self.session.end(step=state.global_step)
         if outcome is None or not self.session.is_first_rank:
             return
-        said = {**flat_metrics(outcome), PREFIX + "verdict": "\n".join(outcome.lines)}
-        state.log_history.append({**said, "step": state.global_step})
+        metrics = {**flat_metrics(outcome), PREFIX + "verdict": "\n".join(outcome.lines)}
+        state.log_history.append({**metrics, "step": state.global_step})
         for run in _active_runs():
             log_outcome(run, outcome, state.global_step)
-        logs.update(said)
+        logs.update(metrics)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Also of a training that logged nothing at its end."""

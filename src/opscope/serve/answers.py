@@ -39,7 +39,7 @@ class Reply:
     """An answer, which is JSON."""
 
     status: int
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,8 +71,8 @@ class HttpAnswers:
         given = token.strip() if kind.lower() == "bearer" else ""
         if (refused := self._access.refusal(given, head.headers, head.client)) is not None:
             status, why = refused
-            asked = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-            return Reply(status, {"error": why}, asked)
+            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            return Reply(status, {"error": why}, headers)
         methods = {method for method, path in _ANSWERS if path == head.path}
         if not methods:
             paths = ", ".join(f"{method} {path}" for method, path in _ANSWERS)
@@ -106,27 +106,27 @@ class HttpAnswers:
         except Exception as error:  # a fault of opscope's is not one of the server's app
             return _error(500, f"{type(error).__name__}: {error}")
 
-    def _start(self, said: dict[str, Any], client: str) -> Reply:
-        who = self.control.start(ProfileRequest.of(said), client)
+    def _start(self, body: dict[str, Any], client: str) -> Reply:
+        who = self.control.start(ProfileRequest.of(body), client)
         return Reply(200, {"status": "started", **who})
 
-    def _stop(self, said: dict[str, Any], client: str) -> Reply:
-        _no_fields(said)
+    def _stop(self, body: dict[str, Any], client: str) -> Reply:
+        _no_fields(body)
         return Reply(200, {"status": "stopped", **self.control.stop()})
 
-    def _status(self, said: dict[str, Any], client: str) -> Reply:
+    def _status(self, body: dict[str, Any], client: str) -> Reply:
         return Reply(200, self.control.status())
 
-    def _verdict(self, said: dict[str, Any], client: str) -> Reply:
+    def _verdict(self, body: dict[str, Any], client: str) -> Reply:
         if self.control.is_being_written:
             return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
         if not self.control.has_recorded:
             return _error(404, "There is no recording yet. Start with POST /start_profile.")
         return Reply(200, self.control.verdict())
 
-    def _dump(self, said: dict[str, Any], client: str) -> Reply:
-        reason = said.pop("reason", "")
-        _no_fields(said)
+    def _dump(self, body: dict[str, Any], client: str) -> Reply:
+        reason = body.pop("reason", "")
+        _no_fields(body)
         if not isinstance(reason, str) or len(reason) > _MOST_REASON:
             raise UsageError(f"reason has to be a text of at most {_MOST_REASON} characters.")
         flight = sys.modules.get("opscope.live.flight.recorder")
@@ -154,6 +154,6 @@ def _error(status: int, text: str) -> Reply:
     return Reply(status, {"error": text})
 
 
-def _no_fields(said: Mapping[str, Any]) -> None:
-    if said:
+def _no_fields(body: Mapping[str, Any]) -> None:
+    if body:
         raise UsageError("This path takes no such fields. Send no body.")

@@ -138,7 +138,7 @@ def _head_of(scope: Scope) -> Head:
 
 
 async def _send(reply: Reply, send: Send) -> None:
-    body = json.dumps(reply.said, default=str).encode()
+    body = json.dumps(reply.body, default=str).encode()
     own = {"content-type": "application/json", "content-length": str(len(body))}
     headers = [
         (name.lower().encode(), value.encode()) for name, value in {**own, **reply.headers}.items()

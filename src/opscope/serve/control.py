@@ -198,7 +198,7 @@ class Control:
         if self._last is None:
             raise LifecycleError("There is no recording yet. Record some requests.")
         outcome = self._last.outcome(0)
-        return {**outcome.said, "trace": self._place(outcome.trace)}
+        return {**outcome.verdict, "trace": self._place(outcome.trace)}
 
     @property
     def has_recorded(self) -> bool:

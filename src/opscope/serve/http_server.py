@@ -48,7 +48,7 @@ class HttpServer:
         self.port: int = made.getsockname()[1]
         made.settimeout(_LOOK_S)
         self._socket = OwnSocket(made)
-        self._thread = OwnThread(self._run, self._ask_to_end)
+        self._thread = OwnThread(self._run, self._request_end)
 
     def start(self) -> None:
         """Answer from now on."""
@@ -57,10 +57,10 @@ class HttpServer:
 
     def stop(self) -> None:
         """Answer no more."""
-        self._thread.ask_to_end()
+        self._thread.request_end()
         self._thread.join(2 * _LOOK_S)
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         self._ends = True
         if self._socket.is_ours():
             with contextlib.suppress(OSError):
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(answers.answer(head, body))
 
     def _send(self, reply: Reply) -> None:
-        body = json.dumps(reply.said, default=str).encode()
+        body = json.dumps(reply.body, default=str).encode()
         own = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         self.send_response(reply.status)
         for name, value in {**own, **reply.headers}.items():

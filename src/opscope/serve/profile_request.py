@@ -42,7 +42,7 @@ class ProfileRequest:
     arguments: Mapping[str, bool]
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> ProfileRequest:
+    def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:
         """What an object of JSON asks for.
 
         Without a field that says what to record, everything is recorded that a verdict with lines
@@ -51,7 +51,7 @@ class ProfileRequest:
         Raises:
             UsageError: a field is unknown, or has a wrong type or value.
         """
-        for name, value in said.items():
+        for name, value in fields.items():
             if name not in _FIELDS:
                 near = nearest(name, [*_FIELDS])
                 meant = f" Did you mean {near!r}?" if near else ""
@@ -62,14 +62,14 @@ class ProfileRequest:
             if value is not None and not fits(value):
                 raise UsageError(f"{name} has to be {kind}.")
         return cls(
-            output_dir=said.get("output_dir") or "",
-            num_steps=said.get("num_steps"),
-            start_step=said.get("start_step"),
-            profile_prefix=said.get("profile_prefix") or "",
-            activities=_activities(said.get("activities")),
-            merge_profiles=bool(said.get("merge_profiles")),
-            by_stage=bool(said.get("profile_by_stage")),
-            arguments=_arguments(said),
+            output_dir=fields.get("output_dir") or "",
+            num_steps=fields.get("num_steps"),
+            start_step=fields.get("start_step"),
+            profile_prefix=fields.get("profile_prefix") or "",
+            activities=_activities(fields.get("activities")),
+            merge_profiles=bool(fields.get("merge_profiles")),
+            by_stage=bool(fields.get("profile_by_stage")),
+            arguments=_arguments(fields),
         )
 
 
@@ -80,12 +80,12 @@ def object_of(body: bytes) -> dict[str, Any]:
         UsageError: it is something else.
     """
     try:
-        said = json.loads(body) if body.strip() else {}
+        fields = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
         raise UsageError("The body is not JSON. Send an object, or no body.") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise UsageError("The body is JSON, but not an object. Send an object, or no body.")
-    return said
+    return fields
 
 
 def _is_flag(value: object) -> bool:
@@ -126,18 +126,18 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 }
 
 
-def _activities(said: list[str] | None) -> tuple[str, ...] | None:
-    if said is None:
+def _activities(fields: list[str] | None) -> tuple[str, ...] | None:
+    if fields is None:
         return None
-    return tuple(dict.fromkeys(name for one in said if (name := _ACTIVITIES[one]))) or None
+    return tuple(dict.fromkeys(name for one in fields if (name := _ACTIVITIES[one]))) or None
 
 
-def _arguments(said: Mapping[str, Any]) -> dict[str, bool]:
-    asked = {
-        name: bool(said[name])
+def _arguments(fields: Mapping[str, Any]) -> dict[str, bool]:
+    arguments = {
+        name: bool(fields[name])
         for name in ("with_stack", "record_shapes", "profile_memory")
-        if said.get(name) is not None
+        if fields.get(name) is not None
     }
-    if "MEM" in (said.get("activities") or ()):
-        asked["profile_memory"] = True
-    return {**(asked or WHY_ARGUMENTS), "with_asyncio": True}
+    if "MEM" in (fields.get("activities") or ()):
+        arguments["profile_memory"] = True
+    return {**(arguments or WHY_ARGUMENTS), "with_asyncio": True}

@@ -32,7 +32,7 @@ _FEW_WAITS = (
 
 def _loads(subject: Subject, name: str) -> Values:
     """Spans of one kind of loader, but the one inside another. Rows."""
-    return np.flatnonzero(subject.outermost_of(subject.named_like(name)))
+    return np.flatnonzero(subject.outermost_of(subject.name_contains(name)))
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
@@ -65,7 +65,7 @@ def _shuffling_ns(subject: Subject, loads: Values) -> Values:
     return shuffling + np.clip(after, 0, shuffling)
 
 
-def _find_begun_again(subject: Subject) -> Evidence | None:
+def _find_restarted_loaders(subject: Subject) -> Evidence | None:
     """A new pass over shuffled data for every batch, which is all that is taken from it."""
     loads = _loads(subject, _IN_PROCESS)
     took = _shuffling_ns(subject, loads)
@@ -87,7 +87,7 @@ def _find_begun_again(subject: Subject) -> Evidence | None:
 
 def _find_in_process(subject: Subject) -> Evidence | None:
     loads = _loads(subject, _IN_PROCESS)
-    if len(loads) < 2 or _find_begun_again(subject) is not None:
+    if len(loads) < 2 or _find_restarted_loaders(subject) is not None:
         return None  # workers would be started for every batch
     took, total = subject.duration_ns[loads][1:], subject.time_ns(loads)
     step = np.maximum(subject.start_ns[loads][1:] - subject.end_ns[loads][:-1], 0)
@@ -163,7 +163,7 @@ BEGUN_AGAIN = Pattern(
         "epoch and next() for each batch. For random batches without epochs, index the data "
         "set with torch.randint."
     ),
-    find=_find_begun_again,
+    find=_find_restarted_loaders,
 )
 
 STALLS = Pattern(

@@ -22,7 +22,7 @@ def _find(subject: Subject) -> Evidence | None:
     # A server's loop has others whether or not one came meanwhile.
     spans = request_spans(subject.trace)
     of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
-    others = others_are_there(subject) | of_request
+    others = runs_other_tasks(subject) | of_request
     events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
     if not len(events):
         return None
@@ -43,8 +43,8 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def others_are_there(subject: Subject) -> Flags:
-    """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
+def runs_other_tasks(subject: Subject) -> Flags:
+    """Whether a task that ran before each run runs again after it. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
     if not len(task):

@@ -37,7 +37,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
     generation, count = np.unique(subject.events["name"][pauses], return_counts=True)
     again = np.isin(subject.events["name"][pauses], generation[count > 1])
     # The program may still want one of those that it asked for, at its end.
-    asked = took[again & subject.within(subject.named_like(_COLLECT))[pauses]]
+    asked = took[again & subject.within(subject.name_contains(_COLLECT))[pauses]]
     once = int(np.median(asked)) if len(asked) else 0
     alone = int(took[~again].sum())
     return Evidence(
@@ -78,7 +78,7 @@ def _while_working(subject: Subject, pauses: Values) -> Values:
 
 
 def _find_recompilations(subject: Subject) -> Evidence | None:
-    compiled = np.flatnonzero(subject.outermost_of(subject.named_like(_COMPILE)))
+    compiled = np.flatnonzero(subject.outermost_of(subject.name_contains(_COMPILE)))
     if not len(compiled):
         return None
     total = subject.time_ns(compiled)
@@ -131,14 +131,16 @@ def _all_but_computing_ns(subject: Subject) -> int:
     """Without loading data and what is outside torch, which each sample needs by itself."""
     split = subject.once(TimeSplit)
     outside = int((split.outside_ns + split.own_ns).sum())
-    loading = subject.time_ns(subject.outermost_of(subject.named_like("enumerate(DataLoader)")))
+    loading = subject.time_ns(subject.outermost_of(subject.name_contains("enumerate(DataLoader)")))
     computing = int(np.maximum(part_work_ns(subject), 0)[subject.is_main].sum())
     return max(subject.wall_ns - outside - loading - computing, 0)
 
 
 def _gets_one_sample(subject: Subject) -> bool:
     """Whether most calls of layers get a batch of one."""
-    layers = subject.is_outermost & (subject.named("aten::linear") | subject.named_like("::conv"))
+    layers = subject.is_outermost & (
+        subject.named("aten::linear") | subject.name_contains("::conv")
+    )
     given, sizes = subject.tensor_argument(0)[layers], subject.trace.table("tensors").lists("sizes")
     given = given[given >= 0]
     begin, length = sizes.offsets[given], np.diff(sizes.offsets)[given]
@@ -173,7 +175,7 @@ def _called_by_the_program(subject: Subject) -> Flags:
     inner = (scope == RecordScope.BACKWARD_FUNCTION) & (forward >= 0)
     inner &= (subject.operator_parent[forward] >= 0) & (scope[forward] == RecordScope.FUNCTION)
     is_inner = subject.flags(subject.outermost_operator[inner])[:-1]
-    return subject.is_outermost & ~is_inner & ~subject.named_like("AccumulateGrad")
+    return subject.is_outermost & ~is_inner & ~subject.name_contains("AccumulateGrad")
 
 
 COLLECTIONS = Pattern(

@@ -13,7 +13,7 @@ from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows
 from opscope.findings.gaps import own_place, places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
-from opscope.findings.patterns.event_loop import others_are_there
+from opscope.findings.patterns.event_loop import runs_other_tasks
 from opscope.findings.patterns.gil import computing_beside
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
@@ -73,7 +73,7 @@ def _find(subject: Subject) -> Evidence | None:
         for causes in ((Cause.TIMER,), WAITS)
     )
     beside = _computed_beside(subject) if blocked - asleep > _MOSTLY * total else ()
-    runs = subject.trace.table("task_runs")["event"][others_are_there(subject)].astype(np.int64)
+    runs = subject.trace.table("task_runs")["event"][runs_other_tasks(subject)].astype(np.int64)
     keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
     waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
     sleeps = f" The thread sleeps for {subject.share(asleep)} of the time." if asleep else ""

@@ -48,7 +48,7 @@ class _Uses:
 
 def _find(subject: Subject) -> Evidence | None:
     # A hook that a program has there may update the parameter: that reads the gradient.
-    node = np.append(subject.named_like(_STORING), False)[subject.parent]
+    node = np.append(subject.name_contains(_STORING), False)[subject.parent]
     storing = node & subject.named(*_STORES)
     if not storing.any():
         return None
@@ -86,14 +86,15 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _parts(subject: Subject) -> Values:
-    """Of each event the operator that a node of the graph runs and it is, or is in; -1 for none."""
-    runs = subject.is_backward | subject.named_like(EVALUATING)
+    """Operator run by a graph node that each event is, or is inside of; -1 for none."""
+    runs = subject.is_backward | subject.name_contains(EVALUATING)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
     return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 
 
 def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
-    """Of some rows of ``tensors``. What a node is given its operators get, or it hands it on."""
+    """Uses of the memory of rows of ``tensors``; operators of a node use what the node gets, or
+    pass it on."""
     tensors = subject.trace.table("tensors")
     passes = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
     passes |= subject.named(*_VIEWING)
@@ -135,7 +136,7 @@ def _wasted(subject: Subject, uses: _Uses) -> Flags:
 
 
 def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags:
-    """Those that store what is ``lost``, and what nodes run to make nothing but what these get.
+    """Whether an event only stores ``lost`` gradients, or only computes input of such events.
 
     Shape (events,).
     """

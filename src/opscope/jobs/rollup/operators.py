@@ -91,7 +91,7 @@ def _of_host(trace: TraceData) -> Columns:
 
 
 def _of_devices(trace: TraceData) -> Columns:
-    """What devices did is of the module and the part of a step that its launch is of."""
+    """Columns of device work, with the module and phase of its launch."""
     gpu = trace.table("gpu")
     launch = gpu["launch"].astype(np.int64)
     device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
@@ -110,7 +110,7 @@ def _of_devices(trace: TraceData) -> Columns:
 
 
 def _groups(trace: TraceData, events: Values, name: Values, *more: Values) -> RowGroups:
-    """Of rows, those alike in name, part of a step and module; -1 for no event."""
+    """Rows grouped by name, phase and module; -1 for no event."""
     phase = np.append(find_phases(trace).phase, NO_PHASE)[events]
     path = np.append(attribute_to_modules(trace).path, -1)[events]
     return group_rows(name, phase, path, *more)
@@ -126,7 +126,7 @@ def _texts(trace: TraceData, name: Values, phase: Values, path: Values) -> Colum
 
 
 def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
-    """In how many steps there is any, and own time in these."""
+    """Number of steps with each group, and its own time in these steps."""
     groups = len(found)
     step = program_steps(trace)[0].row_at(start_ns)
     inside = np.flatnonzero(step >= 0)
@@ -148,7 +148,7 @@ def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Valu
 
 
 def _allocations(trace: TraceData) -> _native.AllocationArrays | None:
-    """What was allocated and freed in which event; None where that was not recorded."""
+    """Event, action and size of each allocation; None where memory was not recorded."""
     if not memory_was_recorded(trace):
         return None
     table = trace.table("allocations")

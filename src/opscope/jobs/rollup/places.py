@@ -93,7 +93,7 @@ def places_of_table(table: Table, steps: int) -> ProcessPlaces:
 def _places_of_events(
     subject: Subject,
 ) -> tuple[Rows, list[ProgramPlace]]:
-    """Of every event a number, and the place that each number is."""
+    """Number of the place of every event, and the places by number."""
     trace, sites = subject.recorded, subject.sites
     frame, line = sites.at
     names, modules = trace.names, attribute_to_modules(trace)
@@ -123,7 +123,7 @@ def _places_of_events(
 
 
 def _own_lines(subject: Subject, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
-    """Of places at which a function computes itself the line that most of that is at, by number."""
+    """The line with most own time of each function, by the number of its place."""
     where = [(one.file, one.line) for one in places]
     return gap_lines(subject, subject.sites.defined_here, place, where)
 
@@ -155,7 +155,7 @@ class Excess:
     place_ns: float
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             "phase": self.phase or _BETWEEN,
             "phase_ns": round(self.phase_ns),
@@ -176,7 +176,8 @@ class Excess:
 
 
 def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
-    """Where the slow process spends more time of a cause than the other; None where it does not.
+    """Find the place where the slow process spends most additional time of a cause; None if it
+    spends no more.
 
     Of waiting for a CPU, which strikes anywhere, only the phase.
     """

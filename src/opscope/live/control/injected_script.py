@@ -11,12 +11,12 @@ import _thread
 import contextlib
 
 
-def _listen_if_asked() -> None:
+def _listen_if_requested() -> None:
     import importlib.util
     import os
     import sys
 
-    with contextlib.suppress(BaseException):  # nothing is printed in a program that did not ask
+    with contextlib.suppress(BaseException):  # print nothing in the user's program
         folder = f"/tmp/opscope-{os.getuid()}"
         there = os.lstat(folder)
         if there.st_mode & 0o170077 != 0o040000 or there.st_uid not in (os.getuid(), 0):
@@ -33,10 +33,10 @@ def _listen_if_asked() -> None:
             except BaseException:
                 del sys.modules["opscope"]
                 raise
-        from opscope.live.control.server import listen_while_asked
+        from opscope.live.control.server import listen_until_unused
 
-        listen_while_asked()
+        listen_until_unused()
 
 
-with contextlib.suppress(RuntimeError):  # no thread to spare: as if it had not been asked
-    _thread.start_new_thread(_listen_if_asked, ())
+with contextlib.suppress(RuntimeError):  # too many threads: do nothing
+    _thread.start_new_thread(_listen_if_requested, ())

@@ -34,7 +34,7 @@ def _main(spool: Path) -> None:
             is_there = held.enter_context(claimed(one))
         except InUseError:
             is_there = False
-        except NoLocksError:  # then it is nobody else's
+        except NoLocksError:  # then no other process has it
             is_there = True
         if not is_there or os.fork():
             os._exit(0)

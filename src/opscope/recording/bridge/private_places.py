@@ -35,7 +35,7 @@ def why_not_private(path: Path) -> str | None:
             continue
         except OSError as error:
             return f"{place} cannot be read ({error.strerror or error})"
-        reason = _who_else(place, status)
+        reason = _other_writer(place, status)
         if reason is not None:
             return reason
     return None
@@ -48,7 +48,7 @@ def _way_to(path: Path) -> Iterator[Path]:
     yield from dict.fromkeys((*reversed(written.parents), written, *reversed(real.parents), real))
 
 
-def _who_else(place: Path, status: os.stat_result) -> str | None:
+def _other_writer(place: Path, status: os.stat_result) -> str | None:
     if status.st_uid not in (_ROOT, os.geteuid()):
         return f"{place} belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):  # what its mode says means nothing

@@ -72,7 +72,7 @@ def unmatched_arrows(collector: CollectedEvents) -> int:
 
 
 def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
-    """For every id looked up (0 and below: none), the first wanted row that has it, or -1."""
+    """First wanted row with each id looked up; -1 for none, and for ids of 0 and below."""
     rows = np.flatnonzero(wanted & (ids > 0))
     if not len(rows):
         return np.full(len(looked_up), -1, dtype=np.int64)
@@ -83,7 +83,8 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
 
 
 def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
-    """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
+    """Like :func:`row_with`; if several rows have an id, the last one before row ``before``, if
+    there is one."""
     found = row_with(ids, wanted, looked_up)
     rows = np.flatnonzero(wanted & (ids > 0))
     if (np.diff(np.sort(ids[rows])) != 0).all():
@@ -91,8 +92,8 @@ def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, befo
     known, number = np.unique(ids[rows], return_inverse=True)
     place = number * (len(ids) + 1) + rows
     order = np.argsort(place)
-    asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
-    at = np.searchsorted(place[order], asked * (len(ids) + 1) + before, side="left") - 1
+    nearest = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    at = np.searchsorted(place[order], nearest * (len(ids) + 1) + before, side="left") - 1
     last = rows[order[np.maximum(at, 0)]]
     return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
 
@@ -104,8 +105,7 @@ SHARED_IDS = "launches share a number: their activities are matched by time"
 
 
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
-    """What is wrong with launches and their work, where that is more than a border of the recording
-    cutting some apart."""
+    """Doubts about launches and their work, beyond what the borders of a recording cut apart."""
     texts = list(texts)
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
     is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)

@@ -20,7 +20,7 @@ from opscope.torch_api.drop_in.backend.result import ProfilerResult
 
 
 def memory_profile(self: Any) -> Any:
-    """In place of ``_KinetoProfile._memory_profile``; ``self`` is the profiler."""
+    """Replaces ``_KinetoProfile._memory_profile``; ``self`` is the profiler."""
     required = ("record_shapes", "profile_memory", "with_stack")
     missing = [f"{name}=True" for name in required if not getattr(self, name)]
     if missing:
@@ -37,7 +37,7 @@ def memory_profile(self: Any) -> Any:
 
 @cache
 def _profile_class() -> Any:
-    """The class, made once torch can be imported."""
+    """The class; made once torch can be imported."""
     from torch.profiler import _memory_profiler as torchs
 
     class ColumnMemoryProfile(torchs.MemoryProfile):  # type: ignore[misc]
@@ -62,7 +62,7 @@ def _profile_class() -> Any:
 
         @property
         def timeline(self) -> tuple[Any, ...]:
-            """(time, action, (key, version), size) of everything that happened, in order."""
+            """(time, action, (key, version), size) of every memory event, in order."""
             return _timeline(self._accounts, self._keys)
 
     return ColumnMemoryProfile
