@@ -23,6 +23,12 @@ with contextlib.suppress(ImportError):
 # What programs leave to another process is there when they have ended, also on a busy machine.
 os.environ["OPSCOPE_END_WAIT"] = "120"
 
+# torch.compile tries what the C++ compiler can do, precompiles headers and starts workers: longer
+# than the few kernels of a test take without.
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "0"
+os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
+
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
 
@@ -38,3 +44,4 @@ if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
 def pytest_collection_finish():
     """What is imported by now is looked through by no collection: it would be most of one."""
     gc.collect()
+    gc.freeze()

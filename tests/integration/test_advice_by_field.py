@@ -144,8 +144,7 @@ def laid_out_otherwise():
         optimizer.step()
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
-def test_a_recurrent_layer_that_gets_words_one_by_one_could_have_all(level):
+def test_a_recurrent_layer_that_gets_words_one_by_one_could_have_all():
     """It keeps their order by itself: that rounds need one another takes nothing from it."""
 
     def saves_most(findings):
@@ -153,14 +152,12 @@ def test_a_recurrent_layer_that_gets_words_one_by_one_could_have_all(level):
         loop = findings["for-loop-indexing"]
         return found and loop.saved_share > 0.5 and "needs the one before" not in loop.saved_by
 
-    assert in_some_recording(word_by_word, saves_most, level)
+    assert in_some_recording(word_by_word, saves_most, LEVELS[1])
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
-def test_what_is_written_to_memory_just_made_is_computed_again(level):
-    assert in_some_recording(
-        lambda: degrees(once=False), is_at("repeated-results", __file__, "degrees"), level
-    )
+def test_what_is_written_to_memory_just_made_is_computed_again():
+    here = is_at("repeated-results", __file__, "degrees")
+    assert in_some_recording(lambda: degrees(once=False), here)
 
 
 @pytest.mark.parametrize(
@@ -173,31 +170,29 @@ def test_what_is_not_the_same_once_it_was_written_to_is_not(program):
     assert {"repeated-results", "repeated-constants"} <= {*found.absent}
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
-def test_sorting_for_the_first_few_is_found(level):
+def test_sorting_for_the_first_few_is_found():
     here = is_at("partly-used-results", __file__, "sorted")
-    assert in_some_recording(lambda: recommended(whole=False), here, level)
-    found = advice.findings_of(lambda: recommended(whole=True), **level)
+    assert in_some_recording(lambda: recommended(whole=False), here, LEVELS[1])
+    found = advice.findings_of(lambda: recommended(whole=True), **LEVELS[1])
     assert "partly-used-results" in found.absent
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
-def test_a_loop_that_takes_numbers_of_a_schedule_does_not_go_over_it(level):
+def test_a_loop_that_takes_numbers_of_a_schedule_does_not_go_over_it():
     def is_said(findings):
         first = findings.found[0]
         return first.id == "repeated-constants" and "for-loop-indexing" in findings.absent
 
-    assert in_some_recording(lambda: denoised(again=True), is_said, level)
+    assert in_some_recording(lambda: denoised(again=True), is_said)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
 @pytest.mark.parametrize(
-    ("faulty", "mark"), [(adversaries, "generator"), (fine_tuned, "body")], ids=["cleared", "kept"]
+    ("faulty", "mark", "level"),
+    [(adversaries, "generator", LEVELS[0]), (fine_tuned, "body", LEVELS[1])],
+    ids=["cleared", "kept"],
 )
 def test_gradients_that_nothing_reads_are_found(faulty, mark, level):
-    assert in_some_recording(
-        lambda: faulty(False), is_at("gradients-never-used", __file__, mark), level
-    )
+    here = is_at("gradients-never-used", __file__, mark)
+    assert in_some_recording(lambda: faulty(False), here, level)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +239,6 @@ def norms_for_a_log():
         torch.stack(norms).max()
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
-def test_methods_that_torch_has_in_python_are_called_by_the_loop(level):
-    assert in_some_recording(norms_for_a_log, is_at("tensor-by-tensor", __file__, "norm"), level)
+def test_methods_that_torch_has_in_python_are_called_by_the_loop():
+    here = is_at("tensor-by-tensor", __file__, "norm")
+    assert in_some_recording(norms_for_a_log, here, LEVELS[1])

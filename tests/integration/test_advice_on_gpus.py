@@ -45,17 +45,12 @@ def test_what_is_promised_was_saved_and_is_explained(recorded):
     assert SAVED[name] / FACTOR - FURTHER < first.saved_share < SAVED[name] * FACTOR
     assert first.places[0].file.endswith("on_gpu.py")
 
-    _, trace = recorded
     findings = trace.findings()
     hold_order(findings)
     assert findings.wall_ns <= period_of(trace).wall_ns
-    first = next(iter(findings))
     assert findings.unexplained.share <= 1.1 - first.saved_share
     for finding in findings:
         assert 0 <= finding.time_share <= 1.02 and 0 <= (finding.saved_share or 0) <= 1
-
-    _, trace = recorded
-    for finding in trace.findings():
         for place in finding.places if finding.id == "time-outside-torch" else ():
             assert "_wait_for_device" not in place.function
 
@@ -77,20 +72,17 @@ def test_a_part_of_the_time_is_of_that_part(recorded):
 
 
 def test_times_are_divided_without_rest_and_replayed(recorded):
-    _, trace = recorded
+    name, trace = recorded
     account = trace.account()
     divided = np.bincount(account.thread, weights=account.time_ns)
     assert len(account.threads) >= 2  # the program's, and a device
     assert divided[account.main] == pytest.approx(account.wall_ns, rel=0.001)
     assert divided[-1] == pytest.approx(account.wall_ns, rel=0.001)
 
-    _, trace = recorded
     replayed = trace.what_if({})
-    account = trace.account()
     assert replayed.before_ns == pytest.approx(account.wall_ns, rel=0.01)
     assert replayed.saved_ns == 0
 
-    name, trace = recorded
     path = trace.critical_path()
     (first, took), *_ = path.by_name()
     kernels = {trace.names[one] for one in np.unique(trace.table("gpu")["name"])}

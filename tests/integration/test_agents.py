@@ -11,7 +11,8 @@ pytest.importorskip("mcp", reason="mcp is not installed")
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from support.processes import run_opscope
+from opscope.cli import main
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import torch, sys
@@ -52,9 +53,8 @@ def test_the_loop_of_an_agent(tmp_path):
             said = await call("record", command="slow.py", trace="old.opscope")
             assert "- exit code: " in said and "«begins»" in said
             assert "- line: 12" in said or "- line: 11" in said, said
-            for name in ("slow", "fast"):
-                await call("record", command=f"{name}.py", trace=f"{name}.opscope", why=False)
-            compared = await call("compare", old=["slow.opscope"], new=["fast.opscope"])
+            await call("record", command="fast.py", trace="new.opscope")
+            compared = await call("compare", old=["old.opscope"], new=["new.opscope"])
             assert "aten::item" in compared
             decided = await call("decide", comparison="c1", gate="step<=+50%", reason="less work")
             assert decided.startswith("accept")
@@ -65,20 +65,24 @@ def test_the_loop_of_an_agent(tmp_path):
     assert "less work" in (tmp_path / "opscope-decisions.jsonl").read_text()
 
 
-def test_the_same_text_without_a_server(tmp_path):
+def test_the_same_text_without_a_server(tmp_path, capsys):
     (tmp_path / "slow.py").write_text(PROGRAM)
-    done = run_opscope("run", "--no-table", "slow.py", cwd=tmp_path)
+    done = run_torch("-m", "opscope", "run", "--no-table", "slow.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    shown = run_opscope("summary", "--format", "md", "--tokens", "500", cwd=tmp_path).stdout
+    command = ["summary", str(tmp_path / "slow.opscope"), "--tokens", "500"]
+    main([*command, "--format", "md"])
+    shown = capsys.readouterr().out
     assert "- status: " in shown and len(shown.encode()) <= 1500
-    wrong = run_opscope("summary", "--tokens", "500", cwd=tmp_path)
-    assert wrong.returncode == 2 and "--format md" in wrong.stderr
+    with pytest.raises(SystemExit) as refused:
+        main(command)
+    assert refused.value.code == 2 and "--format md" in capsys.readouterr().err
 
 
 def test_the_skill_is_written_where_it_is_wanted(tmp_path):
-    done = run_opscope("doctor", "--skill", tmp_path / "skills")
-    assert done.returncode == 0, done.stderr
+    main(["doctor", "--skill", str(tmp_path / "skills")])
     text = (tmp_path / "skills" / "opscope" / "SKILL.md").read_text()
     assert text.startswith("---\nname: opscope\n")
     (tmp_path / "file").write_text("")
-    assert run_opscope("doctor", "--skill", tmp_path / "file").returncode == 2
+    with pytest.raises(SystemExit) as refused:
+        main(["doctor", "--skill", str(tmp_path / "file")])
+    assert refused.value.code == 2

@@ -13,8 +13,8 @@ import torch
 
 import opscope
 from opscope.timeline.tree.detail import NodeKind
-from support.processes import run_opscope
 from support.recorded import record
+from support.torch_processes import run_torch
 
 RUN = NodeKind("task_run")
 
@@ -80,16 +80,6 @@ def test_a_program_without_tasks_says_so():
     assert "asyncio tasks" not in record(lambda: torch.ones(2)).ledger
 
 
-def test_a_saved_trace_has_the_runs(trace, tmp_path):
-    trace.save(tmp_path / "saved")
-    loaded = opscope.load(tmp_path / "saved")
-    for table in ("task_runs", "tasks"):
-        for column in trace.table(table).schema.columns:
-            saved = loaded.table(table)[column.name].tolist()
-            assert saved == trace.table(table)[column.name].tolist()
-    assert len(runs_by_name(loaded)["work"]) == 14
-
-
 def test_files_for_viewers_have_the_runs(tmp_path):
     with opscope.profile(with_asyncio=True) as prof:
         asyncio.run(program())
@@ -111,7 +101,7 @@ def test_the_switch_of_the_command_line(tmp_path):
         "    torch.ones(2)\n"
         "asyncio.run(main())\n"
     )
-    done = run_opscope("run", "--asyncio", "-o", "out", "script.py", cwd=tmp_path)
+    done = run_torch("-m", "opscope", "run", "--asyncio", "-o", "out", "script.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     trace = opscope.load(tmp_path / "out")
     assert len(runs_by_name(trace)["main"]) == 2

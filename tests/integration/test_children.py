@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,13 +10,14 @@ import numpy as np
 import pytest
 
 import opscope
+from opscope.cli import main
 from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.live.children import start_hook
 from opscope.storage.manifest import unfinished_recordings
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
 from support.gloo_jobs import run_gloo_job
-from support.processes import run_opscope, run_python, wait_until
+from support.processes import run_python, wait_until
 from support.recorded import count
 from support.torch_processes import run_torch
 
@@ -87,10 +87,11 @@ if __name__ == "__main__":
 """
 
 
-def run_with_children(folder, source, *options):
+def run_with_children(folder, source, *options, **more):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    return run_torch("-m", "opscope", "run", "--children", *options, "-o", folder, program)
+    command = ("-m", "opscope", "run", "--children", *options, "-o", folder, program)
+    return run_torch(*command, **more)
 
 
 @pytest.fixture(scope="module")
@@ -106,15 +107,15 @@ def entry_of(folder, process):
     return next(e for e in Processes.in_folder(folder).entries if e.process_id == process)
 
 
-@pytest.mark.parametrize(
-    ("kind", "adds"),
-    [("main", 3), ("fork", 5), ("spawn", 5), ("forkserver", 5), ("killed", 7), ("left", 9)],
-)
-def test_every_kind_of_child_is_a_part_of_the_folder(job, kind, adds):
+ADDS = {"main": 3, "fork": 5, "spawn": 5, "forkserver": 5, "killed": 7, "left": 9}
+
+
+def test_every_kind_of_child_is_a_part_of_the_folder(job):
     folder, told, _ = job
-    trace = opscope.load(folder, process=told[kind][0])
-    assert count(trace, "aten::add") == adds
-    assert trace.metadata["process_id"] == told[kind][0]
+    traces = {kind: opscope.load(folder, process=told[kind][0]) for kind in ADDS}
+    assert {kind: count(trace, "aten::add") for kind, trace in traces.items()} == ADDS
+    for kind, trace in traces.items():
+        assert trace.metadata["process_id"] == told[kind][0]
 
 
 @pytest.mark.parametrize("kind", ["fork", "killed", "left", "program", "without torch"])
@@ -126,7 +127,7 @@ def test_how_each_ended_is_known(job, kind):
 
 
 def test_how_children_began_and_who_began_them_is_known(job):
-    folder, told, _ = job
+    folder, told, said = job
     root = told["main"][0]
     assert entry_of(folder, root).how_begun == "program"
     assert entry_of(folder, told["fork"][0]).parent_id == root
@@ -138,23 +139,18 @@ def test_how_children_began_and_who_began_them_is_known(job):
     assert metadata["parent_process_id"] == root
     assert metadata["command_line"] == list(program.command)
 
-    folder, told, said = job
     assert entry_of(folder, told["without torch"][0]).partition is None
     assert "did not import torch, so they were not recorded" in said
 
-    folder, told, _ = job
     assert "SIGKILL" in opscope.load(folder, process=told["killed"][0]).metadata["ended"]["how"]
     for kind in ("main", "fork", "spawn", "program"):
         assert "ended" not in opscope.load(folder, process=told[kind][0]).metadata
 
-    folder, told, _ = job
     products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
     assert sum(products) == 4
 
-    assert unfinished_recordings(job[0]) == []
-
+    assert unfinished_recordings(folder) == []
     # Whoever copies a pipe waits for what is written to it, for ever.
-    folder = job[0]
     wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
 
 
@@ -181,19 +177,19 @@ def test_all_together_are_on_one_clock(job):
     assert count(trace, "aten::add") == 3 + 3 * 5 + 7 + 9
 
 
-def test_commands_list_the_processes_or_say_which_there_are(job):
+def test_commands_list_the_processes_or_say_which_there_are(job, capsys):
     folder, told, _ = job
-    said = json.loads(run_opscope("summary", folder, "--format", "json").stdout)
+    main(["summary", str(folder), "--format", "json"])
+    said = json.loads(capsys.readouterr().out)
     rows = {row["process"]: row for row in said["processes"]}
     assert rows[told["killed"][0]]["ended"] == "killed by SIGKILL"
     assert rows[told["killed"][0]]["events"] > 7
     assert rows[told["without torch"][0]]["events"] is None
 
-    folder, told, _ = job
-    done = run_opscope("export", "--replay", folder)
-    assert done.returncode != 0
-    assert f"process {told['main'][0]}" in done.stderr
-    assert "--process" in done.stderr
+    with pytest.raises(SystemExit):
+        main(["export", "--replay", str(folder)])
+    refused = capsys.readouterr().err
+    assert f"process {told['main'][0]}" in refused and "--process" in refused
 
 
 NESTED = """
@@ -263,10 +259,8 @@ os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
-    folder, program = tmp_path / "killed", tmp_path / "killed.py"
-    program.write_text(KILLED_TOGETHER)
-    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder, program]
-    done = subprocess.run(command, start_new_session=True, timeout=120)
+    folder = tmp_path / "killed"
+    done = run_with_children(folder, KILLED_TOGETHER, start_new_session=True)
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not unfinished_recordings(folder))
     found = Processes.in_folder(folder)
@@ -274,6 +268,38 @@ def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
     assert sorted(count(trace, "aten::mul") for trace in traces) == [0, 1]
     wait_until(lambda: all(e.ended for e in Processes.in_folder(folder).entries))
     assert {e.ended for e in Processes.in_folder(folder).entries} == {"killed by SIGKILL"}
+
+
+KILLED_EARLY = """
+import os, signal, time, torch
+torch.ones(1)
+for number in range(8):
+    child = os.fork()
+    if child == 0:
+        time.sleep(20)
+        os._exit(0)
+    time.sleep(0.001 * number)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):
+    folder = tmp_path / "taken"
+    done = run_with_children(folder, KILLED_EARLY)
+    assert done.returncode == 0, done.stderr
+    assert "did not import torch" not in done.stderr
+    entries = Processes.in_folder(folder).entries
+    children = [entry for entry in entries if entry.how_begun == "forked"]
+    assert all(entry.has_torch for entry in children)
+    assert {entry.ended for entry in children} <= {"killed by SIGKILL"}
+    recorded = Processes.in_folder(folder).parts
+    (program_part,) = (entry.partition for entry in entries if entry.how_begun == "program")
+    assert program_part in recorded
+    assert len(opscope.load(folder, process=program_part.number).events) > 0
+    assert unfinished_recordings(folder) == []
+    early = len(entries) - len(recorded)
+    assert early == 0 or f"{early} ended before their recordings began" in done.stderr
 
 
 REMOVED = """
@@ -312,7 +338,7 @@ def test_ranks_of_torchrun_are_ranks_and_their_children_are_not(tmp_path):
     program.write_text(TWO_RANKS)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     recorder = ["-m", "opscope", "run", "--children", "-o", folder]
-    run_gloo_job([sys.executable, *recorder, *torchrun, program])
+    run_gloo_job([*recorder, *torchrun, program])
     processes = Processes.in_folder(folder)
     for rank in range(2):
         trace = processes.load(Partition(RANK, rank))
@@ -330,14 +356,6 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
         return run_python("-c", look, env=environment).stdout
 
     assert seen(os.pathsep.join([HOOK, str(tmp_path)])) == seen(str(tmp_path)) != ""
-
-
-def test_without_a_sitecustomize_there_is_none():
-    look = "import sys; print('sitecustomize' in sys.modules, 'opscope' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": HOOK, "OPSCOPE_CHILDREN": "/nowhere"}
-    done = run_python("-c", look, env=environment)
-    known = run_python("-c", look)
-    assert (done.stdout, done.stderr) == (known.stdout, known.stderr)
 
 
 def test_a_child_without_torch_imports_next_to_nothing(tmp_path):

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from opscope.storage.processes import Processes
 from opscope.timeline.detail import is_warm
 from support.processes import run_python, wait_until
 from support.recorded import steps_of
-from support.torch_processes import run_torch
+from support.torch_processes import TorchProgram, run_torch
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -152,14 +150,10 @@ def test_every_process_has_a_flight_recorder_of_its_own(tmp_path):
     lists.mkdir()
     dumps, ready, program = tmp_path / "dumps", tmp_path / "ready", tmp_path / "flying.py"
     program.write_text(FLYING)
-    command = [sys.executable, "-m", "opscope", "run", "--children", "--flight-recorder", "10min"]
-    with subprocess.Popen(
-        # Where others have the processors, steps are long ago, or cost too much, once it is asked.
-        [*command, "--budget", "none", "-o", dumps, program, ready],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(lists)},
-    ) as process:
+    command = ("-m", "opscope", "run", "--children", "--flight-recorder", "10min")
+    # Where others have the processors, steps are long ago, or cost too much, once it is asked.
+    more = ("--budget", "none", "-o", dumps, program, ready)
+    with TorchProgram(*command, *more, added={"TMPDIR": str(lists)}) as process:
         child = int(process.stdout.readline())
         wait_until(ready.exists)
         os.kill(child, signal.SIGUSR2)

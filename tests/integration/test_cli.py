@@ -14,7 +14,7 @@ import torch
 import opscope
 from opscope.analysis.source_lines import program_lines
 from opscope.recording.bridge import bridge
-from support.processes import run_opscope, run_python
+from support.processes import run_python
 from support.recorded import names
 from support.torch_processes import run_torch
 
@@ -59,9 +59,7 @@ def execute(tmp_path, monkeypatch):
     for variable in ("WORLD_SIZE", "RANK", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
 
-    def call(
-        program, *arguments, options=(), environment=None, alone=False, run=run_python, **more
-    ):
+    def call(program, *arguments, options=(), environment=None, alone=False, run=run_torch, **more):
         (tmp_path / "script.py").write_text(textwrap.dedent(program))
         start = [] if alone else ["-m", "opscope", "run", *options]
         command = [*start, "script.py", *arguments]
@@ -76,7 +74,7 @@ def test_standard_output_is_the_programs_alone(execute):
 sys.stdout.buffer.write(bytes(range(256)))
 print(sys.argv, __name__, __file__, x.tolist())
 """
-    arguments, as_bytes = ("a", "--shapes", "b"), {"encoding": "latin-1"}
+    arguments, as_bytes = ("a", "--shapes", "b"), {"run": run_python, "encoding": "latin-1"}
     alone = execute(program, *arguments, alone=True, **as_bytes)
     recorded = execute(program, *arguments, options=("-o", "two words.opscope"), **as_bytes)
     assert recorded.out == alone.out
@@ -96,18 +94,19 @@ print(sys.argv, __name__, __file__, x.tolist())
 
 
 @pytest.mark.parametrize(
-    ("end", "code"),
+    ("end", "code", "said"),
     [
-        ("raise ValueError('no')", 1),
-        (INTERRUPT, -signal.SIGINT),
+        ("raise ValueError('no')", 1, "ValueError: no\n"),
+        (INTERRUPT, -signal.SIGINT, "KeyboardInterrupt\n"),
     ],
 )
-def test_however_it_ends_it_is_recorded(execute, end, code):
-    program = f"{ADDITIONS}\nprint('before the end', flush=True)\n{end}\n"
-    alone, recorded = execute(program, alone=True), execute(program)
-    assert (alone.code, recorded.code) == (code, code), alone.err + recorded.err
-    assert recorded.out == alone.out == "before the end\n"
-    assert recorded.err.startswith(alone.err)  # the traceback, with the program's frames alone
+def test_however_it_ends_it_is_recorded(execute, end, code, said):
+    recorded = execute(f"{ADDITIONS}\nprint('before the end', flush=True)\n{end}\n")
+    assert (recorded.code, recorded.out) == (code, "before the end\n"), recorded.err
+    traceback, _, _ = recorded.err.partition(said)
+    assert traceback.startswith("Traceback (most recent call last):\n  File ")
+    files = re.findall(r'^  File "(.*)", line', traceback, re.MULTILINE)
+    assert [Path(file).name for file in files] == ["script.py"]  # the program's frames alone
     assert recorded.names().count("aten::add") == 10
 
 
@@ -129,27 +128,21 @@ def test_module(execute, tmp_path):
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "training.py").write_text(f"{ADDITIONS}\nprint(sys.argv[1:])\n")
     command = ("run", "--table", "-o", "out", "-m", "package.training", "-m", "--output", "x")
-    done = run_opscope(*command, cwd=tmp_path)
+    done = run_torch("-m", "opscope", *command, cwd=tmp_path)
     assert done.stdout == "['-m', '--output', 'x']\n"
     assert names(opscope.load(tmp_path / "out")).count("aten::add") == 10
     assert "Self CPU" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("how", "given", "name"),
-    [
-        (["-c", f"{ADDITIONS}print(sys.argv)"], None, "code.opscope"),
-        (["-"], f"{ADDITIONS}print(sys.argv)", "stdin.opscope"),
-    ],
-    ids=["code", "input"],
-)
-def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, name):
-    done = run_opscope("run", "--stack", *how, "-c", "--why", "-", cwd=tmp_path, input=given)
-    assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
-    trace = opscope.load(tmp_path / name)
+def test_code_of_standard_input(tmp_path):
+    command = ("run", "--stack", "-", "-c", "--why", "-")
+    given = f"{ADDITIONS}print(sys.argv)"
+    done = run_torch("-m", "opscope", *command, cwd=tmp_path, input=given)
+    assert done.stdout == "['-', '-c', '--why', '-']\n"
+    trace = opscope.load(tmp_path / "stdin.opscope")
     assert names(trace).count("aten::add") == 10
     loop = next(one for one in program_lines(trace) if one.calls == 10)
-    assert (loop.file, loop.line) == (f"<{'stdin' if how[0] == '-' else 'string'}>", 6)
+    assert (loop.file, loop.line) == ("<stdin>", 6)
 
 
 def test_a_forked_child_that_exits_writes_nothing(execute):
@@ -175,11 +168,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 print(torch.get_num_threads())
 """
-    assert execute(program, environment={"OMP_NUM_THREADS": "2"}).out == "1\n"
+    environment = {"OMP_NUM_THREADS": "2"}
+    assert execute(program, environment=environment, run=run_python).out == "1\n"
 
 
 def test_a_program_without_torch(execute):
-    recorded = execute("import sys\nprint('done')\nsys.exit(4)")
+    recorded = execute("import sys\nprint('done')\nsys.exit(4)", run=run_python)
     assert (recorded.code, recorded.out) == (4, "done\n")
     assert "did not import torch" in recorded.err
     assert not (recorded.folder / "script.opscope").exists()
@@ -189,7 +183,7 @@ def test_what_to_record(execute):
     options = ["--shapes", "--memory", "--flops", "--table"]
     options += ["--chrome", "out/trace.json.gz", "-o", "out/t"]
     program = "import torch\ntorch.ones(20, 30) @ torch.ones(30, 40)"
-    recorded = execute(program, options=options, run=run_torch)
+    recorded = execute(program, options=options)
     trace = recorded.trace("out/t")
     (mm,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "aten::mm"]
     tensors = trace.table("tensors")
@@ -223,7 +217,7 @@ print([event.name for event in inner.events() if "sin" in event.name])
 
 
 def test_a_program_that_uses_torch_profiler(execute):
-    recorded = execute(USES_TORCH_PROFILER, run=run_torch)
+    recorded = execute(USES_TORCH_PROFILER)
     assert (recorded.code, recorded.out) == (0, "['aten::sin']\n"), recorded.err
     assert "aten::sin" in recorded.names()
 
@@ -233,7 +227,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
         environment = {"WORLD_SIZE": "2", "RANK": rank}
         options = ["--output", "job", "--chrome", "job.json", "--table"]
         program = f"import torch\ntorch.ones({rank} + 2)"
-        recorded = execute(program, options=options, environment=environment, run=run_torch)
+        recorded = execute(program, options=options, environment=environment)
         assert ("Self CPU" in recorded.err) == (rank == "0")
         assert ("most time: " in recorded.err) == (rank == "0")
     for rank in (0, 1):
@@ -244,7 +238,7 @@ def test_ranks_of_a_job_share_a_folder(execute):
 
 def test_schedule_counts_steps_of_the_first_optimizer(execute):
     options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--table", "--stack"]
-    recorded = execute(TRAINING, options=options, run=run_torch)
+    recorded = execute(TRAINING, options=options)
     assert recorded.code == 0, recorded.err
     steps = [
         sorted({name for name in recorded.names(f"script.opscope/cycle-{n}") if "Profiler" in name})
@@ -288,7 +282,7 @@ def hides_nothing_of_steps(trace):
 
 
 def test_a_schedule_that_never_records_says_so(execute):
-    recorded = execute(TRAINING, options=["--schedule", "100,1,1"], run=run_torch)
+    recorded = execute(TRAINING, options=["--schedule", "100,1,1"])
     assert recorded.code == 0
     assert "before the first active step" in recorded.err
     assert not (recorded.folder / "script.opscope").exists()
@@ -300,7 +294,7 @@ import shutil
 shutil.rmtree("out")
 open("out", "w").close()
 """
-    recorded = execute(program, options=["--output", "out/trace"], run=run_torch)
+    recorded = execute(program, options=["--output", "out/trace"])
     assert recorded.code == 0
     assert "to another place" in recorded.err
     (line,) = [line for line in recorded.own_words if "trace written to " in line]
@@ -327,7 +321,7 @@ def test_no_compiler_and_no_bridge(execute, tmp_path):
 
 
 def command(*arguments, environment=None):
-    return run_opscope(*arguments, added=environment or {})
+    return run_torch("-m", "opscope", *arguments, added=environment)
 
 
 def test_doctor():
@@ -378,12 +372,10 @@ import gc
 modules = {getattr(one, "__module__", None) for one in gc.get_objects() if callable(one)}
 print(sorted(str(name) for name in modules if str(name).startswith(("opscope.cli", "pyarrow"))))
 """
-    assert execute(program).out == "[]\n"
+    assert execute(program, run=run_python).out == "[]\n"
 
 
-@pytest.mark.parametrize(
-    ("option", "between"), [("--stack", 0), ("--own-stack", 0), ("--c-calls", 1)]
-)
+@pytest.mark.parametrize(("option", "between"), [("--own-stack", 0), ("--c-calls", 1)])
 def test_python_calls_of_the_program_and_of_nothing_else(execute, option, between):
     recorded = execute(
         """
@@ -393,7 +385,6 @@ def test_python_calls_of_the_program_and_of_nothing_else(execute, option, betwee
         for n in range(3): outer(n)
         """,
         options=[option, "--no-table"],
-        run=run_torch,
     )
     trace = recorded.trace()
     found, parent = recorded.names(), trace.events["parent"]

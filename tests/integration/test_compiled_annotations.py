@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.processes import output_of, run_python
+from support.torch_processes import run_torch
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -38,16 +39,9 @@ def test_annotations_break_no_graph_and_are_recorded_where_nothing_is_compiled(f
     assert found["fall_back"] == ["inside", "nested"]
 
 
-def test_torchs_compiler_may_be_imported_first():
-    program = """
-import torch, torch._dynamo, opscope
-class Annotated(torch.nn.Module):
-    def forward(self, x):
-        with opscope.record_function("forward"):
-            return x + 1
-print(torch.compile(Annotated(), backend="eager", fullgraph=True)(torch.ones(1)).item())
-"""
-    assert output_of(program, timeout_s=600) == "2.0\n"
+def test_torchs_compiler_may_be_imported_first(found):
+    done = run_torch(PROGRAM, "full_graphs")
+    assert json.loads(done.stdout.splitlines()[-1])["full_graphs"] == found["full_graphs"]
 
 
 def test_it_is_kept_in_the_graph_where_torch_keeps_its_own(found):
@@ -67,4 +61,4 @@ def test_a_torch_that_changed_is_left_alone():
     # What this builds on is torch's own; without it graphs break as for any unknown object.
     program = "import torch._dynamo.decorators as d; del d.substitute_in_graph; import opscope\n"
     program += "with opscope.record_function('still works'): print('fine')"
-    assert output_of(program) == "fine\n"
+    assert run_torch("-c", program).stdout == "fine\n"

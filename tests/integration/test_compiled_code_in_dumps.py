@@ -2,7 +2,6 @@
 
 import json
 import signal
-import textwrap
 
 import pytest
 from tests.support.flight_recordings import dumps_in
@@ -13,7 +12,7 @@ from opscope.recording.compiled.listener import LoadedSites, read_sites
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
 from opscope.storage.manifest import unfinished_recordings
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -26,17 +25,36 @@ def network(x):
 
 compiled = torch.compile(network)
 x = torch.randn(8, 8)
+compiled(x)  # before anything is recorded
+with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
+    with opscope.profile() as prof:
+        compiled(x)
+    recorder.dump(wait=True)
+    compiled(torch.randn(9, 9))  # another graph, which the next dump has as well
+    compiled(torch.randn(11, 11))
+    recorder.dump(wait=True)
+prof.trace.save(sys.argv[2])
+
+import os, signal
+from opscope.recording import segments
+from opscope.recording.segments import draining
+from opscope.recording.recovered import about_of
+from opscope.storage.manifest import unfinished_recordings
+
+segments.RECORDS, segments.MARGIN_NS = 2_000, 0
+with opscope.profile(stream_to=sys.argv[3], keeper=False):
+    compiled(x)
+    for _ in range(4_000):
+        with opscope.record_function("small"):
+            pass
+    (path,) = unfinished_recordings(sys.argv[3])
+    with draining(path):
+        drain = segments.Drain(path, about_of(path)["prefixes"])
+        while drain.next():
+            pass
+    compiled(x)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("inductor")
-
-
-def run(cache, *arguments, code=0):
-    done = run_python(*arguments, added={"TORCHINDUCTOR_CACHE_DIR": str(cache)}, timeout=400)
-    assert done.returncode == code, done.stderr[-3000:]
 
 
 def tables_of(trace):
@@ -47,34 +65,23 @@ def tables_of(trace):
     }
 
 
-def program(folder, text):
-    path = folder / "program.py"
-    path.write_text(PROGRAM + textwrap.dedent(text))
-    return str(path)
-
-
-def test_a_dump_has_what_a_saved_trace_has(tmp_path, cache):
-    path = program(
-        tmp_path,
-        """
-        compiled(x)  # before anything is recorded
-        with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
-            with opscope.profile() as prof:
-                compiled(x)
-            recorder.dump(wait=True)
-            compiled(torch.randn(9, 9))  # another graph, which the next dump has as well
-            compiled(torch.randn(11, 11))
-            recorder.dump(wait=True)
-        prof.trace.save(sys.argv[2])
-        """,
-    )
-    run(cache, path, tmp_path / "dumps", tmp_path / "saved")
+def test_dumps_and_a_recording_whose_process_is_killed_have_what_a_saved_trace_has(tmp_path):
+    program, recording = tmp_path / "program.py", tmp_path / "recording"
+    program.write_text(PROGRAM)
+    folders = (tmp_path / "dumps", tmp_path / "saved", recording)
+    done = run_torch(program, *folders, added={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     saved = opscope.load(tmp_path / "saved")
     first, second = dumps_in(tmp_path / "dumps")
     assert tables_of(saved)[0] > 0 and {5, 6} & tables_of(saved)[1]
     assert tables_of(first) == tables_of(saved)
     assert tables_of(second)[0] > tables_of(first)[0]
     assert second.compiled("all").coverage == saved.compiled("all").coverage
+
+    (left,) = unfinished_recordings(recording)
+    recover_file(left)
+    trace = opscope.load(recording)
+    assert tables_of(trace)[0] > 0 and {5, 6} & tables_of(trace)[1]
 
 
 def test_a_long_recording_has_them(tmp_path, monkeypatch):
@@ -99,39 +106,6 @@ def test_a_long_recording_has_them(tmp_path, monkeypatch):
     trace = opscope.load(tmp_path)
     assert tables_of(trace)[0] > 0
     assert trace.compiled("all").coverage > 0
-
-
-def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
-    path = program(
-        tmp_path,
-        """
-        import os, signal
-        from opscope.recording import segments
-        from opscope.recording.segments import draining
-        from opscope.recording.recovered import about_of
-        from opscope.storage.manifest import unfinished_recordings
-
-        segments.RECORDS, segments.MARGIN_NS = 2_000, 0
-        with opscope.profile(stream_to=sys.argv[1], keeper=False):
-            compiled(x)
-            for _ in range(4_000):
-                with opscope.record_function("small"):
-                    pass
-            (path,) = unfinished_recordings(sys.argv[1])
-            with draining(path):
-                drain = segments.Drain(path, about_of(path)["prefixes"])
-                while drain.next():
-                    pass
-            compiled(x)
-            os.kill(os.getpid(), signal.SIGKILL)
-        """,
-    )
-    folder = tmp_path / "recording"
-    run(cache, path, folder, code=-signal.SIGKILL)
-    (recording,) = unfinished_recordings(folder)
-    recover_file(recording)
-    trace = opscope.load(folder)
-    assert tables_of(trace)[0] > 0 and {5, 6} & tables_of(trace)[1]
 
 
 def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():

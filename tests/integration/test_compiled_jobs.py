@@ -1,7 +1,6 @@
 """Of a real job, ranks are put side by side: what they compiled, and what their operators reach."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_job.py"
-RANKS, EAGER, STEPS = 3, 2, 6
+RANKS, EAGER, STEPS = 2, 1, 6
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compiled") / "job"
     recorder = ["-m", "opscope", "run", "--children", "--shapes", "-o", folder]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
-    run_gloo_job([sys.executable, *recorder, *launcher, PROGRAM])
+    run_gloo_job([*recorder, *launcher, PROGRAM])
     assert sorted(rank_folders(folder)) == list(range(RANKS))
     return folder
 
@@ -51,18 +50,17 @@ def by_rank(found):
 def test_the_rank_that_compiled_nothing_is_told_from_those_that_did(asked):
     found = json.loads(asked("summary", "--compiled", "--format", "json").out)
     of_rank = by_rank(found)
-    assert [of_rank[rank]["graphs"] > 0 for rank in range(RANKS)] == [True, True, False]
+    assert [of_rank[rank]["graphs"] > 0 for rank in range(RANKS)] == [True, False]
     (graph_break,) = found["graph_breaks"]
     assert Path(graph_break["file"]).name == PROGRAM.name
-    assert [one["rank"] for one in graph_break["processes"]] == [0, 1]
+    assert [one["rank"] for one in graph_break["processes"]] == [0]
     printed = asked("summary", "--compiled")
-    assert "times in ranks 0-1: " in printed.out
-    assert f"Compiled code ran in ranks 0-1, and not in rank {EAGER}." in printed.out
+    assert "times in rank 0: " in printed.out
+    assert f"Compiled code ran in rank 0, and not in rank {EAGER}." in printed.out
 
 
-@pytest.mark.parametrize("rank", range(EAGER))
-def test_code_that_a_child_compiled_has_its_lines(job, rank):
-    trace = opscope.load(job, rank=rank)
+def test_code_that_a_child_compiled_has_its_lines(job):
+    trace = opscope.load(job, rank=0)
     origins = trace.table("compiled_origins")
     files = {Path(trace.names[file]).name for file in origins["file"].tolist()}
     lines = PROGRAM.read_text().splitlines()

@@ -62,6 +62,8 @@ def test_what_is_recorded_costs_something_and_nothing_else_does(not_measured_yet
     alone = costs(record(lambda: torch.ones(1)))
     assert alone[CostKind.TENSOR] == alone[CostKind.ALLOCATION] == alone[CostKind.C_CALL] == 0
     assert alone[CostKind.OPERATOR] > 0
+    # It is measured once for the same options.
+    assert costs(record(lambda: torch.zeros(2), **ALL)) == with_all != alone
 
 
 def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
@@ -75,12 +77,6 @@ def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
     for thread in threads:
         thread.join()
     assert len(seen) == 4 and all(measured == seen[0] for measured in seen)
-
-
-def test_it_is_measured_once_for_the_same_options(not_measured_yet):
-    first = record(lambda: torch.ones(1), **ALL)
-    assert costs(record(lambda: torch.zeros(2), **ALL)) == costs(first)
-    assert costs(record(lambda: torch.ones(1))) != costs(first)
 
 
 def test_it_is_put_off_while_something_else_is_recorded(not_measured_yet):

@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,9 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.storage.manifest import unfinished_recordings
-from support.processes import run_opscope, run_python
+from support.processes import run_python
 from support.recorded import count
-from support.torch_processes import run_torch
+from support.torch_processes import TorchProgram, run_torch
 
 TESTS = Path(__file__).parents[1]
 
@@ -38,11 +36,11 @@ ENDS = {
 }
 
 
-def run(tmp_path, program, *options, run=run_torch, **more):
+def run(tmp_path, program, *options, **more):
     """``opscope run``, and what its keeper says: it holds standard error until it is done."""
     (tmp_path / "script.py").write_text(program)
     command = ("-m", "opscope", "run", "-o", "t", *options, "script.py")
-    done = run(*command, cwd=tmp_path, **more)
+    done = run_torch(*command, cwd=tmp_path, **more)
     return done.returncode, done.stderr
 
 
@@ -81,16 +79,17 @@ def test_what_another_thread_does_is_there_as_well(tmp_path):
     assert ": wait for " in said and "script.py(3): work" in said
 
 
-def test_without_a_keeper_the_file_is_left(tmp_path):
+def test_without_a_keeper_the_file_is_left(tmp_path, capsys):
     code, said = run(tmp_path, source("os._exit(7)") + "work('main')\n", "--no-keeper")
     assert code == 7 and "trace written" not in said
     (path,) = unfinished_recordings(tmp_path / "t")
     assert count(opscope.load(tmp_path / "t"), "step") == 50
-    done = run_opscope("doctor", "--recover", "t", cwd=tmp_path)
-    assert done.returncode == 0 and "trace written to" in done.stderr
+    main(["doctor", "--recover", str(tmp_path / "t")])
+    assert "trace written to" in capsys.readouterr().err
     assert not path.exists() and count(opscope.load(tmp_path / "t"), "step") == 50
-    again = run_opscope("doctor", "--recover", "t", cwd=tmp_path)
-    assert again.returncode == 1 and "no unfinished recording" in again.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--recover", str(tmp_path / "t")])
+    assert ended.value.code == 1 and "no unfinished recording" in capsys.readouterr().err
 
 
 KEEPERS = """
@@ -152,20 +151,8 @@ def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path
         "os.dup2(nothing, 1), os.dup2(nothing, 2)\n"
         "while os.path.exists('go'): time.sleep(0.01)\n"
     )
-    command = [sys.executable, "-m", "opscope", "run", "-o", "t", "script.py"]
-    program = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    said = []
-    readers = [
-        threading.Thread(target=lambda stream=stream: said.append(stream.read()), daemon=True)
-        for stream in (program.stdout, program.stderr)
-    ]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join(60)
-    assert said == [b"", b""]
+    program = TorchProgram("-m", "opscope", "run", "-o", "t", "script.py", cwd=tmp_path)
+    assert program.stdout.read() == program.stderr.read() == ""
     assert program.poll() is None
     (tmp_path / "go").unlink()
     assert program.wait(60) == 0
@@ -175,7 +162,7 @@ def test_ctrl_c_does_not_reach_the_keeper(tmp_path):
     program = source("pass") + "work('main')\nos.kill(0, signal.SIGINT)\nos._exit(5)\n"
     ignores = "import signal; signal.signal(2, signal.SIG_IGN)\nimport os,"
     program = program.replace("import os,", ignores)
-    code, said = run(tmp_path, program, run=run_python, start_new_session=True)
+    code, said = run(tmp_path, program, start_new_session=True)
     assert code == 5 and "exited with code 5" in said
 
 

@@ -1,8 +1,6 @@
 """Traces know which rank of which job recorded them, also once the job's group is gone."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from opscope.storage.manifest import rank_folders
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.read_part import load_part
-from support.processes import output_of
+from support.torch_processes import TorchProgram, run_torch
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -37,11 +35,7 @@ def both_ranks_end(folder):
     """False where one hangs, as this torch may do by itself."""
     folder.mkdir()
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(rank), str(folder)],
-            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-        )
-        for rank in range(2)
+        TorchProgram(PROGRAM, rank, folder, added={"GLOO_SOCKET_IFNAME": "lo"}) for rank in range(2)
     ]
     try:
         assert [process.wait(timeout=300 / ATTEMPTS) for process in processes] == [0, 0]
@@ -63,4 +57,5 @@ def both_ranks_end(folder):
 def test_without_a_group_the_launcher_says_which_rank_it_is(rank, size, expected):
     program = "import opscope\nwith opscope.profile() as p: pass\n"
     program += "print(p.trace.metadata.get('distributedInfo'))"
-    assert output_of(program, RANK=rank, WORLD_SIZE=size) == f"{expected}\n"
+    done = run_torch("-c", program, added={"RANK": rank, "WORLD_SIZE": size})
+    assert done.stdout == f"{expected}\n", done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 pytest.importorskip("torch", reason="trains with libraries built on it")
 
@@ -20,7 +20,7 @@ def results(tmp_path):
     def run(client, package):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed (see requirements/clients.txt)")
-        done = run_python(PROGRAM, client, tmp_path, cwd=tmp_path, timeout=600)
+        done = run_torch(PROGRAM, client, tmp_path, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-3000:]
         both = json.loads(done.stdout.splitlines()[-1])
         return both["torch"], both["opscope"]

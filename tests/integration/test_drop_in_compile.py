@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 pytest.importorskip("torch", reason="compiles functions")
 
@@ -16,9 +16,8 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_programs.py"
 def found(tmp_path_factory):
     """By profiler and program what was found."""
     folder = tmp_path_factory.mktemp("compiled")
-    done = run_python(
-        PROGRAM, cwd=folder, added={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}, timeout=900
-    )
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    done = run_torch(PROGRAM, cwd=folder, added=cache)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

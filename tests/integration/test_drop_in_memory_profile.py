@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
 
 import pytest
@@ -18,40 +17,6 @@ from support.memory_programs import PROGRAMS  # noqa: E402
 EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
 
 
-@pytest.fixture(scope="module", params=["sgd_from_the_first_step", "accumulated_gradients"])
-def both(request):
-    """The profile from columns, and torch's own code over the same recording."""
-    torch.manual_seed(0)
-    program = PROGRAMS[request.param]()
-    gc.collect()
-    with opscope.drop_in.install():
-        with torch.profiler.profile(**EVERYTHING) as prof:
-            program()
-        yield prof._memory_profile(), MemoryProfile(prof.profiler.kineto_results)
-
-
-def test_timeline_and_categories_are_torchs(both):
-    ours, theirs = both
-
-    assert isinstance(ours, MemoryProfile)
-    assert len(ours.timeline) > 10
-    assert ours.timeline == theirs.timeline
-
-    ours, theirs = both
-
-    expected = theirs._category_snapshot()
-    found = ours._category_snapshot()
-
-    assert found == expected
-    assert len({category for category in found.values() if category is not None}) > 1
-
-    ours, theirs = both
-
-    assert len(ours._data_flow_graph.flow_nodes) == len(theirs._data_flow_graph.flow_nodes) > 5
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = ours.nonsense
-
-
 def test_the_methods_of_torchs_profiler_write_the_same_files(tmp_path):
     program = PROGRAMS["sgd_from_the_first_step"]()
     with opscope.drop_in.install(), warnings.catch_warnings():
@@ -59,12 +24,17 @@ def test_the_methods_of_torchs_profiler_write_the_same_files(tmp_path):
         with torch.profiler.profile(**EVERYTHING) as prof:
             program()
         prof.export_memory_timeline(str(tmp_path / "torch.json"), device="cpu")
+        ours, theirs = prof._memory_profile(), MemoryProfile(prof.profiler.kineto_results)
         trace = prof.profiler.kineto_results.trace
     Trace.of(trace).export("memory-timeline", tmp_path / "opscope.json")
 
     text = (tmp_path / "torch.json").read_text()
     assert len(text) > 1000
     assert (tmp_path / "opscope.json").read_text() == text
+    assert isinstance(ours, MemoryProfile)
+    assert len(ours._data_flow_graph.flow_nodes) == len(theirs._data_flow_graph.flow_nodes) > 5
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ours.nonsense
 
 
 def test_missing_options_are_named_in_torchs_words():

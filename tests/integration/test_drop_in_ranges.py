@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch", reason="emits the ranges of torch operators")
 
@@ -38,7 +38,7 @@ def emit(tmp_path):
 
     def run(kind):
         (tmp_path / "program.py").write_text(PROGRAM)
-        return run_python("-m", "opscope.drop_in", "program.py", kind, cwd=tmp_path)
+        return run_torch("-m", "opscope.drop_in", "program.py", kind, cwd=tmp_path)
 
     return run
 

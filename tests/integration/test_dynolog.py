@@ -10,7 +10,8 @@ import pytest
 
 import opscope
 from support.dynolog_stand_in import DynologStandIn
-from support.processes import run_opscope, wait_until
+from support.processes import wait_until
+from support.torch_processes import TorchProgram, run_torch
 
 PROGRAM = """
 import os, sys, time, torch
@@ -36,19 +37,24 @@ def daemon():
     assert left == ["dynolog"]
 
 
-def run(daemon, tmp_path, configuration):
+def begin_alone(*arguments, added):
+    """For Kineto, which reads its environment as torch is imported."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.Popen(command, env={**os.environ, **added}, text=True, **pipes)
+
+
+def run(daemon, tmp_path, configuration, begin=TorchProgram):
     """What the program's trace has, its process, and what it said."""
     script, stop = tmp_path / "train.py", tmp_path / "stop"
     script.write_text(PROGRAM)
     environment = {
-        **os.environ,
         "KINETO_USE_DAEMON": "1",
         "KINETO_IPC_SOCKET_DIR": str(daemon.folder),
         "SLURM_JOB_ID": "31",
     }
-    command = [sys.executable, "-m", "opscope.drop_in", str(script), str(stop)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment, text=True, **pipes) as program:
+    command = ("-m", "opscope.drop_in", script, stop)
+    with begin(*command, added=environment) as program:
         assert program.stdout.readline() == "ready\n"
         daemon.configuration = configuration
         path = tmp_path / f"trace_{program.pid}.json"
@@ -63,7 +69,7 @@ def test_a_trace_for_a_time(daemon, tmp_path):
         f"ACTIVITIES_LOG_FILE={tmp_path}/trace.json\nPROFILE_START_TIME=0\n"
         "ACTIVITIES_DURATION_MSECS=300\nPROFILE_REPORT_INPUT_SHAPES=true\n"
     )
-    trace, process, said = run(daemon, tmp_path, configuration)
+    trace, process, said = run(daemon, tmp_path, configuration, begin_alone)
     assert "aten::addmm" in {trace.names[name] for name in trace.events["name"]}
     assert len(trace.table("tensors"))
     assert daemon.registered[0] == (0, process, 31)
@@ -86,16 +92,9 @@ def test_a_trace_of_some_steps(daemon, tmp_path):
 def test_without_a_daemon_the_program_runs(tmp_path):
     script = tmp_path / "program.py"
     script.write_text("import torch; torch.ones(1).add(1); print('done')")
-    done = run_opscope(
-        "run",
-        "-o",
-        tmp_path / "trace",
-        script,
-        added={
-            "KINETO_USE_DAEMON": "1",
-            "KINETO_IPC_SOCKET_DIR": str(tmp_path),
-        },
-    )
+    environment = {"KINETO_USE_DAEMON": "1", "KINETO_IPC_SOCKET_DIR": str(tmp_path)}
+    command = ("-m", "opscope", "run", "-o", tmp_path / "trace", script)
+    done = run_torch(*command, added=environment)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert Path(tmp_path / "trace").is_dir()
     assert [name for name in os.listdir(tmp_path) if name.startswith("dynoconfig")] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import run_opscope
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import atexit, os, resource, signal, sys
@@ -38,7 +38,8 @@ class Outcome:
 def execute(tmp_path):
     def call(program, *options):
         (tmp_path / "script.py").write_text(PROGRAM + program)
-        done = run_opscope("run", "-o", "t", *options, "script.py", cwd=tmp_path)
+        command = ("-m", "opscope", "run", "-o", "t", *options, "script.py")
+        done = run_torch(*command, cwd=tmp_path)
         return Outcome(done.returncode, done.stderr, tmp_path)
 
     return call

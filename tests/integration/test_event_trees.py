@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -58,7 +56,7 @@ def test_with_stacks_the_tree_is_torchs(make):
     assert lines(inside(tree.roots), with_functions=SAME_FUNCTIONS) == expected
 
 
-@pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", ANNOTATED, ids=lambda make: make.__name__)
 def test_stacks_add_nodes_and_move_none(make):
     make = programs.annotate_and_close if make is programs.annotate else make
     plain = lines(tree_of(make).roots)
@@ -66,76 +64,6 @@ def test_stacks_add_nodes_and_move_none(make):
     with_stack = tree_of(make, **STACK)
 
     assert lines(inside(with_stack.roots), with_functions=False, with_modules=False) == plain
-
-
-def test_backward_nodes_are_inside_the_engines_spans():
-    assert "\n".join(lines(tree_of(programs.annotate_and_close).roots)) + "\n" == dedent("""\
-        whole
-          input
-            aten::ones
-              aten::empty
-              aten::fill_
-          backward
-            aten::neg
-            aten::ones_like
-              aten::empty_like
-                aten::empty_strided
-              aten::fill_
-            autograd::engine::evaluate_function: NegBackward0
-              NegBackward0
-                aten::neg
-            autograd::engine::evaluate_function: torch::autograd::AccumulateGrad
-              torch::autograd::AccumulateGrad
-                aten::detach
-                  detach
-        aten::zeros
-          aten::empty
-          aten::zero_
-        """)
-
-
-def test_memory_is_inside_the_operator_that_took_or_freed_it():
-    def make():
-        def run():
-            x = torch.ones(4)
-            y = torch.neg(x)
-            del x
-            y.resize_(100)
-
-        return run
-
-    assert "\n".join(lines(tree_of(make, **MEMORY).roots)) + "\n" == dedent("""\
-        aten::ones
-          aten::empty
-            [memory]
-          aten::fill_
-        aten::neg
-          [memory]
-        [memory]
-        aten::resize_
-          [memory]
-          [memory]
-        [memory]
-        """)
-
-
-def test_a_c_function_its_operator_and_its_memory_are_each_a_level():
-    tree = tree_of(lambda: lambda: torch.ones(3), **STACK, **MEMORY)
-    made = next(node for node in tree.depth_first() if node.is_memory)
-
-    above = [(node.kind, name_of(node).rpartition(": ")[2]) for node in ancestors(made)][:4]
-
-    assert above == [
-        (NodeKind.OPERATOR, "aten::empty"),
-        (NodeKind.OPERATOR, "aten::ones"),
-        (NodeKind.C_CALL, "<built-in method ones of type object>"),
-        (NodeKind.PYTHON_CALL, "<lambda>"),
-    ]
-    assert made.detail.size_bytes == 12
-    assert [child.name for child in find(tree, "aten::ones").children] == [
-        "aten::empty",
-        "aten::fill_",
-    ]
 
 
 def test_modules_alone_are_levels_of_the_tree():
@@ -152,35 +80,6 @@ def test_modules_alone_are_levels_of_the_tree():
         "  nn.Module: Linear_1",
         "    aten::linear",
     ]
-
-
-def test_torch_function_is_between_the_call_and_the_operator():
-    tree = tree_of(programs.call_torch_function, **STACK)
-    operator = find(tree, "aten::mul")
-
-    above = [name_of(node) for node in ancestors(operator)][:5]
-
-    assert [name.rpartition(": ")[2] for name in above] == [
-        "<built-in method mul of type object>",
-        "__torch_function__",  # torch.Tensor's
-        "__torch_function__",  # the subclass's
-        "<built-in method mul of type object>",
-        "<lambda>",
-    ]
-
-
-def test_torch_dispatch_is_between_two_runs_of_the_operator():
-    tree = tree_of(programs.dispatch_in_python, **STACK)
-    outer, inner = (node for node in tree.depth_first() if node.name == "aten::mul")
-
-    between = [name_of(node) for node in ancestors(inner)]
-
-    assert between.index("aten::mul") > 0
-    assert (
-        "programs/tree_programs.py(...): __torch_dispatch__"
-        in between[: between.index("aten::mul")]
-    )
-    assert next(node for node in ancestors(inner) if node.name == "aten::mul") == outer
 
 
 def test_an_annotation_without_exit_ends_with_its_parent_and_keeps_its_children():

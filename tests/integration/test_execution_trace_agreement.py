@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -18,6 +15,7 @@ from torch.autograd import _record_function_with_args_exit as leave
 import opscope
 from programs.torch_programs import PROGRAMS, checkpointed_and_hooked, kinds_of_tensor
 from support.execution_traces import THREAD, assert_same_run, named, names_of, nodes_of
+from support.torch_processes import TorchProgram
 
 TESTS = Path(__file__).parents[1]
 
@@ -194,14 +192,10 @@ def two_ranks(tmp_path_factory):
     """The folder of what tests/programs/gloo_ranks.py wrote."""
     folder = tmp_path_factory.mktemp("ranks")
     script = TESTS / "programs" / "gloo_ranks.py"
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(TESTS)}
     ranks = [
-        subprocess.Popen(
-            [sys.executable, script, str(rank), folder], env=environment, stderr=subprocess.PIPE
-        )
-        for rank in range(2)
+        TorchProgram(script, rank, folder, added={"GLOO_SOCKET_IFNAME": "lo"}) for rank in range(2)
     ]
-    errors = [rank.communicate(timeout=240)[1].decode() for rank in ranks]
+    errors = [rank.communicate(timeout=240)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], errors
     return folder
 

@@ -66,8 +66,8 @@ def test_what_is_recorded_besides_lines_changes_no_finding(tmp_path):
     program = tmp_path / "service.py"
     program.write_text(SERVICE)
     saved = {}
-    for calls, *chosen in itertools.product(CALLS, *[(False, True)] * len(BESIDES)):
-        options = {calls: True, **dict(zip(BESIDES, chosen, strict=True))}
+    for calls, besides in itertools.product(CALLS, (False, True)):
+        options = {calls: True, **dict.fromkeys(BESIDES, besides)}
         with opscope.profile(**options) as profile:
             runpy.run_path(str(program))
         saved[str(options)] = saved_share(profile.trace.findings())
@@ -96,7 +96,7 @@ for step in range(200):
 """
 
 
-@pytest.mark.parametrize("calls", ["with_stack", "with_functions", "with_own_functions"])
+@pytest.mark.parametrize("calls", CALLS)
 def test_a_backward_pass_is_no_time_outside_torch(tmp_path, calls):
     program = tmp_path / "chain.py"
     program.write_text(CHAIN)

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import pytest
 from tests.support.flight_recordings import dumps_in
+
+from support.torch_processes import TorchProgram, run_torch
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/schedstat"), reason="this kernel does not count waiting"
@@ -52,54 +51,43 @@ def recorder_with(*chosen):
 """
 
 
-def program(text, folder, **options):
-    command = [sys.executable, "-c", STEPS + textwrap.dedent(text), str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
-
-
-def output_of(text, folder):
-    with program(text, folder) as running:
-        said, _ = running.communicate(timeout=240)
-    assert running.returncode == 0
-    return said.split()
+OTHERS = """
+others = others_that_wait(3)
+with recorder_with(triggers.SlowStep()) as recorder:
+    steps(30)
+    try:
+        let_run(others)
+        seen = []
+        for _ in range(20):
+            steps(1)
+            seen.append(recorder._flight.steps.counter.waited_ns)
+    finally:
+        for other in others:
+            other.kill()
+    print(max(seen) > 30_000_000)
+"""
 
 
 def test_processes_of_others_make_no_step_slow(tmp_path):
-    said = output_of(
-        """
-        others = others_that_wait(6)
-        with recorder_with(triggers.SlowStep()) as recorder:
-            steps(30)
-            try:
-                let_run(others)
-                seen = []
-                for _ in range(30):
-                    steps(1)
-                    seen.append(recorder._flight.steps.counter.waited_ns)
-            finally:
-                for other in others:
-                    other.kill()
-            print(max(seen) > 40_000_000)
-        """,
-        tmp_path,
-    )
-    assert said == ["True"]
+    done = run_torch("-c", STEPS + OTHERS, tmp_path)
+    assert done.stdout == "True\n", done.stderr
     assert not dumps_in(tmp_path)
 
 
 STOPPED = """
 with recorder_with(triggers.Hang("900ms")) as recorder:
-    steps(30, milliseconds=5)
     print("ready", flush=True)
     until = time.monotonic() + 5
     while time.monotonic() < until:
-        steps(1, milliseconds=5)
+        time.sleep(0.005)
+        recorder.step()
 """
 
 
 def test_a_program_that_was_stopped_did_not_hang(tmp_path):
-    with program(STOPPED, tmp_path) as running:
+    with TorchProgram("-c", STEPS + STOPPED, tmp_path) as running:
         assert running.stdout.readline() == "ready\n"
+        time.sleep(0.3)
         os.kill(running.pid, signal.SIGSTOP)
         time.sleep(2.5)
         os.kill(running.pid, signal.SIGCONT)

@@ -24,7 +24,8 @@ from opscope.recording.torch_compile import report_optimizer_step
 
 
 def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, optimizer):
-    with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
+    more = {"record_shapes": True, "profile_memory": True}
+    with flight_recorder("30s", directory=tmp_path, triggers=[], **more) as recorder:
         step(model, optimizer)
         place = recorder.dump("to see", wait=True)
         step(model, optimizer)
@@ -38,17 +39,8 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     manifest = json.loads((place / "rank=00000" / "manifest.json").read_text())
     assert manifest["dump"]["detail"] == "to see"
     assert trace.metadata["process_id"] == os.getpid()
-
-
-def test_a_dump_knows_how_its_operators_can_be_called(tmp_path, model, optimizer):
-    with flight_recorder(
-        directory=tmp_path, triggers=[], record_shapes=True, profile_memory=True
-    ) as recorder:
-        step(model, optimizer)
-        trace = opscope.load(recorder.dump(wait=True))
-    overloads = trace.metadata["overloads"]
-    assert "aten::addmm" in overloads
-    assert set(overloads) <= names_of(trace)
+    overloads = trace.metadata["overloads"]  # how its operators can be called
+    assert "aten::addmm" in overloads and set(overloads) <= names_of(trace)
 
 
 def test_recording_goes_on_while_dumps_are_written(tmp_path, model, optimizer):
@@ -161,7 +153,7 @@ def test_the_ring_forgets_what_is_older(tmp_path, model, optimizer):
     with flight_recorder("200ms", directory=tmp_path, triggers=[], budget=None) as recorder:
         with opscope.record_function("long ago"):
             step(model, optimizer)
-        until = time.monotonic() + 2
+        until = time.monotonic() + 1.2
         while time.monotonic() < until:
             step(model, optimizer)
         trace = opscope.load(recorder.dump(wait=True))
@@ -183,17 +175,17 @@ def most_used(recorder, x, times):
 def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
     x = torch.ones(1)
     recorder = flight_recorder(
-        "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None
+        "1h", max_memory="12MiB", directory=tmp_path, triggers=[], budget=None
     )
     with recorder:
-        largest = most_used(recorder, x, 60)
+        largest = most_used(recorder, x, 36)
         place = recorder.dump(wait=True)
         status = recorder.status()
-    # All of it would be more than 100 MiB; on a busy machine what is old is let go of later.
+    # All of it would be more than 60 MiB; on a busy machine what is old is let go of later.
     assert largest < 48 << 20
     assert status.held_s < status.asked_s
     trace = opscope.load(place)
-    assert "max_memory, 24 MiB" in trace.metadata["dump"]["limited_by"]
+    assert "max_memory, 12 MiB" in trace.metadata["dump"]["limited_by"]
     assert trace.ledger["flight recorder"]["shortened because of memory"] > 0
 
 
@@ -203,11 +195,11 @@ def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
         for _ in range(1_000):
             x.add(1)
     recorder = flight_recorder(
-        "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None, record_shapes=True
+        "1h", max_memory="12MiB", directory=tmp_path, triggers=[], budget=None, record_shapes=True
     )
     with recorder:
-        largest = most_used(recorder, x, 30)
-    assert largest < 48 << 20  # all of it would be 125 MiB
+        largest = most_used(recorder, x, 15)
+    assert largest < 48 << 20  # all of it would be 62 MiB
     assert all_names_of(unread.trace).count("aten::add") == 1_000
     assert list(unread.trace.table("tensors").lists("sizes")).count([1]) == 1_000
 
@@ -221,7 +213,7 @@ def test_a_span_from_before_the_ring_s_beginning_is_cut_as_in_any_window(
     with recorder:
 
         def outlasts_the_ring():
-            until = time.monotonic() + 1.5
+            until = time.monotonic() + 1
             while time.monotonic() < until:
                 step(model, optimizer)
             return recorder.dump(wait=True)

@@ -52,10 +52,10 @@ def linear_loss(weight, x):
     return F.linear(x, weight).pow(2).sum()
 
 
-def checkpointed(use_reentrant):
+def checkpointed():
     layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     x = torch.randn(10, 8, requires_grad=True)
-    checkpoint(layers, x, use_reentrant=use_reentrant).sum().backward()
+    checkpoint(layers, x, use_reentrant=False).sum().backward()
 
 
 def autocast_linear():
@@ -79,24 +79,16 @@ class Wrapping(torch.Tensor):
 
 
 COUNTED = {
-    "mm": lambda: torch.randn(3, 4) @ torch.randn(4, 5),
     "linear": lambda: F.linear(torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
     "einsum": lambda: torch.einsum("bij,bjk->bik", torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
     "baddbmm": lambda: torch.baddbmm(
         torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)
     ),
-    "conv1d_same": lambda: F.conv1d(torch.randn(2, 4, 9), torch.randn(6, 4, 3), None, 1, "same"),
     "conv2d_strided_grouped": lambda: F.conv2d(
         torch.randn(2, 4, 9, 8), torch.randn(6, 2, 3, 3), None, (2, 1), 1, 1, 2
     ),
     "conv3d_dilated": lambda: F.conv3d(
         torch.randn(2, 4, 5, 6, 7), torch.randn(6, 4, 3, 3, 3), None, 1, (0, 1, 0), (1, 2, 1)
-    ),
-    "conv_transpose1d_unbatched": lambda: F.conv_transpose1d(
-        torch.randn(4, 5), torch.randn(4, 6, 3)
-    ),
-    "conv_transpose2d": lambda: F.conv_transpose2d(
-        torch.randn(2, 4, 5, 6), torch.randn(4, 6, 3, 3), None, 2, 1, 1
     ),
     "conv_transpose3d": lambda: F.conv_transpose3d(
         torch.randn(1, 2, 3, 4, 5), torch.randn(2, 3, 2, 2, 2), None, 2
@@ -108,9 +100,6 @@ COUNTED = {
         F.conv_transpose2d, torch.randn(2, 4, 9, 8), torch.randn(4, 6, 3, 3), 2
     ),
     "attention_decomposed": decomposed_attention,
-    "vmap of a product": lambda: torch.vmap(torch.mm, (0, None))(
-        torch.randn(100, 2, 3), torch.randn(3, 35)
-    ),
     "vmap in vmap": lambda: torch.vmap(torch.vmap(torch.mm, (0, None)), (0, None))(
         torch.randn(5, 6, 2, 3), torch.randn(3, 7)
     ),
@@ -120,13 +109,11 @@ COUNTED = {
     "vmap of grad": lambda: torch.vmap(torch.func.grad(linear_loss), (None, 0))(
         torch.randn(4, 5), torch.randn(32, 5)
     ),
-    "jvp": lambda: torch.func.jvp(torch.mm, *[(torch.randn(4, 5), torch.randn(5, 6))] * 2),
     "jvp of a convolution": lambda: torch.func.jvp(
         F.conv2d, *[(torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3))] * 2
     ),
     "jacrev": lambda: torch.func.jacrev(lambda x: torch.mm(x, x))(torch.randn(5, 5)),
-    "checkpoint, stopped early": lambda: checkpointed(use_reentrant=False),
-    "checkpoint, reentrant": lambda: checkpointed(use_reentrant=True),
+    "checkpoint, stopped early": checkpointed,
     "a wrapping subclass": lambda: torch.mm(Wrapping(torch.randn(3, 4)), torch.randn(4, 5)),
     "autocast": autocast_linear,
     "recurrent": lambda: torch.nn.GRU(8, 16, 2)(torch.randn(5, 3, 8))[0].sum().backward(),
@@ -190,22 +177,3 @@ def test_sparse_products_are_not_taken_for_dense_ones(sparse):
     assert "aten::addmm" in names(trace) or "aten::mm" in names(trace)
     assert counts.flops.sum() <= 2 * 100 * 20  # of what is element-wise inside
     assert counts.coverage < 1
-
-
-def test_tensors_without_memory_compute_nothing():
-    left, right = torch.empty(3, 4, device="meta"), torch.empty(4, 5, device="meta")
-
-    assert products(lambda: torch.mm(left, right)) == 0
-
-
-def test_an_operator_that_raises_computes_nothing_and_is_marked():
-    def program():
-        with pytest.raises(RuntimeError):
-            torch.mm(torch.ones(3, 4), torch.ones(5, 6))
-        torch.mm(torch.ones(3, 4), torch.ones(4, 6))
-
-    trace = record(program, record_shapes=True)
-
-    products_recorded = [i for i, name in enumerate(names(trace)) if name == "aten::mm"]
-    assert trace.events["raised"][products_recorded].tolist() == [True, False]
-    assert count_flops(trace).flops[products_recorded].tolist() == [0, 2 * 3 * 4 * 6]

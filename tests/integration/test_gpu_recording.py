@@ -165,31 +165,6 @@ def test_recording_goes_on_without_a_usable_cupti(
     assert "another profiler" in prof.trace.metadata["gpu"]["unavailable"]
 
 
-def test_nothing_is_collected_between_recordings(fake: FakeCupti) -> None:
-    with opscope.profile(activities=BOTH) as first:
-        fake.launch("one")
-    assert fake.count("kinds") == 0
-    fake.launch("between")
-    assert len(rows(first.trace, 0)) == 1
-    assert fake.count("subscribed") == 0
-    with opscope.profile(activities=BOTH) as second:
-        fake.launch("two")
-    assert [name(second.trace, row) for row in rows(second.trace, 0)] == ["two"]
-
-
-def test_devices_can_be_left_out_for_a_while(fake: FakeCupti) -> None:
-    with opscope.profile(activities=BOTH) as prof:
-        fake.launch("before")
-        prof.toggle_collection_dynamic(False, [ProfilerActivity.CUDA])
-        fake.launch("left out")
-        torch.ones(1)
-        prof.toggle_collection_dynamic(True, [ProfilerActivity.CUDA])
-        fake.launch("after")
-    trace = prof.trace
-    assert [name(trace, row) for row in rows(trace, 0)] == ["before", "after"]
-    assert "aten::ones" in [trace.event_name(row) for row in range(len(trace.events))]
-
-
 def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -> None:
     with opscope.profile(activities=BOTH) as prof:
         fake.launch("k")

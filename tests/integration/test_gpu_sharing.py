@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ import opscope.drop_in
 from opscope.api.trace import Trace
 from opscope.recording import recorder as recorder_module
 from opscope.recording.gpu import devices as gpu_devices
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 
@@ -252,7 +251,5 @@ print("reached the end")
 
 
 def test_forked_children_and_exits_while_recording_do_no_harm(cupti_library: str) -> None:
-    done = run_python(
-        "-c", _FORKING, added={"OPSCOPE_CUPTI": cupti_library, "PYTHONPATH": os.getcwd()}
-    )
+    done = run_torch("-c", _FORKING, added={"OPSCOPE_CUPTI": cupti_library})
     assert (done.returncode, done.stdout.strip()) == (0, "reached the end"), done.stderr

@@ -41,10 +41,10 @@ def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
 
     with recorder:  # the bridge is loaded
         program()
-    _native.set_tensor_budget(24 << 20)  # 120,000 structs; the program makes 450,000
+    _native.set_tensor_budget(24 << 20)  # 120,000 structs; the program makes 300,000
     try:
         with recorder:
-            for _ in range(15):
+            for _ in range(10):
                 program()  # in a thread that goes on, and in some that end
                 thread = threading.Thread(target=program)
                 thread.start()

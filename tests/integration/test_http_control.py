@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 
@@ -19,6 +18,8 @@ from opscope.serve.profile_request import ProfileRequest
 from opscope.torch_api.hosted_recording import HostedRecording
 from support.http_requests import ALLOWED, TOKEN, ask, send, verdict_when_written
 from support.processes import forked, wait_until
+from support.recorded import count
+from support.torch_processes import TorchProgram
 
 PROGRAM = """
 import sys, time, torch
@@ -46,10 +47,6 @@ def record(port, work, **fields):
     work()
     assert ask(port, "POST", "/stop_profile")[0] == 200
     return verdict_when_written(lambda: ask(port, "GET", "/verdict"))
-
-
-def count(trace, name):
-    return sum(trace.event_name(event) == name for event in range(len(trace.events)))
 
 
 def multiply(times=50):
@@ -208,14 +205,8 @@ def test_a_forked_child_leaves_the_port(tmp_path):
 def run_over_http(tmp_path, *options):
     script = tmp_path / "train.py"
     script.write_text(PROGRAM)
-    return subprocess.Popen(
-        [sys.executable, "-m", "opscope", "run", "--http", "127.0.0.1:0", *options, str(script)],
-        cwd=tmp_path,
-        env={**os.environ, "OPSCOPE_HTTP_TOKEN": TOKEN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = ("-m", "opscope", "run", "--http", "127.0.0.1:0", *options, script)
+    return TorchProgram(*command, cwd=tmp_path, added={"OPSCOPE_HTTP_TOKEN": TOKEN})
 
 
 def port_of(process):
@@ -418,14 +409,7 @@ def test_ranks_record_the_same_steps_to_one_folder(tmp_path):
             listening = f"127.0.0.1:{first}"
             command = ["-m", "opscope", "run", "--http", listening, "-o", "profiles", script]
             environment = {"OPSCOPE_HTTP_TOKEN": TOKEN, "RANK": str(rank), "WORLD_SIZE": "2"}
-            process = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=tmp_path,
-                env={**os.environ, **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            process = TorchProgram(*command, cwd=tmp_path, added=environment)
             processes.append(process)
             ports.append(port_of(process))
             assert ports[-1] == first + rank

@@ -1,6 +1,5 @@
 """A job that its own program starts, whose ranks talk to each other from several threads."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +18,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "spawned_job.py"
-RANKS, STEPS, OTHERS, SLOW = 3, 16, 6, 1
+RANKS, STEPS, OTHERS, SLOW = 2, 16, 6, 1
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spawned") / "job"
     recorder = ["-m", "opscope", "run", "--children", "--shapes", "-o", str(folder)]
-    run_gloo_job([sys.executable, *recorder, PROGRAM, str(SLOW)])
+    run_gloo_job([*recorder, PROGRAM, str(SLOW)])
     return opscope.load(folder)
 
 

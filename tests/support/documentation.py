@@ -16,8 +16,10 @@ from unittest import mock
 
 from opscope.cli import main
 from support.gloo_jobs import ABORTED, ATTEMPTS
+from support.torch_processes import run_torch
 
 COLUMNS = "100"
+_MODULES = {"opscope": "opscope", "torchrun": "torch.distributed.run"}
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -50,25 +52,30 @@ def run_command(command: str, folder: Path) -> str:
         AssertionError: it fails.
     """
     name, *arguments = shlex.split(command)
-    needs_shell = {">", "|"} & set(arguments)
+    needs_shell = {"<", ">", "2>", "|", "||"} & set(arguments)
     if name == "opscope" and arguments[0] not in ("run", "doctor") and not needs_shell:
         return _run_here(arguments)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
+    added = {"COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
     # What another program compiled has that one's lines.
-    environment["TORCHINDUCTOR_CACHE_DIR"] = os.fspath(Path(folder) / ".inductor")
+    added["TORCHINDUCTOR_CACHE_DIR"] = os.fspath(Path(folder) / ".inductor")
     for _ in range(ATTEMPTS):
-        done = subprocess.run(
-            ["sh", "-c", f"{command} 2>&1"],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode == 0 or ABORTED not in done.stdout:
+        if not needs_shell:
+            start = arguments if name == "python" else ["-m", _MODULES[name], *arguments]
+            done = run_torch(*start, added=added, cwd=folder)
+        else:
+            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+            done = subprocess.run(
+                ["sh", "-c", command],
+                cwd=folder,
+                env={**os.environ, "PATH": path, **added},
+                capture_output=True,
+                text=True,
+            )
+        printed = done.stdout + done.stderr
+        if done.returncode == 0 or ABORTED not in printed:
             break
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
+    assert done.returncode == 0, f"{command}\n{printed}"
+    return printed
 
 
 def _run_here(arguments: list[str]) -> str:

@@ -1,9 +1,11 @@
 """``python torch_server.py SOCKET``: import torch once, and fork a Python for each program.
 
-A request is JSON (arguments of ``python``, environment, current folder), with descriptors of its
-standard streams. The answers are the child's number and how it ended: see ``run_torch``.
+A request is JSON (arguments of ``python``, environment, current folder, whether it leads a
+session), with descriptors of its standard streams and of a socket, which gets the program's number
+and then how it ended: see ``TorchProgram``.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -22,7 +24,8 @@ signal.pthread_sigmask(signal.SIG_SETMASK, [])
 CONNECTION = socket.socket(fileno=int(sys.argv[1]))
 REQUEST_BYTES = 1 << 20
 
-import torch  # noqa: E402, F401
+# An optimizer's first step imports it, which takes nearly as long as torch itself.
+import torch._dynamo  # noqa: E402, F401
 
 assert len(os.listdir("/proc/self/task")) == 1, "only the thread that forks may be there"
 gc.collect()
@@ -32,23 +35,35 @@ gc.freeze()  # else every child that ends looks through all of torch
 def next_request():
     """The request that this process, a child, has to run."""
     while True:
-        text, streams, _, _ = socket.recv_fds(CONNECTION, REQUEST_BYTES, 3)
+        text, descriptors, _, _ = socket.recv_fds(CONNECTION, REQUEST_BYTES, 4)
         if not text:
             os._exit(0)
-        child = os.fork()
-        if child == 0:
+        *streams, answer = descriptors
+        waiting = os.fork()
+        if waiting == 0:  # it waits for its program while the next one is begun
             CONNECTION.close()
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
+            child = os.fork()
+            if child == 0:
+                for number, stream in enumerate(streams):
+                    os.dup2(stream, number)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                return json.loads(text)
+            for stream in streams:
                 os.close(stream)
-            return json.loads(text)
-        for stream in streams:
-            os.close(stream)
-        CONNECTION.send(b"%d" % child)
-        CONNECTION.send(b"%d" % os.waitpid(child, 0)[1])
+            os.write(answer, b"%d" % child)
+            os.write(answer, b"%d" % os.waitpid(child, 0)[1])
+            os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 request = next_request()
+if request["is_session"]:
+    os.setsid()
 os.chdir(request["folder"])
 os.environ.clear()
 os.environ.update(request["environment"])

@@ -85,7 +85,7 @@ class FlopCounts:
     # exception
     flops: Values
     covered_ns: int  # time of the counted events
-    operator_ns: int  # time of outermost operators
+    operator_ns: int  # time of all outermost operators
 
     @property
     def coverage(self) -> float:

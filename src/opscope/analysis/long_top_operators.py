@@ -20,7 +20,7 @@ _COLUMNS = (
     *("name", "kind", "thread", "parent", "start_ns", "duration_ns"),
     *("is_async", "unfinished"),
 )
-"""Columns of events needed for times by name."""
+"""Columns of events that times by name need."""
 _TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
 """Columns that are summed over slices."""
 

@@ -17,11 +17,10 @@ from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor, s
 
 @dataclass(frozen=True)
 class ModuleTimes:
-    """One row per module, in order of first call. Arrays have shape (rows,); times are
-    nanoseconds."""
+    """One row per module, in order of first call. Shapes (rows,); times are nanoseconds."""
 
     paths: list[tuple[str, ...]]  # names, part by part; see ``ModuleAttribution``
-    classes: list[str]  # classes
+    classes: list[str]
     depth: Values  # number of modules around it
     calls: Values  # number of calls
     total_ns: Values  # time of its forward, including what it called

@@ -12,7 +12,6 @@ from opscope.base.cached_property import cached_property
 from opscope.base.program_files import is_library
 from opscope.columns.location import Location
 from opscope.columns.row_groups import group_rows
-from opscope.columns.table import Table
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
@@ -59,19 +58,16 @@ class Sites:
         frames = trace.table("frames")
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
         self.own_frame: Flags = np.append(~library, False)
-        self.caller: Rows
-        self.caller_line: Rows
-        self.frame: Rows
-        self.called_here: Flags
-        self.defined_here: Flags
-        self.caller, self.caller_line, self.frame, self.called_here, self.defined_here = (
-            _native.calls_of_events(
-                len(trace.events),
-                self.own_frame,
-                _columns(trace.table("operator_calls"), "event", "caller", "caller_line"),
-                _columns(trace.table("python_calls"), "event", "caller", "caller_line", "frame"),
-            )
+        self.caller, self.caller_line, self.frame = np.full(
+            (3, len(trace.events)), -1, dtype=np.int32
         )
+        operators, functions = trace.table("operator_calls"), trace.table("python_calls")
+        for table in (operators, functions):
+            self.caller[table["event"]] = table["caller"]
+            self.caller_line[table["event"]] = table["caller_line"]
+        self.frame[functions["event"]] = functions["frame"]
+        self.called_here: Flags = (self.caller_line >= 0) & self.own_frame[self.caller]
+        self.defined_here: Flags = self.own_frame[self.frame]
         self.known = bool(self.called_here.any() or self.defined_here.any())
 
     @cached_property
@@ -153,7 +149,3 @@ class Sites:
         """One location; ``path`` is a position among the paths of modules, -1 for none."""
         module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
         return Place.at(self._trace, frame, line, module=module, occurrences=count, time_ns=time_ns)
-
-
-def _columns(table: Table, *names: str) -> tuple[Rows, ...]:
-    return tuple(np.ascontiguousarray(table[name]) for name in names)

@@ -170,7 +170,6 @@ def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData
 
 
 def _values(averages: Averages) -> dict[str, Values]:
-    """Values of every column for every group."""
     values: dict[str, Values] = {}
     for column in COLUMNS:
         if column.key == "calls":

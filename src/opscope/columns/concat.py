@@ -18,8 +18,8 @@ def concat_traces(traces: Sequence[TraceData]) -> TraceData:
     """One trace with all rows of ``traces``, in the order given.
 
     References between rows (parents, names, threads) are renumbered. Threads of different traces
-    stay separate even if they are the same system thread. For metadata the last trace wins, except
-    ``start_ns``.
+    stay separate even if they are the same system thread. Metadata of the last trace wins, but
+    ``start_ns`` is the first's.
     """
     if not traces:
         raise ValueError("nothing to concatenate")

@@ -52,8 +52,7 @@ class Location:
 
     @property
     def has_exact_line(self) -> bool:
-        """Whether the line is exact: for code outside functions only the module, line 1, may be
-        known."""
+        """Whether the line is exact: outside functions only the module, line 1, may be known."""
         return self.function != _MODULE or self.line > 1
 
     def said(self, texts: LineTexts) -> str:

@@ -13,8 +13,7 @@ class Names:
     """Immutable strings, decoded on access.
 
     Text is one UTF-8 blob with ``int64`` offsets (the Arrow layout), so a table of a million names
-    needs no Python objects until they are read. Bytes that are not UTF-8 become replacement
-    characters.
+    needs no Python objects until they are read. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, offsets: npt.NDArray[np.int64], blob: bytes) -> None:

@@ -76,11 +76,11 @@ def part_from(
 def without(
     trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
 ) -> TraceData:
-    """Copy of a trace without some subtrees of events, and without some threads.
+    """Copy of a trace without some outermost events, and without some threads.
 
     Args:
         trace: the whole trace.
-        events: which events are left out, with everything inside them. Shape (events,).
+        events: which are left out; none may be inside one that stays. Shape (events,).
         threads: which rows of ``threads`` are left out; the table itself stays. Shape (threads,).
     """
     kept = ~(events | np.append(threads, False)[trace.events["thread"]])  # -1 is no thread

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +53,6 @@ def group_rows(*columns: Column) -> RowGroups:
 def order_rows(*columns: Column) -> Values:
     """Rows in order of the first column, then of the next; stable. Shape (rows,)."""
     return _native.row_order(_wide(columns))
-
-
-def places_in(ordered: Values, values: Values, side: Literal["left", "right"] = "left") -> Values:
-    """``np.searchsorted``, but faster, also for values nearly in order."""
-    ordered, values = _wide((ordered, values))
-    return _native.places(ordered, values, side == "right")
 
 
 def rows_among(ascending: Values, values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:

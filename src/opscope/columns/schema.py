@@ -428,8 +428,7 @@ LEDGER = TableSchema(
 )
 
 UNHEARD = "devices were last heard before the end_ns"
-"""Row of the ledger under ``gpu``, if the process was killed: device activity in that time is
-unknown."""
+"""Row of the ledger under ``gpu``: a killed process's device activity in that time is unknown."""
 
 SOURCE_LINES = TableSchema(
     "source_lines",

@@ -79,8 +79,7 @@ class Table:
 
     @classmethod
     def lazy(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
-        """Table of ``rows`` rows whose columns a mapping makes on access, as :func:`as_column`
-        does."""
+        """Table of ``rows`` rows whose columns a mapping makes on access by :func:`as_column`."""
         table = cls(schema, {})
         table._columns, table._rows = columns, rows
         return table
@@ -93,8 +92,7 @@ class Table:
         return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
 
     def head(self, rows: int = 5) -> ShownTable:
-        """First rows, for ``print`` and notebooks; names and codes are numbers (``to_pandas`` has
-        text)."""
+        """First rows, for ``print`` and notebooks; texts are numbers, unlike in ``to_pandas``."""
         columns = [column for column in self.schema.columns if self.has(column.name)]
         shown = range(min(rows, self._rows))
         cells = [

@@ -1,7 +1,6 @@
 """Checks that tables read from disk match the schema, so that no other code has to.
 
-``columns.column`` declares limits of values; this has one check per sort of limit, over whole
-columns.
+``columns.column`` declares limits of values; this checks each sort of limit over whole columns.
 """
 
 from __future__ import annotations

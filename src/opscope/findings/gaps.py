@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
 from opscope.analysis.sites import Place
 from opscope.base.program_files import lines_of_source
 from opscope.columns.location import line_texts
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.findings.subject import Flags, Subject, Values
+from opscope.timeline.signatures import group_sums
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -80,20 +82,53 @@ def gap_lines(
         group: of these the number of the function; of others any. Shape (events,), as ``is_call``.
         functions: by that, the file of each and the line that it begins at.
     """
-    widest = _native.widest_gaps(
-        np.ascontiguousarray(subject.parent, dtype=np.int32),
-        is_call,
-        group,
-        len(functions),
-        subject.sites.caller_line,
-        np.ascontiguousarray(subject.start_ns),
-        np.ascontiguousarray(subject.duration_ns),
-    )
     found: dict[int, int] = {}
-    for number, before, after, _ in zip(*(column.tolist() for column in widest), strict=True):
+    widest = widest_gaps(
+        subject.parent, is_call, group, subject.sites.caller_line, subject.start_ns,
+        subject.duration_ns,
+    )  # fmt: skip
+    for number, before, after in widest:
         file, first = functions[number]
         found[number] = _line_between(_source(subject, file), first, before, after)
     return found
+
+
+def widest_gaps(
+    parent: npt.NDArray[np.signedinteger[Any]],
+    is_call: Flags,
+    group: npt.NDArray[np.int32],
+    line: npt.NDArray[np.int32],
+    start_ns: Values,
+    took_ns: Values,
+) -> list[tuple[int, int, int]]:
+    """Of every group of calls between which two lines most of their time passes that is in none of
+    what they call: group, line before and after, -1 for the beginning and the end.
+
+    All of shape (events,); ``line`` is that which an event is called from.
+    """
+    calls = np.flatnonzero(is_call)
+    inner = np.flatnonzero((parent >= 0) & is_call[parent])
+    inner = inner[order_rows(parent[inner])]
+    call, end_ns = parent[inner], start_ns[inner] + took_ns[inner]
+    is_first = np.append(True, call[1:] != call[:-1])[: len(inner)]
+    began_ns = np.where(is_first, start_ns[call], np.roll(end_ns, 1))
+    before = np.where(is_first, -1, np.roll(line[inner], 1))
+    # After what a call calls last.
+    is_last = np.append(call[1:] != call[:-1], True)[: len(inner)]
+    at = np.searchsorted(calls, call[is_last])
+    left_ns, left = start_ns[calls], np.full(len(calls), -1, dtype=np.int64)
+    left_ns[at], left[at] = end_ns[is_last], line[inner][is_last]
+    gap_ns = np.append(start_ns[inner] - began_ns, start_ns[calls] + took_ns[calls] - left_ns)
+    gaps = group_rows(
+        np.append(group[call], group[calls]),
+        np.append(before, left),
+        np.append(line[inner], np.full(len(calls), -1)),
+    )
+    time_ns = group_sums(np.maximum(gap_ns, 0), gaps.group, len(gaps))
+    order = order_rows(gaps.columns[0], -time_ns)
+    of = gaps.columns[0][order]
+    widest = order[np.append(True, of[1:] != of[:-1])[: len(order)]]
+    return list(zip(*(column[widest].tolist() for column in gaps.columns), strict=True))
 
 
 def keeping_line(subject: Subject, file: str, first: int, line: int) -> int:

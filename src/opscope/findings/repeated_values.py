@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, RecordScope, Role
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.signatures import mix, scalar_signatures
@@ -69,7 +69,7 @@ class ComputedValues:
         ids, makers = self._makers
         if not len(ids):
             return np.full(len(allocations), -1, dtype=np.int64)
-        at = np.maximum(places_in(ids, allocations, side="right") - 1, 0)
+        at = np.maximum(np.searchsorted(ids, allocations, side="right") - 1, 0)
         return np.where(ids[at] == allocations, makers[at], -1)
 
     @cached_property
@@ -148,7 +148,7 @@ class ComputedValues:
         size = len(self._subject.parent) + 1
         block = group_rows(np.concatenate([memory, storage])).group
         keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
-        return places_in(keys, wanted), places_in(keys, wanted + self.event)
+        return np.searchsorted(keys, wanted), np.searchsorted(keys, wanted + self.event)
 
     @cached_property
     def _written(self) -> tuple[Values, Values]:

@@ -440,7 +440,7 @@ class Subject:
 
     @cached_property
     def bytes_made(self) -> Values:
-        """Bytes that each outermost operator, with inner ones, allocated and did not free."""
+        """Bytes that each outermost operator, with its inner ones, allocated and did not free."""
         table = self.trace.table("allocations")
         around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
         known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)

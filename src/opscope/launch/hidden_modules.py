@@ -1,11 +1,10 @@
 """Hides opscope's imports from the program.
 
-A module that is in ``sys.modules`` is the one that an import finds, whatever lies in the program's
-folder: its own ``statistics.py`` would never be looked for. So what Python itself does not import
-when it starts is taken out of ``sys.modules``. Once the program imports one of these names, it is
-looked for as ever: if what is found is the file that opscope has, the program gets that very
-module (many written in C cannot be loaded twice, and classes have to be the same), and else what
-was found. opscope's modules have references of their own to what they import.
+An import finds a module in ``sys.modules`` before any file: the program's own ``statistics.py``
+would never be found. So modules that Python does not import at start are removed from
+``sys.modules``. When the program imports such a name, it is searched as usual. If the result is
+opscope's file, the program gets opscope's module: many C modules cannot be loaded twice, and
+classes must be the same. Otherwise it gets its own. opscope's modules have their own references.
 """
 
 from __future__ import annotations
@@ -88,9 +87,7 @@ class HiddenModules(MetaPathFinder):
     def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
         self._families = families
         self._filters = filters
-        self._others: dict[
-            str, dict[str, ModuleType]
-        ] = {}  # the program has its own module of this name
+        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has its own modules
         self._search = sys.path[1:]  # without the command's folder
         self._working: int | None = None  # the thread that imports for opscope
         self._imported: list[str] = []  # imported by that thread
@@ -190,7 +187,7 @@ class HiddenModules(MetaPathFinder):
 
 
 def _modules_used_by(module: ModuleType) -> Iterator[str]:
-    """Top-level names of modules that it imported, fully or in part."""
+    """Top-level names of the modules that a module imported, fully or in part."""
     for value in list(vars(module).values()):
         kind = type(value)  # isinstance() makes some torch objects warn
         is_made_there = issubclass(kind, type | FunctionType | BuiltinFunctionType)
@@ -248,5 +245,4 @@ class _HandBack(Loader):
         self._hidden.gave_back(self._name)
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes of the file's own loader."""
         return getattr(self._loader, name)

@@ -1,6 +1,6 @@
-"""The keeper of a job: notes how each of its processes ended, and has traces made of what is left.
+"""The keeper of a job: notes how each process ended, and has traces made of what is left.
 
-One for all processes of a folder, in the process that ``keeper_process`` begins.
+One for all processes of a folder, in the process that ``keeper_process`` starts.
 """
 
 import contextlib
@@ -58,7 +58,6 @@ class JobKeeper:
         return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
     def _look(self) -> None:
-        """Wait briefly for a process to end; then look for new ones."""
         for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
             if file == self._bell:
                 os.read(file, 4096)
@@ -142,7 +141,6 @@ class JobKeeper:
             os.close(file)
 
     def _left(self) -> "set[str]":
-        """Recordings of ended processes that were not tried yet."""
         names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
 

@@ -1,8 +1,8 @@
 """The keeper: waits for the end of other processes, and has traces made of what they left.
 
-``program`` watches one that streams, and finishes its trace if that could not; ``job`` watches all
-processes of a folder, see ``job_keeper``. Run by its path, and until there is something to do it
-imports no more than this: it should cost next to nothing while the program runs.
+``program`` watches a process that streams, and finishes its trace if the process could not; ``job``
+watches all processes of a folder, see ``job_keeper``. Run by its path. It imports nothing else
+until there is work, so that it costs almost nothing while the program runs.
 """
 
 import contextlib
@@ -203,7 +203,7 @@ def _is_ending(program: int) -> bool:
 
 
 def is_recording(program: int, owner: str) -> bool:
-    """Whether a file of its own recordings is still mapped."""
+    """Whether the program still maps a file of its own recordings."""
     # A stopped ring stays mapped while a thread has one of its blocks.
     with contextlib.suppress(OSError), open(f"/proc/{program}/maps", errors="replace") as maps:
         return any(f"-{owner}-" in line and "(deleted)" not in line for line in maps)

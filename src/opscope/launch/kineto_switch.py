@@ -1,7 +1,7 @@
-"""``KINETO_USE_DAEMON``: who is to answer Dynolog's daemon, torch's own Kineto or opscope.
+"""``KINETO_USE_DAEMON``: whether torch's own Kineto or opscope serves Dynolog's daemon.
 
-Kineto reads the variable while torch is imported, and asks the daemon from then on. A request is
-answered once, so only one of both may ask.
+Kineto reads the variable while torch is imported, and polls the daemon from then on. A request is
+answered once, so only one of them may poll.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Other processes: outliving one that is not this one's child, and what became of it.
+"""Other processes: outliving a process that is no child, and finding how it ended.
 
-Of a process that has been waited for already, Linux tells it from 6.15 on to processes that opened
-it before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
+From Linux 6.15 on, ``pidfd_open`` before its end gives the exit status of a process that has been
+waited for. Before it is waited for, ``/proc`` has the status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run a program as ``python`` itself would.
 
-What the program can see of its surroundings is what it would see without opscope: ``sys.argv``,
-``sys.path[0]``, ``__main__`` and its attributes (so classes pickle, and worker processes that are
-spawned find the file to import), its exit code, and tracebacks that hold its own frames alone.
+The program sees the same as without opscope: ``sys.argv``, ``sys.path[0]``, ``__main__`` and its
+attributes (so classes pickle, and spawned worker processes find the file to import), its exit
+code, and tracebacks with only its own frames.
 """
 
 from __future__ import annotations
@@ -128,17 +128,17 @@ def run(program: Program) -> None:
 
 
 def execute(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run code whose calls are the program's; recording begins here."""
+    """Run code of the program; its Python calls are recorded from here on."""
     exec(code, namespace)
 
 
 async def execute_awaiting(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run code that awaits outside of functions; recording begins here."""
+    """:func:`execute` for code that awaits outside of functions."""
     await eval(code, namespace)
 
 
 def execute_module(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Run a module that the program imports, by its loader's function; recording begins here."""
+    """:func:`execute` for a module that the program imports, by its loader's function."""
     execute(module)
 
 
@@ -200,7 +200,6 @@ def _keep_for_tracebacks(code: CodeType, text: str) -> None:
 
 
 def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
     loader: Any = importlib.machinery.SourcelessFileLoader
     with io.open_code(path) as file:
         content = file.read()  # once: a pipe, such as /dev/stdin or <(...), cannot be read again

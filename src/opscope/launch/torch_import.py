@@ -1,8 +1,8 @@
-"""Call a function when a program imports torch, or a part of it, without importing it ourselves.
+"""Call a function when a program imports torch, or a part of it, without importing it first.
 
 torch reads parts of its environment while it is imported (OMP_NUM_THREADS, TORCH_LOGS, ...), and a
-program may set them first. Importing torch before the program does would change what it does.
-torch.compile's part takes seconds, and most programs never need it.
+program may set them before. Importing torch early would change what the program does.
+torch.compile's part takes seconds to import, and most programs never need it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class _Watcher(MetaPathFinder):
         self._asking_the_others = False
 
     def forget(self) -> None:
-        """Cancel the call."""
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
 

@@ -1,4 +1,4 @@
-"""Traces of what processes left that have ended: recordings, dumps, rings."""
+"""Makes traces of what ended processes left: recordings, dumps, rings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
     """Recordings, dumps and rings in a folder that traces can be made of.
 
     Recordings come first, newest before older: of two recordings of a part, the folder shows the
-        later.
+    later.
     """
     yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
     yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()

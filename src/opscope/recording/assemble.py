@@ -1,5 +1,6 @@
-"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++; the
-text of the program's lines, read while the files are still what ran.
+"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++.
+
+Also reads the text of the program's lines, while the files are still those that ran.
 """
 
 from __future__ import annotations

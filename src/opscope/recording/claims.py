@@ -1,4 +1,4 @@
-"""Claiming what another process left, or saying why not."""
+"""Claims files that another process left, or says why not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Overhead on this machine: nanoseconds per event by kind, measured once.
 
-Small calls are timed with and without being recorded, with the options of a recording. How many
-operators, arguments, allocations and calls each of them has is known, so that what all of them cost
-together says what each kind does. Every trace has the result in its ledger.
+Small calls are timed with and without recording, with the options of a recording. The number of
+operators, arguments, allocations and calls in each is known, so a fit gives the cost of each kind.
+Every trace has the result in its ledger.
 """
 
 from __future__ import annotations
@@ -147,7 +147,6 @@ def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
 
 
 def _window(wants: Want) -> _native.Held:
-    """A window of the calling thread alone; its data is discarded when it closes."""
     window = _native.reserve_window()
     begin = functools.partial(_native.open_window, int(wants), False, window)
     return _native.Held(begin, functools.partial(_native.discard_window, window))

@@ -1,4 +1,4 @@
-"""``Decoded``: the data that stages between native decoder and trace pass on.
+"""``Decoded``: data passed between the stages from native decoder to trace.
 
 decode → devices (``gpu_events``) → assemble.
 """
@@ -86,7 +86,6 @@ def read_decoded(window: DecodedWindow) -> Decoded:
 
 
 def _device_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
-    """The table with the columns that only the next stage needs."""
     return delivered_table(TableSchema(schema.name, schema.row, schema.delivered), tables)
 
 

@@ -1,4 +1,4 @@
-"""Stretches of a recording in which more was recorded than throughout: a few steps in detail."""
+"""Stretches of a recording in detail: a few steps with more data than the rest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from opscope.recording.listeners import Listener
 class DetailStretches(Listener):
     """Begin, end and number of steps of each stretch recorded in detail.
 
-    State: options of the rest, and [begin, end, steps] of each stretch, Unix nanoseconds. None
-        stands for begin and end of the recording, and for steps that were not counted. None without
-        stretches.
+    The state has the options of the rest, and [begin, end, steps] of each stretch, Unix
+    nanoseconds. None stands for begin and end of the recording, and for steps that were not
+    counted. The state is None without stretches.
     """
 
     _is_streamed = False

@@ -1,7 +1,7 @@
-"""Which steps of a program are recorded in detail: some once it is warm, spread over the run.
+"""Selects the steps recorded in detail: some after warm-up, spread over the run.
 
-Everything that says why a program is slow is recorded of these, and of the rest operators alone, so
-that the rest is nearly as fast as ever.
+They have everything that explains why a program is slow. The rest has operators only, so that it
+is nearly as fast as without recording.
 """
 
 from __future__ import annotations

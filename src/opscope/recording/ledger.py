@@ -1,6 +1,6 @@
-"""The ledger: what the recorder says of its own recording, source by source.
+"""The ledger: what the recorder reports about its own recording, source by source.
 
-Rows are (source, what, value). What begins with "dropped" is a loss, and every view says so.
+Rows are (source, what, value). A row that begins with "dropped" is a loss, and every view shows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading the tensors a module or optimizer holds, when the recorder first meets it.
+"""Reads the tensors of a module or optimizer when the recorder first meets it.
 
-Called by the native core once per instance, from inside the program's own call: nothing here may
-keep a reference, run an operator, or raise anything but what interrupts the program.
+The native core calls this once per instance, inside the program's own call. So nothing here may
+keep a reference, run an operator, or raise anything but the program's interruptions.
 """
 
 from __future__ import annotations

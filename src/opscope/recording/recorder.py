@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.ma  # noqa: F401
+import numpy.ma  # noqa: F401 (np.unique imports it; not in a forked child, where that may hang)
 
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
@@ -58,10 +58,6 @@ def refuse_without_gil() -> None:
             "other threads while they change. Run the program with PYTHON_GIL=1 (or -X gil=1), "
             "or with Python 3.13t to 3.15t."
         )
-
-
-# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
-# an import waits for ever when it looks at a trace of its own.
 
 
 _reported_fault = False
@@ -158,12 +154,12 @@ class Recording:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not stopped."""
+        """Whether the recording was started and not stopped."""
         return self._held.is_open
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was started and stopped, so that there is a trace."""
+        """Whether the recording was started and stopped, so that there is a trace."""
         return self._held.was_opened and not self._held.is_open
 
     def leave_to_its_file(self) -> None:
@@ -299,7 +295,6 @@ class _Window:
             self._detail.begins(None)
 
     def record_detail(self, on: bool, steps: int) -> None:
-        """Record in detail, or only what is recorded throughout."""
         wants = native_wants(self._options if on else self._throughout)
         if not on:
             self._detail.ends(time.time_ns(), steps)

@@ -277,7 +277,7 @@ def _of(path: Path) -> Artefact:
 
 
 def is_long(path: Path, about: Mapping[str, Any]) -> bool:
-    """Whether it is too large to be decoded at once, or is drained already."""
+    """Whether a recording is too large to be decoded at once, or is drained already."""
     if segments_of(path):
         return True
     has_ids = any(about["recorded"].get(option) for option in ("shapes", "outputs", "memory"))
@@ -286,7 +286,7 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 
 
 def is_drainable(about: Mapping[str, Any]) -> bool:
-    """Whether it can be decoded in pieces."""
+    """Whether a recording can be decoded in pieces."""
     throughout = about.get("throughout", about["recorded"])
     if CONFIDENTIAL in about["process"]:  # removing texts needs the whole trace
         return False
@@ -371,7 +371,7 @@ def about_ended(path: Path) -> dict[str, Any]:
 
 
 def is_of_another_run(path: Path, folder: Path) -> bool:
-    """Whether another process has written a trace in its place since the recording began."""
+    """Whether another process has written a trace in this recording's place since it began."""
     log, about = _opened(path)
     there = metadata_of(folder / _part_of(about).folder_name)
     ended, own = there.get("end_ns"), about["process"]
@@ -381,7 +381,6 @@ def is_of_another_run(path: Path, folder: Path) -> bool:
 
 
 def _ended_as_planned(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
-    """Whether it was stopped, and another process was to make its trace."""
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
 

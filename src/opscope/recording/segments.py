@@ -1,8 +1,8 @@
 """Segments: parts that a long recording moves out of its file while it runs.
 
-Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
-own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
-after it. So the draining process may be killed at any time, and another goes on.
+They are in a hidden folder beside the file of the recording. Each segment is a folder, renamed when
+it is complete, with the tables of one piece and the decoder's state after it. So the draining
+process may be killed at any time, and another continues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RECORDS = 300_000
 """Records in a segment: the keeper has one segment in memory at a time."""
 
 MARGIN_NS = 100_000_000
-"""Newer records stay in the file: threads may still write records between older ones."""
+"""Newer records stay in the file: threads may still be writing some of that time."""
 
 NEVER_DRAINED = ("gpu", "asyncio")
 """Recordings with these options stay in their file until they end. Device work is linked to calls
@@ -173,7 +173,6 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _place(folder: Path, name: str) -> tuple[Path, str]:
-    """Folder of the recording, and the path in it of a file of the segment."""
     return folder.parent.parent, f"{folder.parent.name}/{folder.name}/{name}"
 
 

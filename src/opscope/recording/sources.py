@@ -1,8 +1,8 @@
 """Data sources: one row of ``SOURCES`` for each, with its options.
 
-Code that deals with all sources reads these rows and names none: the bits that the native recorder
-is asked with, what is set up before a window and around it, the rows of the ledger, the options of
-``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
+Code that handles all sources reads these rows and names none: bits for the native recorder, set-up
+before and around a window, rows of the ledger, options of ``opscope.profile``, kinds of an activity
+filter and options of ``opscope run``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordingOptions:
     inner_operators: bool = True
     annotations: bool = True  # spans named with record_function
     shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
-    outputs: bool = False  # results of operators, likewise (needed by execution traces)
+    outputs: bool = False  # results, in the same form (needed by execution traces)
     memory: bool = False  # allocations and frees
     stack: bool = False  # Python and C calls
     functions: bool = False  # Python calls without C calls, at a fraction of the cost
@@ -54,7 +54,7 @@ class RecordingOptions:
     gc_pauses: bool = True  # garbage collections, as spans
     # runs of code from torch.compile, its kernels and their source lines
     compiled: bool = True
-    all_threads: bool = True  # every thread of the process; otherwise only the starting one
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
     new_threads: bool = True  # also Python calls of threads that begin during the recording
     # give a span the same id in all recordings that run at the time
     process_ids: bool = False

@@ -1,10 +1,10 @@
 """How torch.compile treats opscope's own code.
 
-Compiled code does not run Python's ``with``, so torch.compile has to know every context manager it
-meets. It knows torch's ``record_function``, and leaves it out of the graph unless
-``torch._dynamo.config.capture_profiler_record_function`` says otherwise; ours is traced as if it
-were torch's. All other code of opscope's is passed over: where a graph breaks, torch.compile would
-compile a profile that is started there once per state, and turn NumPy's arrays into operators.
+Compiled code does not run Python's ``with``, so torch.compile must know every context manager. It
+knows torch's ``record_function`` and leaves it out of the graph unless
+``torch._dynamo.config.capture_profiler_record_function`` is set; opscope's is traced as if it were
+torch's. All other code of opscope is skipped: at a graph break, torch.compile would compile a
+profile started there once per state, and turn NumPy's arrays into operators.
 """
 
 from __future__ import annotations

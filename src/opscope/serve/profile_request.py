@@ -1,4 +1,4 @@
-"""The body of ``POST /start_profile``: fields and their types as serving engines have them."""
+"""The body of ``POST /start_profile``: fields and types as in serving engines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
 _MOST_STEPS = 1 << 40
 _MOST_TEXT = 200
 _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
-"""What engines call them; ``MEM`` is memory, which has a field of its own as well."""
+"""Activities by the engines' names; ``MEM`` is memory, which also has its own field."""
 
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to record, where to, and which steps; shapes of texts are checked where they are used.
+    """What to record, where, and which steps; texts are validated where they are used.
 
     Attributes:
         output_dir: relative to the root.
         num_steps: steps to record; None: until ``POST /stop_profile``.
         start_step: number of the first step to record, counted from 0; None: at once.
-        profile_prefix: begins the name of the recording's folder.
+        profile_prefix: beginning of the folder's name.
         activities: None for all that the machine has.
-        merge_profiles: ranks of a job record to one folder, which ``profile_prefix`` names.
-        by_stage: the verdict has prefill and decode apart; ``num_steps`` are of each.
-        arguments: of :class:`opscope.profile`, beside activities.
+        merge_profiles: ranks of a job record to one folder, named ``profile_prefix``.
+        by_stage: separate verdicts for prefill and decode; ``num_steps`` counts for each.
+        arguments: of :class:`opscope.profile`, besides activities.
     """
 
     output_dir: str
@@ -43,10 +43,10 @@ class ProfileRequest:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:
-        """What an object of JSON asks for.
+        """Read a JSON object.
 
-        Without a field that says what to record, everything is recorded that a verdict with lines
-        needs.
+        Without a field that selects data, everything that a verdict with source lines needs is
+        recorded.
 
         Raises:
             UsageError: a field is unknown, or has a wrong type or value.
@@ -77,7 +77,7 @@ def object_of(body: bytes) -> dict[str, Any]:
     """A body as a JSON object; an empty body is an empty object.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the body is anything else.
     """
     try:
         fields = json.loads(body) if body.strip() else {}

@@ -64,8 +64,7 @@ def find_phases(trace: TraceData) -> Phases:
 
     Inside means by nesting, or else by time: with recorded Python calls, an annotation begins
     within the call that opens it and ends after it, so later events are not nested in it. An
-    operator inside none of the spans is forward work. Python calls and annotations inside none have
-    no phase.
+    operator inside none of these is forward work; Python calls and annotations then have no phase.
     """
     tree, events = event_tree(trace), trace.events
     threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)

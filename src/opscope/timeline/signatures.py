@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -97,8 +98,12 @@ def medians(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) ->
 
     ``group``, for each value, is below ``groups``. Shape (groups,).
     """
-    of = np.ascontiguousarray(group, dtype=np.int64)
-    return _native.group_medians(np.ascontiguousarray(values, dtype=np.int64), of, groups)
+    if not len(values):
+        return np.zeros(groups, dtype=np.int64)
+    count = np.bincount(group, minlength=groups)
+    middle = np.cumsum(count) - count + (count - 1) // 2
+    found: Values = values[order_rows(group, values)][middle.clip(0, len(values) - 1)]
+    return found
 
 
 def _first_of_each_sorted(key: Signature) -> tuple[Values, Values]:

@@ -64,7 +64,7 @@ class Stacks:
     def signatures(self, limit: int, innermost: Values | None = None) -> Signature:
         """Hash of each event's ``limit`` innermost frames; equal for equal texts.
 
-        With ``innermost`` of the stacks with these innermost frames, -1 for none.
+        ``innermost``: hash the stacks with these innermost frames instead, -1 for none.
         """
         frame = np.array(self.innermost if innermost is None else innermost)
         total = np.zeros(len(frame), dtype=np.uint64)

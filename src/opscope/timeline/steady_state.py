@@ -74,7 +74,7 @@ class StartUp:
 
 @derived
 def find_start_up(trace: TraceData) -> StartUp:
-    """Find start-up and shut-down, unless the program marks its steps; a short one is none.
+    """Find start-up and shut-down, unless the program marks its steps; short ones do not count.
 
     Cached for each trace.
     """

@@ -9,7 +9,6 @@ import numpy as np
 from opscope.base.quantity_text import share_text
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.names import step_number
-from opscope.columns.row_groups import places_in
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
@@ -39,7 +38,7 @@ class Steps:
         if not len(self):
             return np.full(len(moments_ns), -1, dtype=np.int64)
         start, end, row = self.in_order()
-        place = places_in(start, moments_ns, side="right") - 1
+        place = np.searchsorted(start, moments_ns, side="right") - 1
         return np.where((place >= 0) & (moments_ns < end[place]), row[place], -1)
 
 
@@ -142,7 +141,7 @@ def module_calls(trace: TraceData) -> Values:
 
 
 _NEARLY_ALL = 0.75
-"""Minimum share: durations of steps vary, so a small rest may be no time between steps."""
+"""A larger share of steps leaves no clear time between them, because their durations vary."""
 
 
 def share_of_program(trace: TraceData) -> float | None:

@@ -100,8 +100,7 @@ def on_lanes(
 
     Returns:
         Line of each row, with lanes numbered after the first ``lines``; and for each lane the line
-            it
-        is beside, and its number there, from 1.
+        it is beside, and its number there, from 1.
     """
     columns: dict[str, npt.NDArray[Any]] = {
         "track": line,

@@ -1,8 +1,8 @@
 """Configuration objects of activities, as torch has them from 2.15 on; here, with every torch.
 
-``ProfilerActivityConfig`` is what an item of ``activities`` may lead to instead of a list of kinds
-of event. torch's own objects and these are told by their fields, so that either is understood
-wherever activities are given.
+An item of ``activities`` may have a ``ProfilerActivityConfig`` instead of a list of kinds of event.
+torch's own objects and these are recognised by their fields, so both work wherever activities are
+given.
 """
 
 from __future__ import annotations

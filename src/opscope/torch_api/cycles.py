@@ -1,11 +1,11 @@
 """Life cycle of a profile: start, steps of a schedule, stop.
 
 A signal handler may raise an exception at any instruction in here. Afterwards the profile either
-runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,
-every fact is stored once: whether a recording runs is known to the last cycle's Recording alone,
-which is listed before it starts. Each change runs in a native section that undoes or completes it
-when it is interrupted. The user's ``on_trace_ready`` is called outside of sections, because it may
-take long.
+runs and can be stopped, or it does not run; recorded data is kept in both cases. For that, every
+fact is stored once: only the last cycle's Recording knows whether a recording runs, and it is
+listed before it starts. Each change runs in a native section that undoes or completes an
+interrupted change. The user's ``on_trace_ready`` is called outside of sections, because it may take
+long.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Cycles:
         self._started = False
         self._before_start: tuple[Cycle, ...] | None = None  # cycles before a start in progress
         self._is_ending = False  # the recording must end, also after an interruption
-        self._ready: Iterator[bool] = iter(
-            ()
-        )  # yields True once if a cycle is ready for the callback
+        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is ready
         self._step_span: record_function | None = None
 
     @property
@@ -74,7 +72,6 @@ class Cycles:
 
     @property
     def _recording(self) -> Recording | None:
-        """The running recording, if any."""
         last = self._cycles[-1].recording if self._cycles else None
         return last if last is not None and last.running else None
 
@@ -237,7 +234,6 @@ class Cycles:
 
 
 def _warn_of(previous: ProfilerAction, action: ProfilerAction) -> None:
-    """Warn of an incorrect schedule."""
     waits = (ProfilerAction.NONE, ProfilerAction.WARMUP)
     if previous is ProfilerAction.RECORD and action in waits:
         warnings.warn(f"Incorrect schedule: RECORD followed by {action.name}", stacklevel=4)

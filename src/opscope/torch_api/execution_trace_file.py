@@ -1,4 +1,4 @@
-"""An execution trace file in the making: any number of recordings, one after another."""
+"""Writes an execution trace file from any number of recordings, one after another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEEDED = RecordingOptions(
 
 
 class ObservedFile:
-    """An observer's file. Writes a recording when the next begins, so holds at most two."""
+    """An observer's file. Each recording is written when the next begins: two in memory at most."""
 
     def __init__(self, path: str) -> None:
         """Check that the file is writable; :meth:`close` writes it."""
@@ -44,7 +44,7 @@ class ObservedFile:
 
     @property
     def is_showing(self) -> bool:
-        """Whether it is started and not stopped."""
+        """Whether the file is being recorded to."""
         return bool(self._recordings) and self._recordings[-1].running
 
     def start(self) -> None:
@@ -97,7 +97,6 @@ class ObservedFile:
                 yield from self._nodes.blocks(recording.trace)
 
     def _write_finished(self) -> None:
-        """Move finished recordings from memory to disk."""
         finished = [one for one in self._recordings if one.has_ended]
         if not finished:
             return

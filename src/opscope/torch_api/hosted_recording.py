@@ -1,7 +1,7 @@
 """A recording inside a server or a trainer: another process writes its trace, verdict and page.
 
-The program's process only stops recording, which takes microseconds, and reads the verdict from a
-file when that is there.
+The program's process only stops the recording, which takes microseconds, and later reads the
+verdict from a file.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class HostedOutcome:
 
     trace: Path
     report: Path | None  # None if it could not be made
-    verdict: Mapping[str, Any] = field(
-        repr=False
-    )  # the verdict in its JSON form, and its ``lines``
+    verdict: Mapping[str, Any] = field(repr=False)  # the verdict's JSON form, and its ``lines``
 
     @property
     def lines(self) -> list[str]:

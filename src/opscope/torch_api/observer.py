@@ -104,7 +104,6 @@ class ExecutionTraceObserver:
 
     @property
     def _execution_trace_running(self) -> bool:
-        """torch's attribute, which programs read."""
         return self.is_running()
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """Base of ``profile``: options, life cycle, trace.
 
-``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
+``opscope run`` needs only this, and does not import the views of ``profile``.
 """
 
 from __future__ import annotations
@@ -206,7 +206,6 @@ class ProfileRecording(Cycles):
             self._save_streamed(cycle)
 
     def _save_streamed(self, cycle: Cycle) -> None:
-        """Write the trace of a cycle into its folder, and remove its file."""
         stream = cycle.recording.stream
         if stream is None or stream.is_discarded or stream.is_parents:
             return

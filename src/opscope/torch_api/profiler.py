@@ -229,7 +229,6 @@ class profile(ProfileRecording):
         return summary_of(self.trace, period)
 
     def _repr_html_(self) -> str:
-        """The summary, for notebooks."""
         return summary_of(self.trace)._repr_html_() if self._finished else escape(repr(self))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:

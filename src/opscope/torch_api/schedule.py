@@ -25,8 +25,6 @@ Schedule = Callable[[int], ProfilerAction]
 
 @dataclass(frozen=True, kw_only=True)
 class _CyclicSchedule:
-    """A schedule that describes itself when printed."""
-
     wait: int
     warmup: int
     active: int

@@ -1,8 +1,8 @@
 """The settings of a profile, in torch.profiler's terms.
 
-``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one
-:class:`ProfileSettings`; from it come the recorder's options, what files say of a recording, and
-what lists of events show. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
+``opscope.profile``, torch.profiler under the drop-in, and ``opscope run`` each make one
+:class:`ProfileSettings`. It gives the recorder's options, the metadata of files, and the columns of
+event lists. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ProfileSettings:
     with_flops: bool = False  # count of floating point operations, which needs arguments
     with_modules: bool = False  # nn.Module and optimizer calls
     more: frozenset[str] = frozenset()  # recorder options without a setting in torch
-    all_threads: bool = True  # every thread of the process; otherwise only the starting one
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
     # garbage collections, and Python calls of threads begun while recording, only with a switch
     as_torch: bool = False
     # keep the text of the program's own lines with calls

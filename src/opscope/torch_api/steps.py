@@ -84,8 +84,8 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
 
     With several optimizers (as in adversarial training), only the first to step counts, while it is
     alive. Existing optimizers are not hooked, except those that a forked child has from its parent.
-        A process has one such function: a later call replaces it, and a forked child does not call
-        its parent's.
+    A process has one such function: a later call replaces it, and a forked child does not call its
+    parent's.
     """
     global _beat
     _beat = _Beat(step)

@@ -25,11 +25,6 @@ def test_by_default_a_new_folder_in_the_current_one(current_folder):
     assert choose(None, None, "train").trace == current_folder / "train-3.opscope"
 
 
-def test_paths_asked_for_are_made_absolute(current_folder):
-    chosen = choose(Path("a/b"), Path("c.json.gz"), "train")
-    assert chosen == Destination(current_folder / "a/b", current_folder / "c.json.gz")
-
-
 def test_ranks_share_the_trace_but_not_the_chrome_file(current_folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("RANK", "5")

@@ -1,18 +1,9 @@
 """``opscope export``: the format asked for, or the one that the file's name says."""
 
-import csv
-
 import pytest
 
 import opscope
 from support.build_trace import build_trace, span
-
-
-def test_csv_holds_all_rows(command_line, trace_folder, tmp_path):
-    assert command_line("export", trace_folder, "-o", tmp_path / "out.csv").code == 0
-    with open(tmp_path / "out.csv") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["name"] for row in rows] == ["aten::mm", "step", "aten::add"]
 
 
 def test_chrome_trace_becomes_a_trace_folder(command_line, trace_folder, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 
 LARGEST = np.iinfo(np.int64).max
 VALUES = st.one_of(
@@ -38,15 +38,6 @@ def test_groups_are_those_that_numpy_finds(columns):
     assert found.first.tolist() == first.tolist()
     assert found.count.tolist() == count.tolist()
     assert len(found) == distinct.shape[1]
-
-
-@settings(max_examples=40)
-@given(st.lists(VALUES, max_size=40), st.lists(VALUES, max_size=40), st.booleans())
-def test_places_are_those_that_numpy_finds(ordered, values, is_right):
-    ordered, values = np.array(sorted(ordered), np.int64), np.array(values, np.int64)
-    side = "right" if is_right else "left"
-    expected = np.searchsorted(ordered, values, side=side)
-    assert places_in(ordered, values, side=side).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, RECORDED_FOR, WAITED, CostKind
+from opscope.columns.ledger import KIND_COST, RECORDED_FOR, CostKind
 from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from support.build_trace import build_trace, span
@@ -63,16 +63,6 @@ def test_what_no_finding_explains_is_told_by_whose_time_it_is():
     assert left.share == 1
     assert dict(left.parts) == {"torch's operators": 960_000, "the program's Python": 40_000}
     assert (left.places[0].file, left.places[0].line) == ("train.py", 8)
-
-
-def test_a_busy_machine_is_named():
-    trace = build_trace("aten::mm 0..100", ledger={PROCESSOR: {COMPUTED: 1, WAITED: 3}})
-    findings = find_findings(trace)
-    assert findings.waited_share == 0.75
-    assert any("waited for a CPU" in note for note in findings.notes)
-    quiet = find_findings(build_trace("aten::mm 0..100"))
-    assert quiet.waited_share is None
-    assert not any("CPU" in note for note in quiet.notes)
 
 
 def test_a_recording_of_part_of_the_time_says_that_it_is_of_that():

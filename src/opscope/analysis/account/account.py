@@ -22,7 +22,7 @@ class Entry:
     Attributes:
         cause: the cause.
         time_ns: its time.
-        share: share of all time of the thread, 0 to 1.
+        share: share of the selected time of the thread, 0 to 1.
         error_ns: approximate error of ``time_ns``.
     """
 

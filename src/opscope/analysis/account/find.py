@@ -190,7 +190,6 @@ def _sums_of_devices(
 
 
 def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> dict[str, Values]:
-    """Rows for each step, thread and cause that has time."""
     time, error = (
         np.array([one[which] for one in sums]).reshape(len(sums), -1) for which in range(2)
     )

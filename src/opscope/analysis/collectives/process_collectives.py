@@ -48,8 +48,7 @@ class ProcessGroup:
 
 @dataclass(frozen=True, eq=False)
 class ProcessCollectives:
-    """Collective calls of a process, in order. Arrays have shape (collectives,); times are Unix
-    nanoseconds."""
+    """Collective calls of a process, in order. Shapes (collectives,); times: Unix nanoseconds."""
 
     event: Values  # row of the call in ``events``
     group: Values  # row in ``groups``
@@ -66,7 +65,7 @@ class ProcessCollectives:
     received_bytes: Values  # bytes that it receives
     exposed_ns: Values  # part of the transfer in which the program, or the device, did nothing else
     step: Values  # as in ``events``
-    groups: tuple[ProcessGroup, ...]  # process groups
+    groups: tuple[ProcessGroup, ...]
     strays: int  # number of transfers without a recorded call
 
     @property
@@ -233,8 +232,7 @@ def _is_shared(call: Collective) -> bool:
 def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) -> Values:
     """Numbers of calls in order, from the group's counts at some moments.
 
-    Messages between two ranks do not count and get no number; calls missing between two moments
-    count.
+    Messages between two ranks get no number; calls that were not recorded between moments count.
     """
     times = np.array([moment[0] for moment in moments], dtype=np.int64)
     counts = np.array([moment[1] for moment in moments], dtype=np.int64)

@@ -26,7 +26,7 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Arrays have shape (pieces,) unless noted."""
+    """Waits of threads. Arrays have shape (pieces,) unless noted."""
 
     # piece of another thread whose end ended the wait; -1 if it is no wait, or none is known
     after: Values

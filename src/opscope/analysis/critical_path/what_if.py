@@ -139,7 +139,6 @@ class Selection:
         return result
 
     def _of_module(self, name: str) -> Flags:
-        """Calls of the module with this path. Shape (events,)."""
         texts = {one.text for one in module_names(self._trace).values() if one.path == name}
         result = np.zeros(len(self._trace.events), dtype=np.bool_)
         for text in texts:

@@ -284,7 +284,6 @@ def _notes(
     memory: tuple[ReservedMemory, ...],
     occupancy: KernelOccupancy | None,
 ) -> Iterator[str]:
-    """Notes about missing data of a trace that has device work."""
     missing = sum(device.without_launch for device in devices)
     if missing:
         yield (

@@ -139,7 +139,6 @@ def _hosts(a: Side, b: Side) -> list[str]:
 
 
 def _incomplete(side: Side) -> list[str]:
-    """Recordings with losses."""
     return [
         name
         for name, trace in zip(side.names, side.traces, strict=True)
@@ -148,7 +147,6 @@ def _incomplete(side: Side) -> list[str]:
 
 
 def _doubtful(side: Side) -> list[str]:
-    """Doubts about each recording."""
     texts = (doubts_text(trace, losses=False) for trace in side.traces)
     found = zip(side.names, texts, strict=True)
     return [f"{name}: {reason}" for name, reason in found if reason]

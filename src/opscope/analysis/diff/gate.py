@@ -56,8 +56,8 @@ class Condition:
 class Judgement:
     """A condition and its result."""
 
-    condition: Condition  # the condition
-    outcome: Outcome  # its result
+    condition: Condition
+    outcome: Outcome
     why: str  # the reason in words
 
 

@@ -63,7 +63,7 @@ class StepCosts:
     places: list[CallPlace]  # unique places of everything that ran in them
     time_ns: Amounts  # own time of each place in a typical step, shape (places, blocks)
     whole_ns: (
-        Amounts  # all of a typical step, in the mean, with what interrupted it. Shape (blocks,)
+        Amounts  # mean duration of a typical step, including its interruptions. Shape (blocks,)
     )
     calls: dict[CallPlace, PerStep]  # calls by place
     # bytes allocated by place; None if memory was not recorded
@@ -215,7 +215,6 @@ class _PerStep:
 
 
 def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
-    """Maximum bytes in use after the start-up, by device."""
     if not memory_was_recorded(trace):
         return {}
     found = {}

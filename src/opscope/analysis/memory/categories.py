@@ -147,8 +147,7 @@ class MemoryAccounts:
 def memory_accounts(trace: TraceData) -> MemoryAccounts:
     """Compute blocks, data flow, categories and timeline; cached for each trace.
 
-    The trace needs shapes and memory; with stacks or modules, parameters are known from their
-    modules.
+    The trace needs shapes and memory; stacks or modules make parameters known.
 
     Raises:
         UsageError: the trace does not identify tensors.

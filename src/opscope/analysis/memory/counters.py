@@ -22,7 +22,7 @@ def memory_was_recorded(trace: TraceData) -> bool:
 
 
 def where_recorded(trace: TraceData) -> TraceData:
-    """The part of a trace in which allocations were recorded."""
+    """The trace, or its part with recorded allocations."""
     return trace if trace.metadata.get("options", {}).get("memory") else in_detail(trace)
 
 

@@ -66,7 +66,6 @@ def allocation_rows(trace: TraceData, device: str) -> Values:
 
 
 def _recorded(trace: TraceData, device: str) -> dict[str, Values]:
-    """Blocks whose allocation or free was recorded."""
     table, rows = trace.table("allocations"), allocation_rows(trace, device)
     time, size = table["time_ns"][rows], table["size_bytes"][rows]
     before, after = _neighbours(table["address"][rows])
@@ -199,7 +198,7 @@ class PeakMoment:
     in_use: int  # bytes in use
     in_use_at: Values  # bytes in use at the start and after every row, shape (rows + 1,)
     row_time_ns: Values  # Unix time of the start and of every row, shape (rows + 1,)
-    allocator_knows_all: bool  # whether its total includes memory from before the recording
+    allocator_knows_all: bool  # whether the allocator's total has memory of before
 
 
 def find_peak(trace: TraceData, device: str) -> PeakMoment:

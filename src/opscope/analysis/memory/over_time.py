@@ -114,7 +114,7 @@ class MemoryOverTime:
     # and lowest moment of every stretch
     time_ns: Values
     total_bytes: Values  # bytes in use at each, shape (samples,)
-    peak: PeakMoment  # the peak
+    peak: PeakMoment
     # by the part of a step that allocated: bytes of forward operators are mostly activations, those
     # of backward ones gradients
     by_phase: MemoryParts

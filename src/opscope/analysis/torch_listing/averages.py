@@ -115,7 +115,6 @@ def _extra_keys(listing: TorchListing, by_shape: bool, by_overload: bool) -> lis
 
 
 def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Labels, Values]:
-    """Group of every row, and the first row of every group."""
     if not extra:
         return _group_small(rows.key)
     key = mix(rows.key)

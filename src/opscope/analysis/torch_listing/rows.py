@@ -179,7 +179,6 @@ def _device(listing: TorchListing, rows: Values) -> ListedRows:
 
 
 def _merge(parts: list[ListedRows], start: Values) -> ListedRows:
-    """All parts in one order of start, with one table of texts."""
     order = np.argsort(start, kind="stable")
     texts: dict[str, int] = {}
     label, key = [], []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
@@ -147,7 +147,7 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
     rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
     memory, maker = table["allocation_id"][rows].astype(np.int64), part[event[rows]]
     # Each use of what a part made, by another one.
-    at = places_in(memory, uses.memory)
+    at = np.searchsorted(memory, uses.memory)
     known = np.append(memory, -1)[at] == uses.memory
     known &= np.append(maker, -1)[at] != uses.by
     by, of = uses.by[known], at[known]

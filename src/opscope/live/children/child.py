@@ -1,7 +1,7 @@
-"""The recording of a process that another one started or forked: begun here, finished by others.
+"""The recording of a started or forked process: begun here, finished by other processes.
 
-It is in a file from its first event on. Making a trace of it would hold up the end of this process,
-so that is left to the one that was begun first, or to the process that waits for it.
+It is in a file from its first event on. Making a trace would delay the end of this process, so the
+first process of the job does it, or the process that waits for this one.
 """
 
 from __future__ import annotations
@@ -112,10 +112,8 @@ class ChildRecording:
         )
 
     def _forked(self) -> None:
-        self._inherited, self._recording = (
-            self._recording,
-            None,
-        )  # the parent's recording must not be ended
+        # The parent's recording must not be ended.
+        self._inherited, self._recording = self._recording, None
         try:
             self._begin(None)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The processes of one opscope run --children: its folder, and what it takes to reach them."""
+"""The processes of one opscope run --children: their folder, and the set-up that reaches them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _clear(folder: Path) -> None:
 
 
 def _begin_keeper(folder: Path) -> None:
-    """Start a keeper, which notes how processes ended and finishes later ones' traces."""
+    """Start a keeper, which notes how processes ended and makes traces of later ones."""
     with suppress(OSError, ValueError):
         begin_watching(keeper_process.__file__, ["job", str(folder / PROCESSES)])
 

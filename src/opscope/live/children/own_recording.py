@@ -1,8 +1,7 @@
 """The recording of one child process, with the settings of the job.
 
-Each is started once and stopped once, by the process that it is of. What they record is in files,
-of which others make traces, except where devices were used: only their process can ask them what
-they are.
+Its own process starts and stops it once. It is in files, and other processes make the traces,
+unless devices were used: only the process itself can query them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sockets of listening processes, and the identity of the peer."""
+"""Sockets of listening processes, and identities of their peers."""
 
 from __future__ import annotations
 

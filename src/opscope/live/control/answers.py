@@ -1,4 +1,4 @@
-"""Requests that a process answers: one function for each."""
+"""Requests to a process, with one function each."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ _ANSWERS: dict[str, Answer] = {
 
 
 def _begun(request: dict[str, Any]) -> RequestedRecording:
-    """A new recording with the requested settings."""
     from opscope.live.control.recordings import RequestedRecording, options_of
 
     recording = RequestedRecording(options_of(request.get("recorded", {})))

@@ -1,5 +1,4 @@
-"""Requests to a process: every wait has a limit, because the process may hold the GIL or be
-stopped."""
+"""Requests to a process. Every wait has a limit: the process may hold the GIL or be stopped."""
 
 from __future__ import annotations
 
@@ -77,7 +76,6 @@ class Asking:
         self.close()
 
     def _greeted(self, answer_s: float) -> dict[str, Any]:
-        """Connect, and return the status."""
         until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
         while time.monotonic() < until_s and is_there(self._address.process):
             with contextlib.suppress(ConnectionError):

@@ -1,7 +1,7 @@
 """One connection to a listening process, without blocking: requests in, answers out.
 
-Who connects may send anything, in pieces, and read slowly or not at all. What is not read stays
-here, of one answer at most: the next request is taken when that is gone.
+A client may send anything, in pieces, and read slowly or not at all. Unread data of at most one
+answer is kept here: the next request is read when it has been sent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The code that another program's interpreter runs to start listening (``sys.remote_exec``).
 
-It runs where that program happens to be, maybe long after the client has given up, and is not
-told its own path. So it does nothing without a link in a folder that only this user and root
-can write to, which says where opscope is, and which the client takes back. It works in a thread
-of its own: an interruption of the program is not raised in here, and the program does not wait for
-modules to be imported.
+It runs at any point of that program, maybe long after the client has given up, and does not get
+its own path. So it does nothing without a link in a folder that only this user and root can write
+to; the link contains opscope's path, and the client removes it. The work is in a new thread: an
+interruption of the program does not reach it, and the program does not wait for imports.
 """
 
 import _thread

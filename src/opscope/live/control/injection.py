@@ -1,10 +1,10 @@
-"""Having a process listen that never imported opscope: through its own interpreter, from 3.14 on.
+"""Makes a process listen that never imported opscope: through its own interpreter, from 3.14 on.
 
-``sys.remote_exec`` leaves the name of a file with the other interpreter, whose main thread runs it
-at the next moment that is safe for that, which may be long after; it cannot be taken back. So the
-file is one of opscope's own (``injected_script.py``), and looks for a link that is taken back, in a
-folder that only the other process's user can enter. Debuggers can call functions in a process at
-any moment, also while it holds locks that these functions need, so they are not used.
+``sys.remote_exec`` gives the other interpreter the name of a file, which its main thread runs at
+the next safe moment. That may be long after, and cannot be cancelled. So the file is opscope's
+(``injected_script.py``) and needs a link that can be removed, in a folder that only the other
+process's user can enter. Debuggers can call functions in a process at any moment, also while it
+holds locks that these functions need, so they are not used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The protocol of the socket: one JSON object per line, with file descriptors.
 
-A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or what
-was asked for. A file that the asking process has opened is written to by the one that is
-asked, so that it may lie wherever the one who asks can write.
+A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or
+the result. The process writes to a file that the client has opened, so the file may be anywhere
+that the client can write to.
 """
 
 from __future__ import annotations

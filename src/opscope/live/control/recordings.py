@@ -1,4 +1,4 @@
-"""Recordings of a process on request of another process."""
+"""Recordings of this process that another process requests."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ class RequestedRecording:
         before, self._window = self._window, self._open()
         _native.close_window(before)
         try:
-            facts = (
-                self._known.facts()
-            )  # after closing, to include the newest functions and modules
+            facts = self._known.facts()  # after closing, to include the newest functions
             _write_log(before, file)
         finally:
             _native.discard_window(before)

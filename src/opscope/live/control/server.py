@@ -1,10 +1,10 @@
-"""``listen``: a socket of this process, and a thread that answers at it.
+"""``listen``: a socket of this process, and a thread that answers requests.
 
 The thread is a daemon: it ends with the program and never keeps it alive. Between requests it waits
-for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+for the socket, without the GIL or any lock. Importing this module does not import the recorder.
 
-A program may close all files that it might have opened, and open others under their numbers. At the
-next connection the server finds that the socket is gone and makes another; clients try again.
+A program may close files it did not open, and reuse their numbers. At the next connection the
+server finds that its socket is gone and makes another; clients try again.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def _begin(is_daemon_enabled: bool) -> None:
 
 
 def _get_ready() -> None:
-    """Import the recorder now, as importing torch takes long anyway: at the first request it
-    would delay the program by some tens of milliseconds.
-    """
+    """Import the recorder while importing torch takes long anyway, not at the first request."""
     with contextlib.suppress(*_NO_FILES):  # then it is imported at the first request
         importlib.import_module("opscope.live.control.recordings")
 
@@ -197,7 +195,6 @@ class Server:
         self._is_asked_for = False
 
     def _end_if_unused(self) -> None:
-        """End a server started on request once it is unused."""
         with _deciding:
             is_used = self._connections or (self._started is not None and self._started.recording)
             if self._is_asked_for and not is_used and time.monotonic() >= self._until_s:

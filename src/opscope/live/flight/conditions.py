@@ -1,6 +1,6 @@
-"""Code of the program's that a flight recorder calls: conditions, and the ends of triggers.
+"""Code of the program that a flight recorder calls: conditions, and the ends of triggers.
 
-A condition may wait: for a lock, an answer, for ever. So each is asked in a thread of its own.
+A condition may block for ever, for example on a lock. So each is called in a thread of its own.
 """
 
 from __future__ import annotations

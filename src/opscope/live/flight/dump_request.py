@@ -36,7 +36,7 @@ class Reason:
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
 
     def as_json(self, ended: Mapping[str, Any] | None = None) -> str:
-        """JSON for the process that makes the trace; ``ended``: how this process ended."""
+        """JSON for the process that makes the trace; ``ended``: how the recorded process ended."""
         values = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
         return json.dumps(values if ended is None else {**values, "ended": ended})
 

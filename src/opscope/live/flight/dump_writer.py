@@ -1,4 +1,4 @@
-"""Traces of dumps whose writer is gone, in turn with the processes that write others."""
+"""Makes traces of dumps whose writer is gone, in turn with other writing processes."""
 
 from __future__ import annotations
 

@@ -79,7 +79,6 @@ class Dumps:
         return place_of(spool, reason, self._process)
 
     def _hand_over(self, spool: Path) -> None:
-        """Start the process that makes the trace."""
         error = _native.hand_to_writer(self.command(spool))
         if error and is_whole(spool):
             notice(

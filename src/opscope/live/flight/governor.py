@@ -1,12 +1,12 @@
 """The governor: measures the overhead of recording and keeps it below a budget.
 
-The cost is that of the events (how many there were, times what one costs on this machine) and of
-the recorder's own threads. Above the budget the governor goes to the next lower of some fixed
-levels; where the cost has been well below for a while, it tries the next higher one, and waits
-longer each time that was too much.
+The cost is that of events (their number times the cost of one on this machine) and of the
+recorder's own threads. Above the budget the governor goes to the next lower of some fixed levels.
+Well below it for a while, the governor tries the next higher level, and waits longer each time that
+level costs too much.
 
-What a program costs at a level is unknown before it was recorded at it. So a new level is looked at
-after 20 ms, then after twice the time, up to once a second: one that costs too much does not last.
+The cost at a level is unknown before it is tried. So a new level is measured after 20 ms, then at
+doubling intervals up to one second: a level that costs too much does not last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recorder's own thread in Python: it rotates the ring and answers news."""
+"""The recorder's own Python thread: it rotates the ring and handles requests for dumps."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ class Keeper:
             self._thread.join(patience_s)
 
     def _end_conditions(self, until_s: float) -> None:
-        """End all conditions before waiting for any."""
         for condition in self._conditions:
             condition.request_end()
         for condition in self._conditions:
@@ -158,7 +157,6 @@ class Keeper:
         self._arm()
 
     def _arm(self) -> None:
-        """Prepare a dump that needs no Python."""
         if self._armed is None or self._watch.emergencies != self._emergencies:
             self._emergencies = self._watch.emergencies
             self._armed = self._dumps.spool()

@@ -118,9 +118,7 @@ class flight_recorder:
             keeper=bool(keeper),
         )
         self._flight: Flight | None = None
-        self._ending: Flight | None = (
-            None  # set until the end is complete, as it may be interrupted
-        )
+        self._ending: Flight | None = None  # set until an end is complete
         self._refused: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._held = _native.Held(self._begin, self._end)

@@ -1,7 +1,8 @@
 """The ring of a flight recorder: windows that overlap, in a file that outlives its process.
 
-The file is in memory where that has room, because a ring is written over all the time, which a disk
-would be busy with; in the folder of the dumps is a note then, which names it. Else it is there.
+The file is in ``/dev/shm`` if that has room, because a ring is overwritten all the time, which
+would keep a disk busy; a note in the folder of the dumps names it. Otherwise the file is in that
+folder.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class RingFile:
         """Record into the file from this window on, unless it does already.
 
         Without a file the ring is in memory, and the old file keeps its content: while another
-            recording or another flight recorder of the process streams, or without room. Each later
-            window tries again.
+        recording or another flight recorder of the process streams, or without room. Each later
+        window tries again.
         """
         if not self.wants_window():
             if self._name is not None:
@@ -131,7 +132,6 @@ class RingFile:
         return self._name is not None and os.path.lexists(self._name)
 
     def _place(self, name: Path) -> tuple[Path, int]:
-        """Path and size limit of the file."""
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)

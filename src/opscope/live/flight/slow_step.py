@@ -1,4 +1,4 @@
-"""A step that takes much longer than steps do."""
+"""Trigger: a step that takes much longer than the others."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ class SlowStep(Trigger):
 
 
 def _wait_text(waited_ns: int | None) -> str:
-    """The step's wait, as text after its duration."""
     if waited_ns is None:
         return " (its waits for a CPU are unknown)"
     return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a CPU)"

@@ -1,4 +1,4 @@
-"""Uncaught exceptions, and allocations that fail."""
+"""Triggers: uncaught exceptions, and failed allocations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Hook:
     """Replaces an ``excepthook`` from one start of a recorder to its stop.
 
     Each start has its own: a hook that the program's hook calls must call the one before it, and
-        not that of the next start, which would call it again.
+    not that of the next start, which would call it again.
     """
 
     def __init__(self, owner: Any, notice: Callable[..., None]) -> None:

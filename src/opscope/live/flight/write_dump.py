@@ -146,7 +146,7 @@ def _put(made: Path, folder: Path) -> Path:
 
 
 def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
-    """Add to the ledger the end of a dump in which the governor's changes are unknown.
+    """Add to the ledger: milliseconds at the end in which the governor's changes are unknown.
 
     A process that was killed, or whose GIL was blocked, could not report them.
     """

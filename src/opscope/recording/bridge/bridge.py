@@ -1,11 +1,11 @@
 """Finding, compiling and loading the part of the recorder that is built against torch.
 
 The bridge is one C++ file that ships with opscope. For released torches it ships compiled
-(:mod:`~opscope.recording.bridge.torch_build`); against others it is compiled at first use
-(some seconds), then kept in a cache. Its key covers everything that decides whether the binary
-fits: torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only
-from folders that only this user and root can write to. Ranks that start at once are serialised by a
-file lock; a build goes to a temporary folder and is renamed, so no process loads half a file.
+(:mod:`~opscope.recording.bridge.torch_build`); for others it is compiled at first use (some
+seconds) and cached. The cache key covers everything that decides whether the binary fits: torch
+version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only from folders
+that only this user and root can write to. A file lock serialises ranks that start at once; a build
+goes to a temporary folder and is renamed, so no process loads half a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiling the bridge: the compiler, its options, and the errors where it fails."""
+"""Compiling the bridge: the compiler, its options, and errors when it fails."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Identifies the torch of a bridge, and finds shipped bridges.
 
-Bridges that ship lie beside the compiled core, with ``bridges.json``, which has of each what it is
-known by (:meth:`TorchBuild.fingerprint`) and the hash of its file. What is built from source has
-none.
+Shipped bridges are beside the compiled core, with ``bridges.json``: for each, its
+:meth:`TorchBuild.fingerprint` and the hash of its file. A build from source has none.
 """
 
 from __future__ import annotations

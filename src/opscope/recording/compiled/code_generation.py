@@ -1,7 +1,8 @@
 """Graph nodes of generated calls, recorded while inductor generates code.
 
-Its functions are wrapped as soon as they are imported, because most programs compile before they
-record. Code from a cache was generated elsewhere: of that there is less to know, see ``lines.py``.
+inductor's functions are wrapped as soon as they are imported, because most programs compile before
+they record. Code from a cache was generated elsewhere, so less is known of it; see
+``generated_code.py``.
 """
 
 from __future__ import annotations

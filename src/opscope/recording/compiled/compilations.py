@@ -1,8 +1,7 @@
 """Compilations by torch.compile in this process: reasons and graph breaks.
 
 torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
-are taken over as each compilation ends, whether anything is recorded or not: most programs compile
-before they record.
+are copied as each compilation ends, recording or not: most programs compile before they record.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Calls in inductor's generated files, with their source lines.
 
-Above what it calls inductor writes, as comments, which operations of the program that does; not so
-above kernels in C++, whose names still say which operators are in them. What was noted while the
-code was generated is exact. For code from a cache there are inductor's table of lines, which the
-cache keeps, and these comments: they hold for code that another process compiled, too.
+Above most calls inductor writes a comment with the operations of the program that the call does.
+C++ kernels have no comment, but the operators are in their names. Origins recorded while the code
+was generated are exact. For code from a cache there are these comments and inductor's table of
+lines, which the cache keeps; both also hold for code that another process compiled.
 """
 
 from __future__ import annotations

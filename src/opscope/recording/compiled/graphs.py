@@ -1,8 +1,8 @@
-"""The graphs that torch.compile has generated code for, which run in this process.
+"""Graphs of torch.compile that run in this process.
 
-Every one is a Python module that inductor loads, whether it was compiled now or comes from a cache.
-While a recording wants it, the function that runs the graph is a span, and so is every kernel that
-it calls; afterwards both are as they were. Compiling is not touched, and nothing is compiled again.
+Each is a Python module that inductor loads, compiled now or from a cache. While a recording wants
+it, the function that runs the graph and every kernel that it calls are spans; afterwards both are
+restored. Compiling is not changed, and nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _hooked: dict[int, weakref.ref[Any]] = {}
 """Modules whose graph and kernels are recorded, by ``id()``.
 
 Not a set of weak references: a signal handler that records during an iteration would change the
-    set, and the iteration would raise.
+set, and the iteration would raise.
 """
 when_loaded: list[Callable[[str], object]] = []
 """Called with the file of every graph that is loaded while a recording wants graphs."""
@@ -133,7 +133,6 @@ def _unhook(module: Any) -> None:
 
 
 def _graph_function(names: Mapping[str, Any]) -> FunctionType | None:
-    """The function or method of the module that runs the graph; None without one."""
     call = names.get("call")
     function = call.__func__ if isinstance(call, MethodType) else call
     return function if isinstance(function, FunctionType) else None

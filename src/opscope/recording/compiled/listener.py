@@ -1,4 +1,4 @@
-"""The compiled code that ran in one window: what its graphs call, and for which lines."""
+"""The compiled code that ran in one window: calls of its graphs, and their source lines."""
 
 from __future__ import annotations
 

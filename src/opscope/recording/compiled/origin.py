@@ -1,4 +1,4 @@
-"""One operation of the program that generated code does, and where in the program it is."""
+"""Operations of the program that generated code does, and their places in the program."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ def _loaded_as(file: str, _: int) -> str:
 
 
 def _common_parts(one: str, other: str) -> int:
-    """Number of equal names at the end of two paths."""
     pairs = zip(reversed(one.split(os.sep)), reversed(other.split(os.sep)), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 

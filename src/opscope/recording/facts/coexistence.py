@@ -1,10 +1,9 @@
-"""Getting along with torch's own profiler, whose state is the program's.
+"""Coexistence with torch's own profiler, whose state belongs to the program.
 
-What a program asks torch about its profiler is answered as if opscope were not there. One flag is
-in the way: where ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler begins
-no spans for what it compiles and for what it has compiled. So torch's compiler, and nothing else,
-reads true there while opscope records; and everything does while an ``opscope.profile`` is open,
-which is a profile of the program's own.
+A program that reads the state of torch's profiler gets the state without opscope. One flag is an
+obstacle: while ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler makes no
+spans for compiling and for compiled code. So torch's compiler alone reads true while opscope
+records. While an ``opscope.profile`` is open, all code reads true: it is the program's own profile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Paths of modules, as in ``named_modules()`` of the outermost module.
 
-A module does not know where it is; the one around it does. So when a module is met that is in none
-known before, everything in it is given its path, and once more when the recording ends, because
-modules are added meanwhile. Nothing is kept alive, and no method of the program's is called.
+A module does not know its path; the module around it does. So when a module outside all known
+networks is called, everything in it gets a path, and again when the recording ends, because modules
+may be added. Nothing is kept alive, and no method of the program is called.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WRAPPERS = {
 class _Place:
     """Path of a module."""
 
-    module: weakref.ref[Any]  # the module
+    module: weakref.ref[Any]
     root: int  # address of the outermost module around it; its own if it is the outermost
     path: str  # from there; empty for the outermost, and for the network in a wrapper
     children: _Children  # its children when found: names and addresses
@@ -127,7 +127,6 @@ def _find_in(addresses: Iterable[int]) -> None:
 
 
 def _has_changed(place: _Place) -> bool:
-    """Whether a module's children differ from those found."""
     module = place.module()
     if module is None:
         return False
@@ -138,9 +137,7 @@ def _has_changed(place: _Place) -> bool:
 
 
 def _is_new(address: int, root: int) -> bool:
-    """Whether a module was in no network yet: its address was reused, or it was called first and
-    taken for an outermost module.
-    """
+    """Whether a module was in no network yet: its address was reused, or it seemed outermost."""
     known = _places.get(address)
     return known is None or known.module() is None or known.root == address != root
 

@@ -1,8 +1,8 @@
 """Process facts in a trace: host, rank, job.
 
-A program takes its process group down before it ends, and looks at what was recorded later, often
-at its very end. So the last group that a recording saw counts; without any, what the launcher
-(torchrun, Slurm's and others like it) set in the environment.
+A program destroys its process group before it ends, and often reads the trace later. So the last
+group seen by a recording counts; without one, the environment of the launcher (torchrun, Slurm and
+others).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Identifies process groups, as arguments of collectives contain only an address.
 
-How many collectives each group had begun at some moments is kept too: ranks count alike, so that
-the same collective is found in the recordings of all of them, whenever each of those began.
+Also keeps how many collectives each group had begun at some times. All ranks count alike, so the
+same collective is found in the recordings of all ranks, whenever each of these began.
 """
 
 from __future__ import annotations
@@ -114,7 +114,6 @@ def _note_all() -> None:
 
 
 def _watch() -> None:
-    """Replace torch's dictionary by a watched one, once."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if type(getattr(c10d, "_pg_group_ranks", None)) is dict:
         c10d._pg_group_ranks = _WatchedGroups(c10d._pg_group_ranks)  # type: ignore[union-attr]

@@ -1,7 +1,7 @@
 """Facts that only the recorded process knows, for the process that writes its trace.
 
-What listeners know is noted in the stream as the recording ends; what they want to survive a kill
-they note sooner. Measurements and lookups happen after the recording has ended.
+Listeners write their state to the stream as the recording ends, or earlier to survive a kill.
+Measurements and look-ups happen after the recording has ended.
 """
 
 from __future__ import annotations

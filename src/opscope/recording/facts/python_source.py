@@ -70,7 +70,6 @@ def _above_module(file: str) -> str | None:
 
 
 def _absolute(folder: Any) -> str | None:
-    """The absolute path; None for entries that Python's import ignores."""
     try:
         path = os.path.abspath(folder)
     except (TypeError, ValueError, OSError):  # not a path, or the current folder is gone

@@ -1,8 +1,8 @@
 """Kernel counters of every thread during a window.
 
-How long each computed, waited for a CPU, was in which call, and how many pages it touched for
-the first time: what no span can say, and what the account of time (``analysis/account/``) tells
-gaps by. A native thread reads these (``native/sampler/``).
+For each thread: CPU time, waits for a CPU, system calls and first-touched pages. Spans lack these,
+and the account of time (``analysis/account/``) uses them to explain gaps. A native thread reads the
+counters (``native/sampler/``).
 """
 
 from __future__ import annotations

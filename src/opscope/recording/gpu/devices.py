@@ -1,6 +1,6 @@
 """CUDA devices: finding CUPTI, NVIDIA's library that reports on them, and when it collects.
 
-CUPTI is searched for in this order, and of each name first one that the process has loaded already:
+CUPTI is searched for in this order; a library that the process has already loaded comes first:
 
 1. ``OPSCOPE_CUPTI``, a path; nothing else is tried then
 2. the folders of the packages that torch was installed with (``nvidia/*/lib``)
@@ -9,7 +9,7 @@ CUPTI is searched for in this order, and of each name first one that the process
 
 It collects from the first recording that wants devices until the last stops. The library is one per
 process, and others use it: torch's own profiler, tools around the program. Stopping waits for the
-devices, has all records delivered and leaves nothing of opscope's in the library.
+devices, fetches all records and removes everything of opscope from the library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Device activity as tables of a recording.
 
-Calls of the device's runtime become events: on the thread that made them, inside whatever ran there
-at the time. Work is linked to its call by correlation id; nothing had to be pushed or popped around
-operators while recording.
+Calls of the device's runtime become events of the calling thread, inside the span around them. Work
+is linked to its call by correlation id; recording adds nothing around operators.
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ def _with_threads(threads: Table, devices: Devices) -> Table:
 
 
 def _thread_rows(decoded: Decoded, table: Table) -> Int32:
-    """Rows of ``threads``, by ``table``'s system thread ids."""
     threads = decoded.tables["threads"]["system_thread_id"]
     rows = {thread: row for row, thread in enumerate(threads.tolist())}
     distinct, inverse = np.unique(table["system_thread_id"], return_inverse=True)
@@ -172,7 +170,6 @@ def _memory_table(memory: Table, calls: Table) -> Table:
 
 
 def _looked_up(wanted: Int64, keys: Int64, values: Int32) -> Int32:
-    """The value of each wanted key; -1 for unknown keys."""
     found = np.full(len(wanted), -1, dtype=np.int32)
     order = np.argsort(keys, kind="stable")
     if len(order):

@@ -1,8 +1,8 @@
 """CUDA graphs: the program's operator at the capture of each node.
 
-A replay launches hundreds of kernels with one call and no operator around any of them. All there is
-to know about a kernel was known when its node was captured, so that is recorded once per node, and
-kept by the process: a graph captured in one recording is replayed in many.
+A replay launches hundreds of kernels with one call and no operator around any of them. Everything
+about a kernel is known when its node is captured, so it is recorded once per node and kept by the
+process: a graph captured in one recording is replayed in many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Annotations as a device saw them: from the first to the last work launched inside, per stream."""
+"""Annotations on devices: from the first to the last work launched inside, per stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which allocations and tensors share memory, told from all segments of a recording together."""
+"""Which allocations and tensors share memory, found from all segments of a recording."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Builds a trace in another process, from a copied log and the facts of the recorded process.
 
-The log says what was recorded (``native/log/log_copy.h``); the rest goes along as JSON.
+The log has the records (``native/log/log_copy.h``); the facts are JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Beginning and dismissing the keeper: the process that outlives this one, see ``launch``."""
+"""Starting and dismissing the keeper: the process that outlives this one, see ``launch``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
 
 
 def _begun(folder: Path) -> OwnFile:
-    """Start a keeper; returns this end of the connection."""
     # Not Python's sockets, whose destructors close whatever file has their number by then.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:

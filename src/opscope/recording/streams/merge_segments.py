@@ -1,6 +1,6 @@
-"""The trace of a recording that is in segments: one group of rows per segment, none of them all.
+"""The trace of a recording in segments: one row group per segment, without loading all of them.
 
-What became known of a row only later (its end, what it ran in) is put where the row is.
+Later values of a row (its end, its parent) are written into the row.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Stream:
 
     @property
     def is_drained(self) -> bool:
-        """Whether part of it was moved from the file to segments."""
+        """Whether part of the recording was moved from the file to segments."""
         if self.path is None:
             return False
         with suppress(OSError):
@@ -120,9 +120,7 @@ class Streams:
     # the profile writes each trace as it ends; else another process does, also after a regular end
     saves: bool = True
     rank: int | None = None  # rank of the traces; None for the rank in the job
-    process: int | None = (
-        None  # process number of the traces, for one of several processes without ranks
-    )
+    process: int | None = None  # process number of the traces, for processes without ranks
     when_refused: Callable[[str], object] | None = None  # see :class:`Stream`
     _begun: int = 0
     _owner: str = ""

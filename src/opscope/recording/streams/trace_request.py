@@ -1,4 +1,4 @@
-"""What a process asks of the one that makes its trace: where that goes, and what to say of it."""
+"""Request of a process to the one that makes its trace: files to write, output to print."""
 
 from __future__ import annotations
 

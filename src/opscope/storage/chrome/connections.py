@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
-from opscope.columns.codes import LinkKind
+from opscope.columns.codes import AllocationAction, LinkKind
 from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import EventKind
 from opscope.storage.chrome.native_columns import CollectedEvents, rows_of
 from opscope.storage.chrome.vocabulary import integer
@@ -28,9 +27,22 @@ def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
     columns["time_ns"] += base
     columns = rows_of(columns, np.argsort(columns["time_ns"], kind="stable"))
     columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
-    names = ("action", "device_type", "device_index", "address")
-    columns["allocation_id"] = _native.pair_allocations({name: columns[name] for name in names})
+    columns["allocation_id"] = _numbered(columns)
     return columns
+
+
+def _numbered(columns: Columns) -> Int64:
+    """Allocations in order; a free has the number of the block that was there, -1 if none was."""
+    action, names = columns["action"], ("device_type", "device_index", "address")
+    made = action == AllocationAction.ALLOCATE
+    number = np.where(made, np.cumsum(made) - 1, -1)
+    rows = np.flatnonzero(made | (action == AllocationAction.FREE))
+    block = group_rows(*(columns[name][rows] for name in names)).group
+    order = rows[order_rows(block)]
+    block = np.sort(block, kind="stable")
+    frees = ~made[order[1:]] & (block[1:] == block[:-1])
+    number[order[1:][frees]] = number[order[:-1]][frees]
+    return number
 
 
 def device_activities(collector: CollectedEvents, base: int, events: Columns) -> Columns:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived
@@ -40,15 +39,18 @@ def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
     """Displayed text of each event, as (row in texts, texts).
 
     The text is the event's name; module calls get torch's prefix, and calls recorded only by frame
-    get the frame's text. The array has shape (events,); equal texts have equal rows. Cached for
-    each trace.
+    get the frame's text. Shape (events,); equal texts have equal rows. Cached for each trace.
     """
     events, names = trace.events, len(trace.names)
-    name = np.ascontiguousarray(events["name"])
-    frames = _frames(trace) if name.min(initial=0) < 0 else None
-    keys, used = _native.text_keys(
-        name, np.ascontiguousarray(events["kind"]), frames, names, len(trace.table("frames"))
-    )
+    # Names come first, then those of modules, nothing at all, and frames.
+    keys = events["name"] + 1
+    keys[np.flatnonzero(events["kind"] == EventKind.MODULE_CALL)] += names + 1
+    if events["name"].min(initial=0) < 0:
+        unnamed = np.flatnonzero(events["name"] < 0)
+        keys[unnamed] = _frames(trace)[unnamed] + (2 * names + 3)
+    is_used = np.zeros(2 * names + 3 + len(trace.table("frames")), dtype=np.bool_)
+    is_used[keys] = True
+    used = np.flatnonzero(is_used)
     rows: dict[str, int] = {}
     row_of_key = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int32)
     for key in used.tolist():

@@ -124,8 +124,9 @@ def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
 def rows_by_line(line: Rows, lines: int, by_start: Values | None) -> tuple[Rows, Values]:
     """Rows by line in order of start, and where each line begins, shape (lines + 1,)."""
     ordered = line if by_start is None else line[by_start]
-    rows, begin = _native.rows_by_line(np.ascontiguousarray(ordered), lines)
-    return (rows if by_start is None else by_start[rows].astype(np.int32)), begin
+    rows = order_rows(ordered)
+    begin = np.append(0, np.cumsum(np.bincount(ordered, minlength=lines)))
+    return (rows if by_start is None else by_start[rows]).astype(np.int32), begin
 
 
 def own_times(trace: TraceData) -> Values:

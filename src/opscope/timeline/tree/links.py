@@ -31,8 +31,7 @@ def forward_backward_links(trace: TraceData) -> Links:
 
     torch gives a forward operator and the backward node it creates the same sequence number. Nested
     operators share a number: the innermost, which started last, made the node. A node that runs
-    twice (``retain_graph``) is linked the first time only. Empty if the metadata (``left_out``)
-    excludes them.
+    twice (``retain_graph``) is linked the first time only. Metadata (``left_out``) may exclude all.
     """
     if "forward_backward" in trace.metadata.get("left_out", ()):
         return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))

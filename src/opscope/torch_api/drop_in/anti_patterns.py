@@ -1,8 +1,8 @@
-"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which do not have it any more.
+"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which no longer have it.
 
-The same classes find the same events in a profile's event tree, so that programs which match
-patterns of their own, or ask for torch's, go on working. Their results use words of
-opscope's; ``trace.findings()`` knows more mistakes, and what each costs.
+The same classes find the same events in a profile's event tree, so that programs which match their
+own or torch's patterns keep working. Their messages are opscope's; ``trace.findings()`` knows more
+mistakes, and the cost of each.
 """
 
 from __future__ import annotations

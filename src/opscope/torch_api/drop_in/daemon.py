@@ -60,7 +60,6 @@ class DaemonClient:
         self._remove()
 
     def _remove(self) -> None:
-        """Remove the endpoint's file, if it has one."""
         if isinstance(self._name, str) and os.getpid() == self._process:
             with contextlib.suppress(OSError):
                 os.unlink(self._name)
@@ -158,8 +157,6 @@ def _write(trace: TraceData, path: str) -> None:
 
 
 class _StepWait:
-    """Waits for steps of the program."""
-
     def __init__(self) -> None:
         self._stepped = threading.Event()
         self._clock = StepClock()
@@ -168,7 +165,6 @@ class _StepWait:
 
     @property
     def count(self) -> int:
-        """Steps so far."""
         return self._clock.counter.count
 
     def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:

@@ -1,7 +1,7 @@
 """The protocol between a traced process and Dynolog's daemon, as both projects publish it.
 
-Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each is
-the length of its content (8 bytes), its type (32 bytes, ended by a zero), and the content. The
+Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each
+has the length of its content (8 bytes), its type (32 bytes, zero-terminated), and the content. The
 daemon listens as ``dynolog``.
 
 | type | content | answer |

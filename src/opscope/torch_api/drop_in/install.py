@@ -1,10 +1,10 @@
-"""Putting opscope beneath torch.profiler, and taking it away again.
+"""Switching torch.profiler to opscope and back.
 
-What is replaced are the functions torch's Python profiler calls into C++ for, the classes of what
-they return, and the few Python methods that would turn columns into objects. Classes such as
-``torch.profiler.profile`` stay what they are, so a program that imported them before the switch is
-switched as well. A module that imported one of the replaced names, under whatever name, has it
-replaced too; what is held elsewhere (in a default argument, as a base class) stays torch's.
+Replaced are the C++ functions that torch's Python profiler calls, the classes of their results, and
+the few Python methods that would turn columns into objects. Classes such as
+``torch.profiler.profile`` stay, so a program that imported them before is switched too. Modules
+that imported a replaced name, under any name, are updated; references elsewhere (a default
+argument, a base class) stay torch's.
 """
 
 from __future__ import annotations

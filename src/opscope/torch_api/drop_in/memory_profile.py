@@ -1,8 +1,8 @@
 """torch's ``MemoryProfile``, over memory accounts that are computed from columns.
 
 torch's class walks the event tree with Python objects, which takes minutes for a million events.
-Its timeline and categories are made here from arrays instead; they are the same. What else it has,
-such as the data flow graph, is torch's own, made when it is asked for.
+Its timeline and categories are computed here from arrays, with equal results. Other members, such
+as the data flow graph, are torch's own, created on access.
 """
 
 from __future__ import annotations
@@ -69,7 +69,6 @@ def _profile_class() -> Any:
 
 
 def _tensor_keys(trace: TraceData, blocks: MemoryBlocks) -> list[Any]:
-    """torch's key of every block."""
     from torch.profiler._memory_profiler import TensorKey, _Storage
 
     address = np.zeros(len(blocks), dtype=np.uint64)

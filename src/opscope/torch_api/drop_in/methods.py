@@ -1,7 +1,7 @@
 """Methods of torch's classes that would make objects of columns, need a GPU, or collect.
 
-torch can have Python collect what CUPTI reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
-instead of Kineto. Under the drop-in opscope asks CUPTI, whichever was chosen: two at once would
+torch can have Python collect CUPTI's reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
+instead of Kineto. Under the drop-in opscope uses CUPTI, whichever was chosen: two collectors would
 take each other's records.
 """
 
@@ -60,7 +60,6 @@ def ensure_function_events(self: Any) -> None:
 
 
 def _accumulated(self: Any) -> ProfilerResult | None:
-    """The results of all cycles so far, joined."""
     result = self.kineto_results
     if result is None:
         return None
@@ -157,7 +156,6 @@ def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> N
 
 
 def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:
-    """Parse the values, which are JSON texts."""
     return {key: json.loads(value) for key, value in (metadata or {}).items()}
 
 

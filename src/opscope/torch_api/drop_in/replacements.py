@@ -1,4 +1,4 @@
-"""The list of what :func:`opscope.drop_in.install` replaces, and by what."""
+"""The names that :func:`opscope.drop_in.install` replaces, and their replacements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attributes of a ``FunctionEvent``, read from a trace.
 
-A list position holds an event, a piece of memory outside all events, or device activity; each has
-its own way for some attributes and shares the rest.
+A list position holds an event, a memory event outside all spans, or device activity. Each kind has
+its own readers for some attributes and shares the others.
 """
 
 from __future__ import annotations

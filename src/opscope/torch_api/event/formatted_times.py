@@ -24,7 +24,7 @@ def format_time_share(time_us: float, total_time_us: float) -> str:
 
 
 def format_memory(nbytes: float) -> str:
-    """Bytes as ``1.50 KB``; without a decimal unit below 1 KB."""
+    """Bytes as ``1.50 KB``; plain bytes below 1 KB."""
     for exponent, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
         if abs(nbytes) >= 1024**exponent:
             return f"{nbytes / 1024**exponent:.2f} {unit}"
@@ -54,7 +54,6 @@ def shorten_path(path: str, width: int) -> str:
 
 
 def _as_text(name: str) -> property:
-    """A time in microseconds as text."""
     return property(lambda self: format_time(float(getattr(self, name))))
 
 

@@ -1,4 +1,4 @@
-"""The small types that an event in torch's shape is made of."""
+"""Small types that are parts of an event in torch's shape."""
 
 from __future__ import annotations
 

@@ -228,7 +228,6 @@ class EventList(LazyList[Event]):
         write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
 
     def _like(self, events: Iterable[Event]) -> EventList:
-        """A list of other events from the same recording."""
         made = EventList(
             events,
             use_device=self._use_device,

@@ -1,4 +1,4 @@
-"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do it."""
+"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do."""
 
 from __future__ import annotations
 

@@ -69,8 +69,6 @@ class TableRows:
 
 
 class _ListedStacks:
-    """Stacks of objects."""
-
     def __init__(self, stacks: list[Sequence[str]]) -> None:
         self._stacks = stacks
         self.longest = max((len(entry) for stack in stacks for entry in stack), default=0)
@@ -187,8 +185,6 @@ def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
 
 
 class _SourceStacks:
-    """Stacks of a trace's rows."""
-
     def __init__(self, source: ListedTrace, event: npt.NDArray[np.int64]) -> None:
         assert source.stacks is not None
         self._stacks, self._event = source.stacks, event

@@ -1,4 +1,4 @@
-"""The table of events as text, as torch.profiler lays it out, and what opscope says below it."""
+"""The table of events as text, in torch.profiler's layout, and opscope's lines below it."""
 
 from __future__ import annotations
 

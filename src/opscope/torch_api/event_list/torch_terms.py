@@ -1,4 +1,4 @@
-"""Differences of torch's terms: names, step boundaries, averages."""
+"""Differences from torch's terms: names, step boundaries, averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``_ProfilerEvent``: what every node of the event tree has, and those of devices."""
+"""``_ProfilerEvent``: base class of nodes in the event tree, and nodes of device work."""
 
 from __future__ import annotations
 
@@ -93,7 +93,6 @@ class _DeviceEvent(ProfilerEvent):
 
     @property
     def parent(self) -> ProfilerEvent | None:
-        """The call that launched it; None if it was not recorded."""
         return self._work.event_of_row(self._launch) if self._launch >= 0 else None
 
     @property

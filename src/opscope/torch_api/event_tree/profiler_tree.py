@@ -39,8 +39,6 @@ _PYTHON = (NodeKind.PYTHON_CALL, NodeKind.MODULE_CALL, NodeKind.OPTIMIZER_CALL)
 
 
 class _RecordedEvent(ProfilerEvent):
-    """A span or a memory event."""
-
     def __init__(self, tree: ProfilerTree, node: Node) -> None:
         is_torch = node.kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION)
         super().__init__(

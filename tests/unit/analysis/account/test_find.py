@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from opscope.analysis.account.find import find_account
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, RecordScope, WaitsFor
-from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.errors import UsageError
 from support.build_trace import build_trace, kernel, span
 from support.thread_samples import sampled
@@ -194,12 +193,6 @@ def test_devices_have_accounts_too():
     assert milliseconds(account, 1) == {
         Cause.OPERATOR: 40, Cause.IDLE: 30, Cause.COLLECTIVE: 20, Cause.COPY: 10,
     }  # fmt: skip
-
-
-def test_recording_is_a_cause_at_what_it_was_measured_to_cost():
-    cost = {"recorder": {KIND_COST + CostKind.OPERATOR.value: 1_000 / 1.3}}
-    account = find_account(build_trace("aten::a 0..10000\naten::b 10000..20000", ledger=cost))
-    assert milliseconds(account)[Cause.PROFILER] == 0.001
 
 
 def test_of_nothing_the_account_is_empty_and_of_no_period_there_is_none():

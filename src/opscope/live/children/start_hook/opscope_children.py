@@ -1,6 +1,6 @@
-"""A process of a program that is recorded with its children: noted, and recorded with torch.
+"""Notes each process of a program recorded with its children; records it once torch is imported.
 
-Until torch is imported this costs a line in a file: no module of opscope's is imported.
+Until then it costs a line in a file: no module of opscope is imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FOLDER = "OPSCOPE_CHILDREN"
 """Environment variable: folder of the trace."""
 ANCESTOR_WITH_RANK = "OPSCOPE_CHILDREN_RANK"
-"""Environment variable: rank of the nearest ancestor with one, which its children do not have."""
+"""Environment variable: rank of the nearest ancestor with one; this process is not that rank."""
 PYTHON = "OPSCOPE_CHILDREN_PYTHON"
 """Environment variable: the Python that opscope was compiled for."""
 PROCESSES = "processes.jsonl"
@@ -147,7 +147,6 @@ class _TorchFinder:
         self._folder, self._unless = folder, unless
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Spec of torch, which reports when torch is imported; None for other modules."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)

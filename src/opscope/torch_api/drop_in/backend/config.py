@@ -1,4 +1,4 @@
-"""ProfilerConfig, what an activity filter says, and switches that live in torch's C++."""
+"""ProfilerConfig, kinds in activity filters, and switches that are in torch's C++."""
 
 from __future__ import annotations
 

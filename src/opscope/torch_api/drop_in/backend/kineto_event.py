@@ -1,4 +1,4 @@
-"""``_KinetoEvent`` and ``_ITraceActivity``: one event as torch's profiler hands it to Python."""
+"""``_KinetoEvent`` and ``_ITraceActivity``: one event as torch's profiler passes it to Python."""
 
 from __future__ import annotations
 

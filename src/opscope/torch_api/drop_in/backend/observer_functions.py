@@ -1,4 +1,4 @@
-"""The functions torch's ExecutionTraceObserver calls into C++ for, on opscope's recorder.
+"""The C++ functions that torch's ExecutionTraceObserver calls, on opscope's recorder.
 
 As in torch there is at most one observer in a process; a second one registers without effect.
 """

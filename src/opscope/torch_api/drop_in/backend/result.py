@@ -1,4 +1,4 @@
-"""``_ProfilerResult``: a finished recording, as torch's profiler hands it to Python."""
+"""``_ProfilerResult``: a finished recording, as torch's profiler passes it to Python."""
 
 from __future__ import annotations
 

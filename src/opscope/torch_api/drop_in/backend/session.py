@@ -1,9 +1,10 @@
-"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
+"""The C++ functions that torch's Python profilers call, on opscope's recorder.
 
 torch.profiler and torch.autograd.profiler are Python over a few functions of
-``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
-class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile. A second one at the same time is refused where torch refuses it.
+``torch._C._autograd``: prepare, enable, disable, toggle. Replacing only these keeps every class,
+signature and import of torch.profiler, also in programs that imported them earlier.
+
+A session is a profile. A second one at the same time is refused if torch refuses it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,6 @@ _ALREADY = "Profiler is already enabled on this thread"
 
 @dataclass
 class _Session:
-    """The session of a profile."""
-
     config: ProfilerConfig  # as given by torch
     recording: Recording | None = None  # None if nothing ran
     # the user's metadata
@@ -60,7 +59,6 @@ class _Session:
         _native.show_profile(False)  # also for a session around this one, like torch
 
     def load(self) -> TraceData:
-        """The trace, with the metadata of torch's files."""
         if self.recording is None:
             return TraceData({}, Names.from_strings([]), {"start_ns": 0})
         settings = self.config.settings

@@ -1,7 +1,7 @@
-"""What stays torch's under the drop-in: ``emit_nvtx``, ``emit_itt`` and the legacy profiler.
+"""Functions that stay torch's under the drop-in: ``emit_nvtx``, ``emit_itt``, the legacy profiler.
 
 torch pushes ranges to Nsight Systems or VTune itself, and ``profiler_legacy`` keeps its own
-records: opscope hands on the configuration, and its own profiles are refused meanwhile.
+records. opscope passes on the configuration, and refuses its own profiles meanwhile.
 """
 
 from __future__ import annotations
