@@ -141,3 +141,18 @@ def test_documents_are_plain(path):
 )
 def test_the_check_finds_what_it_should(text, complaint):
     assert complaint in "".join(complaints("here", text))
+
+
+RIDDLES = re.compile(r"(Of|What|Those|Likewise|The same|As|So|That|Also) ")
+"""Docstrings that begin so name no thing: "Number of steps." says more than "What was counted."."""
+
+
+@pytest.mark.parametrize("room", sorted({path.parent for path in (ROOT / "src").rglob("*.py")}))
+def test_docstrings_begin_with_the_thing_or_the_action(room):
+    found = []
+    for path in sorted(room.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                text = ast.get_docstring(node) or ""
+                found += [f"{path.name}:{node.lineno} {text[:60]}"] * bool(RIDDLES.match(text))
+    assert not found

@@ -322,7 +322,7 @@ class Job:
         return Trace.of(traces_together(found))
 
     def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
-        """The same job with some of its processes; keeps what was already read."""
+        """Copy of the job with some of its processes; keeps what was already read."""
         found = copy(self)
         found._choose(parts)
         return found

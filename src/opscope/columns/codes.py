@@ -25,7 +25,7 @@ class EventKind(IntEnum):
 
 
 class Want(IntFlag):
-    """What a window requests of the recorder; ``recording/sources.py`` maps options to it."""
+    """Data that a window requests of the recorder; ``recording/sources.py`` maps options to it."""
 
     OPERATORS = 1 << 0
     INPUTS = 1 << 1  # shapes, strides and scalars of operators' arguments
@@ -171,7 +171,7 @@ class OriginsKnownFrom(IntEnum):
 
 
 class WaitsFor(IntEnum):
-    """What a thread waits for in a system call, in a row of ``thread_samples``."""
+    """Object that a thread waits for in a system call, in a row of ``thread_samples``."""
 
     NOTHING = 0  # it runs or could run
     GIL = 1  # Python's global lock
@@ -285,7 +285,7 @@ class MemoryCategory(IntEnum):
 
 
 class MemoryAction(IntEnum):
-    """What happened to a block of memory; the numbers are torch's."""
+    """Events in the life of a block of memory; the numbers are torch's."""
 
     PREEXISTING = 1  # existed when the recording started
     CREATE = 2

@@ -37,7 +37,7 @@ IMPORTED_TOLERANCE_NS = 1000
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """How often each rule is broken.
+    """Number of violations of each rule.
 
     Attributes:
         work: number of kernels, copies and sets checked.

@@ -81,7 +81,7 @@ RECORDER_PREFIX = "opscope: "
 
 
 def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
-    """What was recorded for part of the time only, to stay below a budget; empty if nothing was."""
+    """Sentence about data recorded for a part of the time, to stay below a budget; else empty."""
     shares = [
         f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
         for what, share in ledger.get("governor", {}).items()

@@ -37,7 +37,7 @@ _DEEPEST = 100
 
 
 def metadata_problem(key: str, value: Any) -> str:
-    """What is wrong with a value; empty if nothing is, or if no code reads that key."""
+    """Problem of a metadata value; empty if there is none, or if no code reads that key."""
     if not _is_shallow(value):
         return "is nested too deeply"
     known = _KINDS.get(key)

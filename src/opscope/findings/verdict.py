@@ -217,7 +217,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
 
 
 def _foremost(findings: Findings) -> Finding | None:
-    """What saves most, if that makes the program slow; else what matters without saving time."""
+    """Finding that makes the program slow; else one that matters without saving time."""
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
     if worth and worth[0].id in general:
@@ -242,7 +242,7 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
 
 
 def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float] | None:
-    """What most of the main thread's time went to, where that is no work.
+    """Cause of most of the main thread's time, unless that is work.
 
     Of the time in steps, where there are some: what passes between them may be opscope's own. A
     cause that a pattern was looked for in, and not found, is not worth naming.
@@ -290,7 +290,7 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
 
 
 def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
-    """What took most of the time: a wait of the main thread, then names of operators."""
+    """Shares of most of the time: a wait of the main thread, then names of operators."""
     own = own_ns_of_names(period.trace)
     if period.in_detail:  # functions are in the causes
         events, names = period.trace.events, period.trace.names
@@ -306,7 +306,7 @@ def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]
 
 
 def _without_work(account: Account) -> Iterator[tuple[str, float]]:
-    """What the main thread did nothing for most of the time for, where nothing else did more."""
+    """Cause of the main thread's idle time, if that is most of it and no other thread did more."""
     first = next(iter(account.entries()), None)
     if first is None or first.share < _MOST_OF_IT or first.cause not in _WITHOUT_WORK:
         return
@@ -332,7 +332,7 @@ def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[st
 
 
 def _not_looked_for(findings: Findings) -> tuple[str, ...]:
-    """Those that `opscope run` records what they need for."""
+    """Ids of patterns whose missing data `opscope run` records."""
     found = []
     for one in findings.unchecked:
         left = one.needs

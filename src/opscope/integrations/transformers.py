@@ -29,7 +29,7 @@ class OpscopeCallback(TrainerCallback):
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
-        """As :class:`TrainingSession`; by default to ``opscope`` in the Trainer's folder."""
+        """Create a :class:`TrainingSession`; by default in ``opscope`` in the Trainer's folder."""
         self._output_dir, self._options = output_dir, options
         self.session: TrainingSession | None = None
 

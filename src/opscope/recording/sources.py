@@ -36,7 +36,7 @@ from opscope.recording.listeners import (
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """What to record; ``docs/measurements.md`` has the cost of each option per span."""
+    """Data to record; ``docs/measurements.md`` has the cost of each option per span."""
 
     operators: bool = True  # torch operators, autograd nodes, TorchScript calls
     # also operators inside operators, not only outermost ones

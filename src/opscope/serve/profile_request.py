@@ -19,7 +19,7 @@ _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to record, where, and which steps; texts are validated where they are used.
+    """Data to record, folder and steps; texts are validated where they are used.
 
     Attributes:
         output_dir: relative to the root.

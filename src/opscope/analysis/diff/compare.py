@@ -39,7 +39,7 @@ _MEMORY = "memory (profile_memory=True, or --memory)"
 
 @dataclass(frozen=True)
 class Comparable:
-    """What can be compared between two sides."""
+    """Kinds of data that both sides have."""
 
     parts: frozenset[PlaceKeys]  # keys of places recorded on both sides
     memory: bool  # whether bytes can be compared

@@ -36,8 +36,8 @@ def _loads(subject: Subject, name: str) -> Values:
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
-    """Of each load, how long the order of the whole data set was made, before the first sample, and
-    freed.
+    """Time that each load spends on the order of the whole data set, before its first sample, and
+    on freeing it.
 
     Zeros where not nearly every load begins a pass. Shape (loads,).
     """

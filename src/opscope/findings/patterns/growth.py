@@ -160,7 +160,8 @@ def _keeper(
 
 
 def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) -> Place | None:
-    """Where the function of the rounds keeps what its line assigns that makes most of it."""
+    """Line where the function of the rounds stores the result of the line that makes most of the
+    kept memory."""
     lines, frames = subject.line_calls, subject.trace.table("frames")
     of_function = lines.events[lines.function == lines.function[lines.row[beat]]]
     called = subject.flags(of_function)[:-1]

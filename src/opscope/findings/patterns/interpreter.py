@@ -150,7 +150,8 @@ def _gets_one_sample(subject: Subject) -> bool:
 
 
 def _taking_and_calling_ns(subject: Subject, calls: Values) -> tuple[Values, Values]:
-    """What operators take since the one before on their thread, and what of that is no computing.
+    """Time of operators since the previous one on their thread, and the part of it that is not
+    computing.
 
     Of time between two as much as Python needs for a call, and of one what calling those in it
     takes. Shapes as ``calls``.

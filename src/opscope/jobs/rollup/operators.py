@@ -63,7 +63,7 @@ def line_columns(sites: Sites) -> Columns:
 
 
 def _of_host(trace: TraceData) -> Columns:
-    """Of calls within calls of the same row the time of the outer ones counts."""
+    """Columns of host operators; for nested calls of one row, the time of the outer call counts."""
     events = np.flatnonzero(trace.events["kind"] == EventKind.OPERATOR)
     found = _groups(trace, events, trace.events["name"][events])
     own_ns, took_ns = own_times(trace)[events], trace.events["duration_ns"][events]

@@ -123,7 +123,7 @@ class ChildRecording:
         note(str(self._settings.folder), "refused", why=str(error))
 
     def _end_with_multiprocessing(self) -> None:
-        """Also end in children of multiprocessing, which leave by ``os._exit``."""
+        """Register the end for children of multiprocessing too, which leave by ``os._exit``."""
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(self, _finalize_last)

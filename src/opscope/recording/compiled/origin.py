@@ -87,7 +87,7 @@ def place_in_stack(text: str) -> tuple[str, int, str]:
 
 
 def present_place(place: tuple[str, int, str], stack: str) -> tuple[str, int, str]:
-    """The same place in the current file: a cache has the place at compile time.
+    """Origin in the current file: a cache has the place at compile time.
 
     The nearest line with the stack's text, in a loaded module: in that file, or in one of the same
     name if the program was moved or copied. ``("", -1, "")`` without such a line, and if another
