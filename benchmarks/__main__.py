@@ -16,17 +16,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import (
-    accounts,
-    annotated,
-    execution_traces,
-    first_minutes,
-    python_calls,
-    recording,
-    report,
-    resident,
-    results,
-)
+from benchmarks import first_minutes, recording, report, results
 from benchmarks.figures import Figure
 from benchmarks.measurements import HISTORY
 from benchmarks.rounds import Rounds
@@ -35,12 +25,7 @@ from opscope.recording.bridge import bridge
 
 GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "recording": recording.measure,
-    "python_calls": python_calls.measure,
-    "annotations": annotated.measure,
     "results": results.measure,
-    "execution-traces": execution_traces.measure,
-    "accounts": accounts.measure,
-    "memory": resident.measure,
     "first-minutes": first_minutes.measure,
 }
 

@@ -3,10 +3,9 @@
 Steps with the recorder on and off take turns in one process, and each is compared with those around
 it that had it off, so that what else the machine does falls on both. Machines that are shared go
 from one speed to another and back: where the steps around one do not agree, it is left out,
-whatever it took itself. What a step takes is its
-thread's processor time; that of the recorder's own threads is added. The recorder has its default
-budget; what it has settled for is left as it is while steps are compared (``--budget none``:
-everything is recorded). The interval comes from drawing stretches of neighbouring steps again and
+whatever it took itself. What a step takes is its thread's processor time; that of the recorder's
+own threads is added. The recorder has its default budget; what it has settled for is left as it is
+while steps are compared. The interval comes from drawing stretches of neighbouring steps again and
 again (block bootstrap).
 """
 
@@ -28,12 +27,11 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-import opscope
+from benchmarks.workloads import Unit, training
 from opscope import flight_recorder
 from opscope.live.flight.flight import Flight
 from opscope.recording.bridge import bridge
 
-Step = Callable[[], None]
 FloatColumn = np.ndarray[tuple[int], np.dtype[np.float64]]
 BoolColumn = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -53,26 +51,29 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of mallopt(3)."""
 
 
-def perceptron() -> Step:
+def perceptron() -> Unit:
     """Three layers over 256 rows."""
     model = nn.Sequential(*(nn.Linear(384, 384) for _ in range(3)))
-    return _training(model, torch.randn(256, 384), lambda out: out.square().mean())
+    x = torch.randn(256, 384)
+    return training(model, lambda: model(x).square().mean())
 
 
-def convolutions() -> Step:
+def convolutions() -> Unit:
     """Three convolutions of 16 channels."""
     channels = (3, 16, 16, 16)
-    layers = [nn.Conv2d(a, b, 3) for a, b in itertools.pairwise(channels)]
-    return _training(nn.Sequential(*layers), torch.randn(8, 3, 40, 40), lambda out: out.sum())
+    model = nn.Sequential(*(nn.Conv2d(a, b, 3) for a, b in itertools.pairwise(channels)))
+    x = torch.randn(8, 3, 40, 40)
+    return training(model, lambda: model(x).sum())
 
 
-def attention() -> Step:
+def attention() -> Unit:
     """One layer of a transformer."""
     layer = nn.TransformerEncoderLayer(192, 4, 768, batch_first=True, dropout=0.0)
-    return _training(layer, torch.randn(12, 96, 192), lambda out: out.sum())
+    x = torch.randn(12, 96, 192)
+    return training(layer, lambda: layer(x).sum())
 
 
-def elementwise() -> Step:
+def elementwise() -> Unit:
     """Formulas of large tensors, without gradients."""
     x = torch.randn(200_000)
 
@@ -84,15 +85,15 @@ def elementwise() -> Step:
     return step
 
 
-def vocabulary() -> Step:
+def vocabulary() -> Unit:
     """An embedding, a projection to all words, a loss."""
     words = torch.randint(4000, (128,))
     model = nn.Sequential(nn.Embedding(4000, 128), nn.Linear(128, 4000))
     loss = nn.CrossEntropyLoss()
-    return _training(model, words, lambda out: loss(out, words))
+    return training(model, lambda: loss(model(words), words))
 
 
-def launch_bound() -> Step:
+def launch_bound() -> Unit:
     """Operators of a few numbers: nothing but their overhead."""
     x = torch.ones(4)
 
@@ -103,76 +104,33 @@ def launch_bound() -> Step:
     return step
 
 
-LOOPS = (perceptron, convolutions, attention, elementwise, vocabulary)
+LOOPS = (perceptron, convolutions, attention, elementwise, vocabulary, launch_bound)
 
 
-def _training(
-    model: nn.Module, inputs: torch.Tensor, loss: Callable[[torch.Tensor], torch.Tensor]
-) -> Step:
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss(model(inputs)).backward()
-        optimizer.step()
-
-    return step
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a recorder adds to a step's processor time.
-
-    Attributes:
-        share: see :class:`Compared`, and what its threads take.
-        low: of its 95 % interval.
-        high: likewise.
-        operator_us: what an operator takes on average, with all that is between.
-        own: the share of the recorder's own threads.
-        said: what the recorder itself took all of it to be.
-        level: what it recorded.
-    """
-
-    share: float
-    low: float
-    high: float
-    operator_us: float
-    own: float
-    said: float
-    level: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.share:+.2%} ({self.low:+.2%} to {self.high:+.2%}), "
-            f"operators of {self.operator_us:.0f} µs; "
-            f"own threads {self.own:.2%}, said {self.said:.2%}; {self.level}"
-        )
-
-
-def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> Cost:
+def cost_of(make: Callable[[], Unit], seconds: float) -> str:
     """A recorder that has settled below its budget, and that records in every other unit of steps.
 
     What its threads take goes on in all of them, so that is counted by itself and added.
     """
     torch.manual_seed(0)
     step = make()
-    count = max(math.ceil(_UNIT_S / _seconds_per_step(step, _WARM_STEPS)), 1)
-    with tempfile.TemporaryDirectory() as folder:
-        recorder = flight_recorder(directory=folder, triggers=[], budget=budget)
-        with recorder:
-            flight = recorder._flight
-            assert flight is not None
-            _settle(step, recorder)
-            said, level = flight.governor.share, flight.governor.level
-            switch = _Switch(flight)
-            own_ns, began_s = switch.own_processor_ns(), time.process_time()
-            compared = _compare(step, count, recorder.step, switch, seconds)
-            own_ns = switch.own_processor_ns() - own_ns
-            own_share = own_ns / 1e9 / (time.process_time() - began_s)
-            switch.turn(True)
-    per_operator = _seconds_per_step(step, _WARM_STEPS) / _operators_in(step)
+    count = max(math.ceil(_UNIT_S / (_processor_ns(step, _WARM_STEPS) / _WARM_STEPS / 1e9)), 1)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        flight_recorder(directory=folder, triggers=[]) as recorder,
+    ):
+        flight = recorder._flight
+        assert flight is not None
+        _settle(step, recorder)
+        level = flight.governor.level
+        switch = _Switch(flight)
+        own_ns, began_s = switch.own_processor_ns(), time.process_time()
+        compared = _compare(step, count, recorder.step, switch, seconds)
+        own_ns = switch.own_processor_ns() - own_ns
+        own_share = own_ns / 1e9 / (time.process_time() - began_s)
+        switch.turn(True)
     share, low, high = (bound + own_share for bound in compared.share_and_interval())
-    return Cost(share, low, high, per_operator * 1e6, own_share, said, level)
+    return f"{share:+.2%} ({low:+.2%} to {high:+.2%}), own threads {own_share:.2%}; {level}"
 
 
 @dataclass(frozen=True)
@@ -231,7 +189,7 @@ def _more_when_on(more: FloatColumn, is_on: BoolColumn) -> float:
     return float(np.median(more[is_on]) - np.median(more[~is_on]))
 
 
-def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: float) -> Compared:
+def _compare(step: Unit, count: int, ended: Unit, switch: _Switch, seconds: float) -> Compared:
     """``count`` steps with the recorder off, as many with it on, and so on.
 
     By chance once or twice with it off: memory that is freed and taken again often comes in turns,
@@ -244,7 +202,7 @@ def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: floa
     switch.turn(False)
     while time.monotonic() < until:
         for _ in range(chance.randint(1, 2)):
-            taken_ns.append(_processor_ns(step, count, None))
+            taken_ns.append(_processor_ns(step, count))
             is_on.append(False)
         switch.turn(True)
         taken_ns.append(_processor_ns(step, count, ended))
@@ -253,7 +211,7 @@ def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: floa
     return Compared(np.array(taken_ns, np.float64), np.array(is_on))
 
 
-def _processor_ns(step: Step, count: int, ended: Step | None) -> int:
+def _processor_ns(step: Unit, count: int, ended: Unit | None = None) -> int:
     """Of the calling thread, which does all that a step takes."""
     began_ns = time.thread_time_ns()
     for _ in range(count):
@@ -263,7 +221,7 @@ def _processor_ns(step: Step, count: int, ended: Step | None) -> int:
     return time.thread_time_ns() - began_ns
 
 
-def _settle(step: Step, recorder: flight_recorder) -> None:
+def _settle(step: Unit, recorder: flight_recorder) -> None:
     until = time.monotonic() + _SETTLE_S
     while time.monotonic() < until:
         step()
@@ -303,31 +261,16 @@ def _keep_memory() -> None:
     libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def _seconds_per_step(step: Step, steps: int) -> float:
-    """Of a processor."""
-    return _processor_ns(step, steps, None) / steps / 1e9
-
-
-def _operators_in(step: Step) -> int:
-    with opscope.profile() as recorded:
-        step()
-    return len(recorded.trace.events)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.always_on", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of comparing, for each loop")
-    parser.add_argument("--only", choices=("loops", "budget"))
-    parser.add_argument("--budget", default="0.01", help="a share of the time, or none")
     options = parser.parse_args()
     torch.set_num_threads(1)
     _keep_memory()
     bridge.load()
-    chosen = {"loops": LOOPS, "budget": (launch_bound,)}.get(options.only, (*LOOPS, launch_bound))
-    budget = None if options.budget == "none" else float(options.budget)
     print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} processors, {time.strftime('%F')}")
-    for loop in chosen:
-        print(f"{loop.__name__:14} {cost_of(loop, options.seconds, budget)}", flush=True)
+    for loop in LOOPS:
+        print(f"{loop.__name__:14} {cost_of(loop, options.seconds)}", flush=True)
 
 
 if __name__ == "__main__":

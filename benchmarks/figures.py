@@ -23,7 +23,6 @@ class Figure:
         limit: the largest value of opscope's own that is good enough; None where there is none.
         floor: one value per round of what nothing can go below: an empty callback instead of
             opscope. Empty where there is no such thing.
-        note: what a reader has to know to understand the figure.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Figure:
     target: float | None = None
     limit: float | None = None
     floor: Sequence[float] = ()
-    note: str = ""
 
     @property
     def ratios(self) -> list[float]:

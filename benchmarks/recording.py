@@ -12,7 +12,7 @@ from benchmarks.rounds import Rounds
 from benchmarks.sessions import Run, count_events, run
 from benchmarks.workloads import WORKLOADS, Workload
 
-SETTINGS = ("default", "shapes", "memory")
+SETTINGS = ("default", "shapes", "memory", "stack")
 FLOOR_TARGETS = {"default": 1.8}
 DROP_IN_TARGET = 1.1  # nothing is added; two runs of the same code differ by this much
 
@@ -23,7 +23,7 @@ Variant = tuple[str, str]
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Added time per event, and time to stop, against torch.profiler and an empty callback."""
     library()
-    who = ("floor", "opscope", "drop-in", "torch")
+    who = ("floor", "opscope", "drop-in", "torch")  # the floor is of operators alone
     variants = [(one, setting) for setting in SETTINGS for one in who]
     for workload in WORKLOADS:
         part = workload.scaled(rounds.share)

@@ -39,9 +39,7 @@ def machine() -> str:
 
 def as_markdown(figures: Sequence[Figure]) -> str:
     """For a terminal."""
-    notes = [f"- {FLOOR}."]
-    notes += [f"- {f.name}, {f.workload}: {f.note}." for f in figures if f.note]
-    return "\n".join([f"{machine()}.", "", as_table(figures), "", *notes])
+    return "\n".join([f"{machine()}.", "", as_table(figures), "", f"{FLOOR}."])
 
 
 def as_table(figures: Sequence[Figure]) -> str:

@@ -24,20 +24,19 @@ _JSON = "torch.profiler's Chrome JSON"
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Time per event until the result is there, decoding included, and the size of files."""
     for workload in WORKLOADS:
-        for setting in ("default", "shapes") if rounds.count > 2 else ("default",):
-            for look, name, target, share in LOOKS:
-                part = workload.scaled(max(rounds.share * share, _LEAST))
-                yield _Pair(rounds, part, setting, look, look).figure(
-                    f"{name}, {setting}", "ns/event", lambda run: run.stop_s + run.look_s, target
-                )
-            part = workload.scaled(rounds.share)
-            yield _Pair(rounds, part, setting, "save", "json", count=1).figure(
-                f"size of the trace folder, {setting}", "bytes/event", _size, 0.05, _JSON
+        for look, name, target, share in LOOKS:
+            part = workload.scaled(max(rounds.share * share, _LEAST))
+            yield _Pair(rounds, part, look, look).figure(
+                f"{name}, default", "ns/event", lambda run: run.stop_s + run.look_s, target
             )
-            perfetto = _Pair(rounds, part, setting, "pftrace", "json")  # decoded before
-            name = f"Perfetto export, {setting}"
-            yield perfetto.figure(f"{name}, time", "ns/event", lambda run: run.look_s, 0.10, _JSON)
-            yield perfetto.figure(f"{name}, size", "bytes/event", _size, 0.15, _JSON)
+        part = workload.scaled(rounds.share)
+        yield _Pair(rounds, part, "save", "json", count=1).figure(
+            "size of the trace folder, default", "bytes/event", _size, 0.05, _JSON
+        )
+        perfetto = _Pair(rounds, part, "pftrace", "json")  # decoded before
+        name = "Perfetto export, default"
+        yield perfetto.figure(f"{name}, time", "ns/event", lambda run: run.look_s, 0.10, _JSON)
+        yield perfetto.figure(f"{name}, size", "bytes/event", _size, 0.15, _JSON)
 
 
 def _size(run: Run) -> float:
@@ -51,17 +50,16 @@ class _Pair:
         self,
         rounds: Rounds,
         workload: Workload,
-        setting: str,
         ours: str,
         theirs: str,
         count: int | None = None,
     ) -> None:
         looks = {("opscope", ours): "opscope", ("torch", theirs): "torch"}
-        title = f"{ours}, {setting}, {workload.name}"
-        taken = rounds.in_forks(title, looks, _run, workload, setting, count=count or rounds.few)
+        title = f"{ours}, {workload.name}"
+        taken = rounds.in_forks(title, looks, _run, workload, count=count or rounds.few)
         self._runs = {looks[look]: runs for look, runs in taken.items()}
         self._workload = workload.name
-        self._events = in_fork(count_events, workload, setting) * workload.units
+        self._events = in_fork(count_events, workload, "default") * workload.units
 
     def figure(
         self,
@@ -79,6 +77,6 @@ class _Pair:
         return Figure(name, self._workload, unit, ours, theirs, compared_with, target)
 
 
-def _run(look: tuple[str, str], workload: Workload, setting: str) -> Run:
+def _run(look: tuple[str, str], workload: Workload) -> Run:
     profiler, what = look
-    return run(profiler, workload, setting, what)
+    return run(profiler, workload, "default", what)

@@ -26,10 +26,7 @@ SETTINGS: dict[str, dict[str, bool]] = {
     "shapes": {"record_shapes": True},
     "memory": {"profile_memory": True},
     "stack": {"with_stack": True},
-    "modules": {"with_modules": True},
-    "all": {"record_shapes": True, "profile_memory": True, "with_stack": True},
 }
-
 
 STRETCHES = 25
 

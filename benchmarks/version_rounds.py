@@ -8,19 +8,19 @@ process beside them computes in bursts.
 from __future__ import annotations
 
 import argparse
-import os
+import multiprocessing
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import opscope
+from benchmarks.isolation import in_fork
+from benchmarks.workloads import Unit, training
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.result import TimeVerdict
 from opscope.api.diff import open_sides
@@ -37,7 +37,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     bridge.load()
-    noise = _forked(_bursts, wait=False)
+    noise = multiprocessing.get_context("fork").Process(target=_bursts, daemon=True)
+    noise.start()
     alarms = found = 0
     try:
         for pair in range(options.pairs):
@@ -48,16 +49,12 @@ def main() -> None:
             found += more != 1.0 and verdict is TimeVerdict.SLOWER
             print(f"{work:10} x {more:<5} {change:+.1%} ± {margin:.1%} {verdict.value}", flush=True)
     finally:
-        os.kill(noise, 9)
-        os.waitpid(noise, 0)
+        noise.kill()
     half = options.pairs // 2
     print(f"{alarms} false alarms in {half}; {found} of {half} found")
 
 
-_Step = Callable[[], None]
-
-
-def _judged(made: Callable[[float], _Step], more: float) -> tuple[TimeVerdict, float, float]:
+def _judged(made: Callable[[float], Unit], more: float) -> tuple[TimeVerdict, float, float]:
     """The step's verdict, change and margin, as shares."""
     with tempfile.TemporaryDirectory() as folder:
         traces: dict[str, list[Path]] = {"old": [], "new": []}
@@ -65,7 +62,7 @@ def _judged(made: Callable[[float], _Step], more: float) -> tuple[TimeVerdict, f
             for side in ("old", "new") if number % 2 else ("new", "old"):
                 trace = Path(folder, f"{side}-{number}")
                 step = made(more if side == "new" else 1.0)
-                _forked(partial(_record, step, trace))
+                in_fork(_record, step, trace)
                 traces[side].append(trace)
         found = compare(*open_sides(traces["old"], traces["new"])).step
     if found is None:
@@ -73,48 +70,23 @@ def _judged(made: Callable[[float], _Step], more: float) -> tuple[TimeVerdict, f
     return found.verdict, found.change_ns / found.a_ns, found.margin_ns / found.a_ns
 
 
-def _record(step: _Step, trace: Path) -> None:
+def _record(step: Unit, trace: Path) -> None:
     with opscope.profile() as profile:
         for _ in range(_STEPS):
             step()
     profile.trace.save(trace)
 
 
-def _forked(work: Callable[[], object], wait: bool = True) -> int:
-    child = os.fork()
-    if not child:
-        try:
-            work()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    if wait and os.waitpid(child, 0)[1]:
-        raise SystemExit("A recording failed.")
-    return child
-
-
 def _bursts() -> None:
     draw = random.Random(1)
-    while os.getppid() != 1:
+    while True:
         until = time.perf_counter() + draw.uniform(0.05, 1.5)
         while time.perf_counter() < until:
             sum(range(1000))
         time.sleep(draw.uniform(0.05, 1.5))
 
 
-def _training(network: nn.Module, loss: Callable[[], torch.Tensor]) -> _Step:
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
-
-    return step
-
-
-def _products(more: float) -> _Step:
+def _products(more: float) -> Unit:
     network, x, m = nn.Linear(64, 64), torch.randn(64, 64), torch.randn(128, 128)
 
     def loss() -> torch.Tensor:
@@ -122,20 +94,20 @@ def _products(more: float) -> _Step:
             torch.mm(m, m)
         return network(x).square().mean()
 
-    return _training(network, loss)
+    return training(network, loss)
 
 
-def _python(more: float) -> _Step:
+def _python(more: float) -> Unit:
     network, x = nn.Linear(64, 64), torch.randn(64, 64)
 
     def loss() -> torch.Tensor:
         sum(i * i for i in range(round(40_000 * more)))
         return network(x).square().mean()
 
-    return _training(network, loss)
+    return training(network, loss)
 
 
-def _small(more: float) -> _Step:
+def _small(more: float) -> Unit:
     network, x = nn.Linear(16, 16), torch.randn(8, 16)
 
     def loss() -> torch.Tensor:
@@ -144,13 +116,13 @@ def _small(more: float) -> _Step:
             y = y * 1.0001
         return network(y).square().mean()
 
-    return _training(network, loss)
+    return training(network, loss)
 
 
-def _layers(more: float) -> _Step:
+def _layers(more: float) -> Unit:
     network = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
     x = torch.randn(round(200 * more), 256)
-    return _training(network, lambda: network(x).square().mean())
+    return training(network, lambda: network(x).square().mean())
 
 
 _PROGRAMS = {"products": _products, "python": _python, "small": _small, "layers": _layers}

@@ -41,6 +41,18 @@ def small_operators() -> Unit:
     return unit
 
 
+def training(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Unit:
+    """A step of SGD."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def unit() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return unit
+
+
 def training_step() -> Unit:
     """Forward, backward and AdamW on a small convolutional network."""
     torch.manual_seed(0)

@@ -23,13 +23,9 @@ def main() -> None:
     parser.add_argument(
         "--only", metavar="PROGRAM", nargs="+", choices=sorted(PROGRAMS), help="some programs only"
     )
-    parser.add_argument(
-        "--gpu", action="store_true", help="those that are about a GPU, in place of all others"
-    )
     options = parser.parse_args()
-    of_kind = [name for name, one in PROGRAMS.items() if one.is_on_gpu == options.gpu]
     verdicts = []
-    for name in options.only or of_kind:
+    for name in options.only or PROGRAMS:
         verdicts.append(_verdict(name))
         print(verdicts[-1], file=sys.stderr, flush=True)
     print(f"{as_markdown(verdicts)}\n\n{totals(verdicts)}")

@@ -18,9 +18,7 @@ import torch
 import opscope
 from benchmarks.advice.program import PROGRAMS, Body
 
-SUBJECTS = (
-    "everyday fields habits held_out loops python_time tensors training tuned unseen unseen_on_gpu"
-)
+SUBJECTS = "everyday fields habits held_out loops python_time tensors training tuned unseen"
 for _name in SUBJECTS.split():
     importlib.import_module(f"benchmarks.advice.{_name}")  # which lists its programs
 
@@ -28,8 +26,8 @@ _RECORDINGS = 3
 """Of which the one that promises neither most nor least counts: what else runs changes them all."""
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 30
-_ENOUGH_SECONDS, _ENOUGH_ON_GPU_SECONDS = 1.5, 0.5
-"""So long both are run in turn, before and after each recording; nobody else uses a GPU."""
+_ENOUGH_SECONDS = 1.5
+"""So long both are run in turn, before and after each recording."""
 _NORMAL_95 = 1.96
 
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
@@ -46,8 +44,7 @@ def main() -> None:
     faulty, fixed = program.make()
     held = (_held_bytes(fixed), _held_bytes(faulty)) if program.grows else (0, 0)
     recorded, _ = program.make()
-    recorded()
-    _wait_for_device()  # what happens only once has happened
+    recorded()  # what happens only once has happened
     times, found = _turns(faulty, fixed), []
     for _ in range(_RECORDINGS):
         found.append(_findings(recorded))
@@ -59,9 +56,8 @@ def _turns(faulty: Body, fixed: Body) -> list[tuple[float, float]]:
     """Seconds of the faulty one, and of the fixed one before and after it, in turn."""
     times: list[tuple[float, float]] = []
     begin, before = time.perf_counter(), _seconds(fixed)
-    enough = _ENOUGH_ON_GPU_SECONDS if torch.cuda.is_initialized() else _ENOUGH_SECONDS
     while len(times) < _FEWEST_ROUNDS or (
-        len(times) < _MOST_ROUNDS and time.perf_counter() - begin < enough
+        len(times) < _MOST_ROUNDS and time.perf_counter() - begin < _ENOUGH_SECONDS
     ):
         took, after = _seconds(faulty), _seconds(fixed)
         times.append((took, (before + after) / 2))
@@ -91,13 +87,7 @@ def _seconds(body: Body) -> float:
     gc.collect()
     begin, waited = time.perf_counter(), _waited()
     body()
-    _wait_for_device()
     return time.perf_counter() - begin - (_waited() - waited)
-
-
-def _wait_for_device() -> None:
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
 
 
 def _waited() -> float:
@@ -125,7 +115,6 @@ def _findings(faulty: Body) -> dict[str, Any]:
         record_shapes=True, profile_memory=True, with_modules=True, with_stack=True
     ) as profile:
         result = faulty()
-        _wait_for_device()
     del result
     found = profile.trace.findings().as_dict()
     found["findings"] = found["findings"][:_MOST_FINDINGS]

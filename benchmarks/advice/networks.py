@@ -76,20 +76,3 @@ def always(rounds: int, body: Body) -> Body:
             body()
 
     return run
-
-
-def chained(
-    rounds: int,
-    first: Tensor,
-    faulty: Callable[[Tensor], Tensor],
-    fixed: Callable[[Tensor], Tensor],
-) -> Variants:
-    """Do one or the other so often, each time with what the last round gave."""
-
-    def run(body: Round) -> Tensor:
-        result = first
-        for _ in range(rounds):
-            result = body(result)
-        return result
-
-    return lambda: run(faulty), lambda: run(fixed)

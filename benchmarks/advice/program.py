@@ -23,14 +23,12 @@ class Program:
         make: sets up what the program works on, and returns it with its fault and without. Both run
             for 0.1 to 3 s.
         grows: the fault costs memory; time only in passing.
-        is_on_gpu: it is about what a GPU does; run where one is asked for.
     """
 
     name: str
     findings: tuple[str, ...]
     make: Callable[[], Variants]
     grows: bool = False
-    is_on_gpu: bool = False
 
     @property
     def file(self) -> str:
@@ -48,14 +46,11 @@ PROGRAMS: dict[str, Program] = {}
 """All of them by name; the modules of programs add theirs when they are imported."""
 
 
-ON_GPU = ("benchmarks.advice.unseen_on_gpu",)
-
-
 def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Variants]], Program]:
     """Declare a program whose fault any of ``findings`` names."""
 
     def declare(make: Callable[[], Variants]) -> Program:
-        program = Program(make.__name__, findings, make, grows, make.__module__ in ON_GPU)
+        program = Program(make.__name__, findings, make, grows)
         if PROGRAMS.setdefault(program.name, program) is not program:
             raise ValueError(f"Two programs are called {program.name}: give one another name.")
         return program
@@ -70,5 +65,5 @@ def tuned(make: Callable[[], Body]) -> Program:
         body = make()
         return body, body
 
-    both.__name__, both.__module__ = make.__name__, make.__module__
+    both.__name__ = make.__name__
     return planted()(both)

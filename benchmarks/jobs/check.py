@@ -1,22 +1,12 @@
-"""Is everything right that is said of a generated job? Against what is known of it:
-
-    python -m benchmarks.jobs.check FOLDER [--engine duckdb]
-
-Every part of every rank's time may be off by a twentieth. Where not all ranks have been written, it
-is about those that have.
-"""
+"""Is everything right that is said of a generated job?"""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.jobs.generated import GeneratedJob
-from benchmarks.jobs.make import job_of
 from opscope.api.job import Job
 from opscope.columns.causes import Cause
 from opscope.jobs.questions.answer import JobAnswer
@@ -27,22 +17,11 @@ CERTAINLY_SLOW = 0.1
 LEAVES = ("aten::addmm", "aten::mm", "aten::t", "aten::relu", "aten::add_")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--engine", default="duckdb")
-    asked = parser.parse_args()
-    made = job_of(asked.folder)
-    job = Job(asked.folder)
-    wrong = [*_against_truth(job, made, asked.engine)]
-    print(f"{len(job)} ranks, {made.steps} steps each")
-    for line in wrong:
-        print("wrong:", line)
-    print("everything agrees" if not wrong else f"{len(wrong)} things differ")
-    sys.exit(bool(wrong))
+def differences(job: Job, made: GeneratedJob, engine: str) -> Iterator[str]:
+    """What is said otherwise than it is; any part of a rank's time may be off by a twentieth.
 
-
-def _against_truth(job: Job, made: GeneratedJob, engine: str) -> Iterator[str]:
+    Where not all ranks have been written, it is about those that have.
+    """
     yield from _parts(job.query("causes", engine), made, job.ranks)
     yield from _operators(job.query("operators", engine), made, job.ranks)
     yield from _who(job, made)
@@ -99,7 +78,3 @@ def _who(job: Job, made: GeneratedJob) -> Iterator[str]:
             yield f"rank {rank} takes {more:.1%} more, {cause.title}: {found.get(rank)}"
     if others := found.keys() - planted:
         yield f"slow ranks, which are not: {others}"
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,6 @@ takes is drawn from the seed, so that the truth about any rank is known without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -80,6 +79,10 @@ class Template:
         self.nodes.append(Node(name, kind, parent=parent, first=len(self.stretch_ns), **more))
         self._open.append(len(self.nodes) - 1)
 
+    def annotate(self, name: str) -> None:
+        """A ``record_function`` begins."""
+        self.begin(name, EventKind.ANNOTATION, scope=RecordScope.USER_SCOPE)
+
     def end(self) -> None:
         """The innermost span ends."""
         self.nodes[self._open.pop()].last = len(self.stretch_ns)
@@ -91,14 +94,10 @@ class Template:
         self.end()
 
     def _step(self) -> None:
-        self.begin("ProfilerStep#", EventKind.ANNOTATION, scope=RecordScope.USER_SCOPE)
+        self.annotate("ProfilerStep#")
         self.begin(f"{FILE}(10): train_step", EventKind.PYTHON_CALL, frame=0)
         self.spend(4_000, PYTHON)
-        self.begin(
-            "enumerate(DataLoader)#_Iter.__next__",
-            EventKind.ANNOTATION,
-            scope=RecordScope.USER_SCOPE,
-        )
+        self.annotate("enumerate(DataLoader)#_Iter.__next__")
         self.spend(150_000, LOADING)
         self.end()
         self.spend(30_000, PYTHON)
@@ -162,11 +161,7 @@ class Template:
         self.end()
 
     def _optimizer(self) -> None:
-        self.begin(
-            "Optimizer.step#SGD.step",
-            EventKind.ANNOTATION,
-            scope=RecordScope.USER_SCOPE,
-        )
+        self.annotate("Optimizer.step#SGD.step")
         for _ in range(self.layers):
             self.leaf("aten::add_", 4_000, caller=0, line=24)
         self.end()
@@ -283,11 +278,6 @@ class GeneratedJob:
     def peak_bytes(self, rank: int) -> int:
         """In use when all layers have run."""
         return self.layers * self.block_bytes(rank)
-
-    def traces(self) -> Iterator[tuple[int, Trace]]:
-        """Every rank with its trace, one after the other."""
-        for rank in range(self.ranks):
-            yield rank, self.trace(rank)
 
     def trace(self, rank: int) -> Trace:
         """What was recorded of one rank."""

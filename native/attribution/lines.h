@@ -58,48 +58,13 @@ inline Listing listing(const Events& events, const Labels& labels, const bool* i
   return found;
 }
 
-// Calls that were recorded, of operators or of functions.
-struct CallTable {
-  const int32_t* event;        // row in events
-  const int32_t* caller;       // the function that made it, row in frames, -1 unknown
-  const int32_t* caller_line;  // the line there, -1 unknown
-  const int32_t* frame;        // the function called, nullptr where none is
-  size_t rows;
-};
-
 // What is known of events as calls; -1 for what is not.
-struct Calls {
-  std::vector<int32_t> caller, caller_line, frame;
-  FlagColumn called_here;   // a function of the program's own made it
-  FlagColumn defined_here;  // it is a call of one
-};
-
-// `is_own` says of every frame, and last of none, whether it is the program's.
-inline Calls calls_of_events(size_t rows, const bool* is_own, size_t frames,
-                             const std::vector<CallTable>& tables) {
-  Calls found{std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1),
-              FlagColumn(rows), FlagColumn(rows)};
-  const auto own = [&](int32_t frame) { return is_own[frame < 0 ? frames : static_cast<size_t>(frame)]; };
-  for (const CallTable& table : tables) {
-    for (size_t i = 0; i < table.rows; ++i) {
-      const auto row = static_cast<size_t>(table.event[i]);
-      found.caller[row] = table.caller[i];
-      found.caller_line[row] = table.caller_line[i];
-      found.called_here[row] = table.caller_line[i] >= 0 && own(table.caller[i]);
-      if (table.frame == nullptr) continue;
-      found.frame[row] = table.frame[i];
-      found.defined_here[row] = own(table.frame[i]);
-    }
-  }
-  return found;
-}
-
-struct CallColumns {  // as Calls
+struct CallColumns {
   const int32_t* caller;
   const int32_t* caller_line;
   const int32_t* frame;
-  const bool* called_here;
-  const bool* defined_here;
+  const bool* called_here;   // a function of the program's own made it
+  const bool* defined_here;  // it is a call of one
 
   bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
 };
@@ -134,6 +99,9 @@ class StackSources {
       visit(row, parent);
     });
   }
+
+  // The closest backward span around an event, or itself; -1 for none.
+  int32_t span_of(size_t row) { return backward_[row]; }
 
   // Of an event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
   int32_t of(size_t row) {
@@ -197,8 +165,11 @@ class SayingWhere {
         }) {}
 
   // The innermost event around one, or itself, that says where in the program it is; of a backward operator
-  // that of its forward operator, else the line that began the backward pass. -1 for none.
+  // that of its forward operator, else the line that began the backward pass. -1 for none. What a function
+  // of the program calls is there, also where a backward pass calls that function.
   int32_t around(size_t row) {
+    const int32_t span = sources_.span_of(row);
+    if (function_[row] > span && nearest_[row] > span) return nearest_[row];
     const int32_t forward = nearest_.of(sources_.of(row));
     return forward >= 0 ? forward : nearest_[row];
   }

@@ -1,11 +1,9 @@
-// What Python sees of columns: their order, groups of equal rows, medians, places.
+// What Python sees of columns: their order, groups of equal rows, hashes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "columns/row_order.h"
@@ -45,62 +43,6 @@ nb::tuple row_groups(const Table& table) {
   return array_tuple(found.group, found.first, found.count);
 }
 
-// The lower of the two middle values of every group. 0 for a group without values.
-nb::object group_medians(const Numbers<int64_t>& values, const Numbers<int64_t>& group, size_t groups) {
-  check_lengths(group.size(), values);
-  check_between(group, 0, groups);
-  return to_array(without_gil([&] {
-    std::vector<size_t> begin(groups + 1);
-    for (const int64_t one : span_of(group)) ++begin[static_cast<size_t>(one) + 1];
-    for (size_t i = 1; i <= groups; ++i) begin[i] += begin[i - 1];
-    std::vector<int64_t> together(values.size());
-    std::vector<size_t> next(begin.begin(), begin.end() - 1);
-    for (size_t row = 0; row < together.size(); ++row) {
-      together[next[static_cast<size_t>(group.data()[row])]++] = values.data()[row];
-    }
-    std::vector<int64_t> medians(groups);
-    for (size_t i = 0; i < groups; ++i) {
-      if (begin[i] == begin[i + 1]) continue;
-      const auto at = [&](size_t place) { return together.begin() + static_cast<ptrdiff_t>(place); };
-      const size_t middle = (begin[i] + begin[i + 1] - 1) / 2;
-      std::nth_element(at(begin[i]), at(middle), at(begin[i + 1]));
-      medians[i] = together[middle];
-    }
-    return medians;
-  }));
-}
-
-// How many of a sorted column are below each value, or with `right` not above it. Each is looked for from
-// where the one before was, so that values that are nearly in order take no search of the whole column.
-nb::object places(const Numbers<int64_t>& sorted, const Numbers<int64_t>& values, bool right) {
-  return to_array(without_gil([&] {
-    const auto all = span_of(sorted);
-    std::vector<int64_t> found;
-    found.reserve(values.size());
-    size_t low = 0;
-    for (const int64_t value : span_of(values)) {
-      const auto is_before = [&](int64_t one) { return right ? one <= value : one < value; };
-      size_t high = low;  // all below `low` are before the value, all from `high` on are not
-      if (low < all.size() && is_before(all[low])) {
-        for (size_t step = 1; high < all.size() && is_before(all[high]); step *= 2) {
-          low = high + 1;
-          high = std::min(all.size(), high + step);
-        }
-      } else {
-        for (size_t step = 1; low > 0 && !is_before(all[low - 1]); step *= 2) {
-          high = low - 1;
-          low -= std::min(low, step);
-        }
-      }
-      const auto between = all.subspan(low, high - low);
-      low += static_cast<size_t>(std::partition_point(between.begin(), between.end(), is_before) -
-                                 between.begin());
-      found.push_back(static_cast<int64_t>(low));
-    }
-    return found;
-  }));
-}
-
 // The finaliser of SplitMix64: each number spread over all bits, as hashes of arguments are made of.
 nb::object mix(const Numbers<uint64_t>& values) {
   return to_array(without_gil([&] {
@@ -121,8 +63,6 @@ nb::object mix(const Numbers<uint64_t>& values) {
 void bind_columns(nb::module_& module) {
   module.def("row_order", &row_order, "columns"_a);
   module.def("row_groups", &row_groups, "columns"_a);
-  module.def("group_medians", &group_medians, "values"_a, "group"_a, "groups"_a);
-  module.def("places", &places, "sorted"_a, "values"_a, "right"_a);
   module.def("mix", &mix, "values"_a);
 }
 

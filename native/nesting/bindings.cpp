@@ -66,24 +66,6 @@ void bind_for(nb::module_& m) {
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
-// Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
-nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
-  check_between(line, 0, lines);
-  std::vector<int64_t> begin(lines + 1);
-  std::vector<int32_t> rows(line.size());
-  {
-    const WithoutGil without_gil;
-    for (const int32_t one : span_of(line)) ++begin[static_cast<size_t>(one) + 1];
-    for (size_t i = 0; i < lines; ++i) begin[i + 1] += begin[i];
-    std::vector<int64_t> next(begin);
-    for (size_t row = 0; row < rows.size(); ++row) {
-      const auto place = static_cast<size_t>(next[static_cast<size_t>(line.data()[row])]++);
-      rows[place] = static_cast<int32_t>(row);
-    }
-  }
-  return array_tuple(rows, begin);
-}
-
 // Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows
 // and until when these have time of their own.
 nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
@@ -119,7 +101,6 @@ void bind_nesting(nb::module_& m) {
   bind_for<int64_t>(m);
   m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "parent"_a, "line"_a, "lines"_a,
         "by_start"_a.none());
-  m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a, "rounding_ns"_a);
 }
 

@@ -15,12 +15,10 @@
 
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
-#include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
 #include "parsers/chrome_reader.h"
 #include "parsers/plain_pickle.h"
 #include "schema/codes.h"
-#include "schema/numbering.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -247,41 +245,6 @@ class PyPlainPickle {
   PlainPickle pickle_;
 };
 
-// Numbers allocations in order; a free has the number of the block that was there, -1 if none was.
-nb::object pair_allocations(nb::dict arrays) {
-  struct Block {
-    uint64_t address = 0;
-    uint16_t device = 0;
-
-    bool operator==(const Block&) const = default;
-    struct Hash {
-      uint64_t operator()(const Block& block) const { return block.address ^ uint64_t{block.device} << 48; }
-    };
-  };
-  const NumpyColumns columns(std::move(arrays));
-  const auto address = columns.any<uint64_t>("address");
-  const auto action = columns.get<uint8_t>("action", address.size);
-  const auto type = columns.get<int8_t>("device_type", address.size);
-  const auto index = columns.get<int8_t>("device_index", address.size);
-  return to_array(without_gil([&] {
-    Numbering<Block, Block::Hash> blocks;
-    std::vector<int64_t> live;  // of each block the allocation that it is, -1 for none
-    std::vector<int64_t> result(address.size, -1);
-    int64_t number = 0;
-    for (size_t row = 0; row < result.size(); ++row) {
-      const int device = static_cast<uint8_t>(type[row]) << 8 | static_cast<uint8_t>(index[row]);
-      const auto block = static_cast<size_t>(blocks.of({address[row], static_cast<uint16_t>(device)}));
-      if (block == live.size()) live.push_back(-1);
-      if (action[row] == AllocationAction::kAllocate) {
-        live[block] = result[row] = number++;
-      } else if (action[row] == AllocationAction::kFree) {
-        result[row] = std::exchange(live[block], -1);
-      }
-    }
-    return result;
-  }));
-}
-
 }  // namespace
 }  // namespace readers
 
@@ -308,7 +271,6 @@ void bind_parsers(nb::module_& m) {
       .def("text", &PyPlainPickle::text, "row"_a)
       .def("list", &PyPlainPickle::list, "row"_a)
       .def("column", &PyPlainPickle::column, "list"_a, "key"_a, "kind"_a = "integer", "otherwise"_a = -1);
-  m.def("pair_allocations", &readers::pair_allocations, "columns"_a);
 }
 
 }  // namespace opscope

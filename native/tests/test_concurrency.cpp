@@ -69,7 +69,7 @@ void wait_for_records(uint64_t count) {
   while (Recorder::this_thread()->log().size() < count) span("wait");
 }
 
-constexpr int kRounds = 60;
+constexpr int kRounds = 30;
 
 }  // namespace
 

@@ -23,7 +23,7 @@ extern "C" const char* __asan_default_options() { return "max_allocation_size_mb
 
 namespace {
 
-size_t cases = 1000;
+size_t cases = 500;
 uint64_t seed = 1;
 std::string given_log;
 

@@ -15,7 +15,7 @@ using namespace opscope::tests;
 
 namespace {
 
-constexpr uint64_t kSeeds = 40;
+constexpr uint64_t kSeeds = 25;
 constexpr uint32_t kWants = kWantOperators | kWantAnnotations | kWantMemory | kWantCalls | kWantNewThreads;
 
 struct What {

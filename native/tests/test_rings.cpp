@@ -54,7 +54,7 @@ struct StreamingRing {
 
 TEST(the_file_of_a_ring_has_what_its_oldest_window_has) {
   StreamingRing ring;
-  for (int part = 0; part < 40; ++part) {
+  for (int part = 0; part < 16; ++part) {
     record_some(2000);
     ring.rotate();
     const StreamedLog log(ring.path);
@@ -69,7 +69,7 @@ TEST(the_file_of_a_ring_has_what_its_oldest_window_has) {
   }
   struct stat status = {};
   stat(ring.path.c_str(), &status);
-  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{6} << 20);  // of 40 times about a megabyte
+  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{6} << 20);  // of 16 times about a megabyte
 }
 
 TEST(threads_record_while_a_ring_is_handed_on) {
@@ -81,7 +81,7 @@ TEST(threads_record_while_a_ring_is_handed_on) {
       while (!is_over) record_some(100);
     });
   }
-  for (int part = 0; part < 60; ++part) {
+  for (int part = 0; part < 40; ++part) {
     usleep(5000);
     ring.rotate();
     CHECK(recorder().describe_ring(std::string(50000, 'x'), "note"));
@@ -91,7 +91,7 @@ TEST(threads_record_while_a_ring_is_handed_on) {
   for (std::thread& thread : threads) thread.join();
   const StreamedLog log(ring.path);
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), count_of(ring.decoded(), "op"));
-  CHECK_SAME(log.notes().size(), 60u);
+  CHECK_SAME(log.notes().size(), 40u);
 }
 
 TEST(of_a_ring_whose_process_went_on_without_room_the_last_run_is_kept) {
@@ -109,19 +109,19 @@ TEST(of_a_ring_whose_process_went_on_without_room_the_last_run_is_kept) {
 TEST(what_is_said_of_a_ring_is_replaced_and_its_journal_does_not_grow) {
   StreamingRing ring;
   const std::string text(10000, 'x');
-  for (int time = 0; time < 2000; ++time) {
-    CHECK(recorder().describe_ring(text + std::to_string(time), time % 500 == 0 ? "note" : ""));
+  for (int time = 0; time < 1000; ++time) {
+    CHECK(recorder().describe_ring(text + std::to_string(time), time % 250 == 0 ? "note" : ""));
     if (time % 100 == 0) {
       record_some(1);
       ring.rotate();
     }
   }
   const StreamedLog log(ring.path);
-  CHECK_SAME(log.about(), text + "1999");
+  CHECK_SAME(log.about(), text + "999");
   CHECK_SAME(log.notes().size(), 4u);
   struct stat status = {};
   stat(ring.path.c_str(), &status);
-  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{8} << 20);  // of 20 MB
+  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{8} << 20);  // of 10 MB
 }
 
 TEST(a_ring_makes_room_for_a_recording_that_streams) {

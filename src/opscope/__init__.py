@@ -1,6 +1,6 @@
 """opscope: an independent, low-overhead profiler for PyTorch, with torch.profiler's API.
 
-``PYTEST_DONT_REWRITE``: its plugin is of the same distribution, whose modules pytest would rewrite.
+``PYTEST_DONT_REWRITE``: pytest would rewrite the modules of the plugin's distribution.
 """
 
 import _warnings
@@ -10,9 +10,8 @@ _imported_before = list(sys.modules)
 _filters_before = tuple(_warnings.filters)
 """See ``launch/hidden_modules.py``."""
 
-# `python -m opscope`, and nothing else is imported yet: the current folder, which may be anybody's,
-# comes first where modules are looked for. With the script `opscope` it does not. Programs that
-# opscope runs get it back.
+# `python -m opscope`, before other imports: the current folder, which any user may write to, is
+# first in sys.path, unlike with the script `opscope`. Programs that opscope runs get it back.
 _is_run = sys.argv[:1] == ["-m"] and "opscope" in sys.orig_argv[-len(sys.argv)]
 if _is_run and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     sys.path[0] = sys.exec_prefix + "/bin"
@@ -46,7 +45,7 @@ from opscope.errors import (
 from opscope.errors import not_installed as _not_installed
 from opscope.launch.torch_import import when_imported as _when_imported
 
-# At once, because its module has its name: importing that later would put the module in its place.
+# Imported at once: a later import of the module of this name would replace the function.
 from opscope.torch_api.schedule import ProfilerAction, schedule
 
 if TYPE_CHECKING:
@@ -96,14 +95,14 @@ __all__ = [
 _PLACES = {
     "ExecutionTraceObserver": "opscope.torch_api.observer",
     "Job": "opscope.api.job",
-    # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
+    # torch's own enum, so that members are identical; reading traces needs no torch.
     "ProfilerActivity": "torch.profiler",
     "Trace": "opscope.api.trace",
     "diff": "opscope.api.diff",
     "flight_recorder": "opscope.live.flight.recorder",
     "listen": "opscope.live.control.server",
     "load": "opscope.api.load",
-    "load_ipython_extension": "opscope.readers.notebook",  # what %load_ext calls
+    "load_ipython_extension": "opscope.readers.notebook",  # called by %load_ext
     "load_job": "opscope.api.load",
     "load_trace": "opscope.api.load",
     "profile": "opscope.torch_api.profiler",
@@ -111,14 +110,14 @@ _PLACES = {
     "supported_activities": "opscope.torch_api.activities",
     "tensorboard_trace_handler": "opscope.export.tensorboard",
 }
-"""Where the other public names are. Each is imported when it is first asked for, because a program
-that only mentions opscope, and a command line that only asks for help, should not wait for it."""
+"""Modules of the other public names, imported at first use: a program that only imports opscope,
+and a command line that only prints help, should not wait for them."""
 
 _MODULES = ("drop_in", "triggers")
 """Submodules available as ``opscope.NAME`` after ``import opscope``."""
 
-# Held during a fork. A child has the locks of Python's imports as they were: that of a module which
-# another thread was in the middle of importing would never be free in it.
+# Held during a fork. A child inherits the state of Python's import locks: the lock of a module that
+# another thread is importing would never be released in the child.
 _importing = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -146,14 +145,14 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _know_what_is_compiled() -> None:
-    """Most programs compile before they record, and only then is it known what from, and why."""
+def _watch_compilations() -> None:
+    """Record compilations from the start: most programs compile before they record."""
     from opscope.recording.compiled.graphs import listen_to_compiling
 
     listen_to_compiling()
 
 
-_when_imported("torch._dynamo.utils", _know_what_is_compiled)
+_when_imported("torch._dynamo.utils", _watch_compilations)
 
 
 def __dir__() -> list[str]:
@@ -161,7 +160,7 @@ def __dir__() -> list[str]:
 
 
 if os.environ.get("OPSCOPE_CONTROL") == "1":
-    # Not through the name above: a program that cannot be reached runs all the same.
+    # Not `listen`: the program must also run if it cannot listen.
     from opscope.live.control.server import listen_if_possible as _listen_if_possible
 
     _listen_if_possible()

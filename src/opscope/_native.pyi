@@ -444,12 +444,6 @@ def row_groups(
     """A number for each row, the same for equal ones and in order of what they hold; then of each
     number the first row and how many there are."""
 
-def group_medians(
-    values: NDArray[np.int64], group: NDArray[np.int64], groups: int
-) -> NDArray[np.int64]: ...
-def places(
-    sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
-) -> NDArray[np.int64]: ...
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
 def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
@@ -482,11 +476,6 @@ def contain(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The innermost earlier span of the same thread that contains each one, -1 for none; and the
     time that it shares with one that it began in and outlasts by more than ``rounding_ns``."""
-
-def rows_by_line(
-    line: NDArray[np.int32], lines: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Rows line by line, and where each line begins, shape (lines + 1,)."""
 
 def nest_on_lines(
     start_ns: NDArray[np.int64],
@@ -577,27 +566,6 @@ class TimeOfThreads:
 
 # native/attribution/: which module, part of a step and line each event is of.
 
-AllocationArrays: TypeAlias = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
-"""Columns of allocations: event, action, size_bytes."""
-
-def operator_sums(
-    events: EventArrays,
-    threads: int,
-    phase: NDArray[np.int8],
-    path: NDArray[np.int32],
-    start_ns: NDArray[np.int64],
-    took_ns: NDArray[np.int64],
-    until_ns: NDArray[np.int64],
-    own_ns: NDArray[np.int64],
-    by_start: NDArray[np.int64] | None,
-    steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
-    allocated: AllocationArrays | None,
-) -> dict[str, NDArray[np.int64]]:
-    """Operators of the host by name, phase and path: columns of these, of ``count``, ``total_ns``
-    and ``self_ns``; with starts and ends of steps also of ``steps``, ``step_min_ns``,
-    ``step_median_ns``, ``step_max_ns`` and ``allocated_bytes``. ``until_ns`` is what each took, as
-    far as its parent ran."""
-
 EventArrays: TypeAlias = tuple[
     NDArray[np.int32],
     NDArray[np.int32],
@@ -617,20 +585,6 @@ class ModuleCalls(TypedDict):
     place: NDArray[np.int32]
     label: NDArray[np.int32]
     around: NDArray[np.int32]
-
-def text_keys(
-    name: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    frame: NDArray[np.int64] | None,
-    names: int,
-    frames: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Of every event a key of the text that it is shown under, and the keys there are, ascending.
-
-    With n ``names``, i + 1 is the key of name i, n + i + 2 of that as a module's, 2n + 2 of
-    nothing, and 2n + i + 3 of frame i, which events have that have no name; ``frame`` may be None
-    where none has one.
-    """
 
 def module_calls(
     events: EventArrays,
@@ -700,18 +654,6 @@ CallArrays: TypeAlias = tuple[
 ]
 """Of every event: caller, line there, frame; whether the program called it, or defines it."""
 
-def calls_of_events(
-    events: int,
-    is_own: NDArray[np.bool_],
-    operators: tuple[NDArray[np.int32], ...],
-    functions: tuple[NDArray[np.int32], ...],
-) -> CallArrays:
-    """What is known of as many events as calls, -1 for nothing.
-
-    ``is_own`` says of every frame, and last of none, whether it is the program's. Of calls of
-    operators the columns are event, caller and line there; of functions frame, too.
-    """
-
 def saying_where(
     events: EventArrays,
     thread_number: NDArray[np.int64],
@@ -729,46 +671,6 @@ def lines_of_events(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Frame and line of each event, by what ``saying_where`` says, -1 for none; ``first_line`` is
     of every frame."""
-
-def line_sums(
-    frame: NDArray[np.int32], line: NDArray[np.int32], own_ns: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The lines that events are at, without -1: frame, line, how many events, their own time."""
-
-def place_groups(
-    events: EventArrays,
-    calls: CallArrays,
-    threads: int,
-    phase: NDArray[np.int8],
-    path: NDArray[np.int32],
-    frame: NDArray[np.int32],
-    line: NDArray[np.int32],
-    first_line: NDArray[np.int32],
-    forward: int,
-) -> tuple[
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]:
-    """Of every event a number, the same for those alike in phase, frame, line, path and the name of
-    the outermost operator around; then of each number these five. What has a path and no phase is
-    ``forward``; calls of functions of the program are where these begin."""
-
-def widest_gaps(
-    parent: NDArray[np.int32],
-    is_call: NDArray[np.bool_],
-    group: NDArray[np.int32],
-    groups: int,
-    line: NDArray[np.int32],
-    start_ns: NDArray[np.int64],
-    took_ns: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of every group of calls that has one (``is_call``, ``group``) its number, and between
-    which two lines most of their time passes that is in none of what they call, -1 for the
-    beginning and the end; and that time."""
 
 # native/graph/: what waited for what.
 
@@ -934,6 +836,3 @@ class ChromeReader:
     @property
     def others(self) -> str:
         """JSON of the keys beside the events; empty for a file that is no object."""
-
-def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """Numbers of allocations in order, those of the same block for frees; -1 for none."""

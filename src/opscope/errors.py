@@ -1,12 +1,12 @@
 """Everything opscope raises on purpose.
 
     OpscopeError
-    ├── UsageError            an argument or option makes no sense; the message says what does
+    ├── UsageError            an argument or option is invalid; the message says what is valid
     │   └── UnknownNameError  there is no table or column of this name
     ├── LifecycleError        right call, wrong moment (export before any recording, ...)
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
-    │   └── UnreadableProcessError  that is so of one process of a job
-    ├── InsufficientMemoryError  a trace does not fit in the memory there is
+    │   └── UnreadableProcessError  the same, of one process of a job
+    ├── InsufficientMemoryError  a trace does not fit in the available memory
     ├── BridgeError           the torch bridge could not be compiled or loaded
     ├── ReachError            another process cannot be reached, or does not answer
     └── MissingDependencyError  an optional package is needed and absent
@@ -26,13 +26,13 @@ class OpscopeError(Exception):
     """Base class of all deliberate errors.
 
     Attributes:
-        exit_code: what the command line exits with.
+        exit_code: exit code of the command line.
     """
 
     exit_code = 1
 
     def __str__(self) -> str:
-        # Messages name files and events of traces, and Python prints them as they are.
+        # Messages have names of files and events from traces, which Python prints unchanged.
         # KeyError's own __str__ would quote the message.
         return printable(Exception.__str__(self), keep="\n\t")
 
@@ -44,23 +44,23 @@ class UsageError(OpscopeError, ValueError):
 
 
 class UnknownNameError(UsageError, KeyError):
-    """There is no table or column of this name; the message has those that there are."""
+    """There is no table or column of this name; the message lists the existing ones."""
 
 
 class LifecycleError(OpscopeError, RuntimeError):
-    """The call is valid, but not in the state the profiler is in."""
+    """The call is valid, but not in the current state of the profiler."""
 
 
 class TraceFormatError(OpscopeError, ValueError):
-    """A trace on disk cannot be read as what it claims to be."""
+    """A trace on disk cannot be read."""
 
 
 class UnreadableProcessError(TraceFormatError):
-    """One process of a job cannot be read; the others may be.
+    """One process of a job cannot be read; others may be readable.
 
     Attributes:
-        part: which one, as a job's ``parts`` has it: its ``kind`` and its ``number``.
-        why: what is wrong with it.
+        part: the process, as in a job's ``parts``: its ``kind`` and its ``number``.
+        why: the problem.
     """
 
     def __init__(self, message: str, part: Any, why: str) -> None:
@@ -72,7 +72,7 @@ class UnreadableProcessError(TraceFormatError):
 
 
 class InsufficientMemoryError(OpscopeError, MemoryError):
-    """Reading, decoding or showing a trace takes more memory than there is."""
+    """Reading, decoding or showing a trace needs more memory than is available."""
 
 
 class BridgeError(OpscopeError, RuntimeError):
@@ -80,7 +80,7 @@ class BridgeError(OpscopeError, RuntimeError):
 
 
 class ReachError(OpscopeError, RuntimeError):
-    """A process that runs cannot be asked, or has refused."""
+    """A running process cannot be reached, or has refused a request."""
 
 
 class MissingDependencyError(OpscopeError, ImportError):
@@ -88,7 +88,7 @@ class MissingDependencyError(OpscopeError, ImportError):
 
 
 def not_installed(package: str, what: str) -> MissingDependencyError:
-    """The error that ``what``, which begins a sentence, needs ``package``, as PyPI calls it."""
+    """The error that ``what``, the start of a sentence, needs the PyPI package ``package``."""
     return MissingDependencyError(
         f"{what} needs {package}, which cannot be imported here. "
         f"Run: python -m pip install {package}"

@@ -1,6 +1,6 @@
 """opscope in tests: the plugin that pytest loads, which imports nothing until it is used.
 
-It is a package of its own because pytest imports plugins at every start, and importing anything of
+A package of its own, because pytest imports plugins at every start, and importing anything of
 ``opscope`` loads its compiled part.
 """
 

@@ -1,4 +1,4 @@
-"""What the fixture ``profiled`` is: functions recorded step by step, and compared."""
+"""The fixture ``profiled``: functions recorded step by step, and compared."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RECORDED = {"record_shapes": True, "profile_memory": True, "with_modules": True
 
 @dataclass(frozen=True)
 class Profiler:
-    """The fixture itself; calling it says what to record.
+    """The fixture; call it with the function to record.
 
     Attributes:
-        lock: a file that is held while something is recorded, so that tests that run at a time do
-            not slow each other's recordings down.
-        saves: recordings become baselines.
+        lock: a file locked during each recording, so that parallel tests do not slow each other's
+            recordings.
+        saves: whether recordings become baselines.
     """
 
     lock: Path
@@ -41,15 +41,15 @@ class Profiler:
         recordings: int = 3,
         **options: Any,
     ) -> Profiled:
-        """A function to record; that happens once something is asked of the result.
+        """A function to record; recording happens when the result is used.
 
         Args:
-            step: one step of what is to be measured; called without arguments.
-            steps: so many calls a recording.
-            warm_up: calls before each recording.
-            recordings: how many.
-            **options: of ``opscope.profile``; argument shapes, memory and modules are recorded
-                unless they say otherwise.
+            step: one step to measure; called without arguments.
+            steps: number of calls in a recording.
+            warm_up: number of calls before each recording.
+            recordings: number of recordings.
+            **options: of ``opscope.profile``; by default, argument shapes, memory and modules are
+                recorded.
         """
         if min(steps, recordings) < 1 or warm_up < 0:
             raise UsageError(
@@ -61,16 +61,16 @@ class Profiler:
 
 @dataclass(eq=False)
 class Profiled:
-    """One function that is recorded, or was.
+    """One function to record, with its recordings.
 
     Attributes:
         profiler: the fixture.
         step: the function.
-        steps: calls a recording.
-        warm_up: calls before each.
-        count: recordings.
-        options: of the recording.
-        traces: what was recorded so far.
+        steps: number of calls in a recording.
+        warm_up: number of calls before each recording.
+        count: number of recordings.
+        options: options of the recording.
+        traces: recordings so far.
     """
 
     profiler: Profiler
@@ -83,14 +83,14 @@ class Profiled:
 
     @property
     def recordings(self) -> Sequence[opscope.Trace]:
-        """All of them; made now, unless they were before."""
+        """All recordings; missing ones are made now."""
         _record_in_turns([self])
         return self.traces
 
     def diff(self, baseline: Profiled | str | os.PathLike[str]) -> Diff:
-        """What is different from ``baseline``: another function, or a folder of recordings.
+        """Differences from ``baseline``: another function, or a folder of recordings.
 
-        Two functions are recorded in turns, so that a machine that is busy is so for both.
+        Two functions are recorded in turns, so that a busy machine affects both.
         """
         if isinstance(baseline, Profiled):
             _record_in_turns([baseline, self])
@@ -100,14 +100,13 @@ class Profiled:
     def assert_no_slower_than(
         self, baseline: Profiled | str | os.PathLike[str], gate: str = ""
     ) -> None:
-        """Fail where a step, or any place in it, is certain to take longer than in ``baseline``.
+        """Fail if a step, or any place in it, is certain to take longer than in ``baseline``.
 
         Args:
             baseline: another function, or the folder that ``pytest --opscope-save-baselines``
                 writes. Times of another machine are no baseline; numbers of calls are.
-            gate: conditions that have to hold as well, as ``opscope diff --gate`` takes them, such
-                as ``count==,memory<=+1%``. One that cannot be judged does not hold. Where there are
-                some, they decide, and nothing else does.
+            gate: conditions as of ``opscope diff --gate``, such as ``count==,memory<=+1%``. A
+                condition that cannot be judged fails. With conditions, only they decide.
 
         Raises:
             AssertionError: it is slower, a condition does not hold, or nothing can be said.
@@ -129,7 +128,7 @@ class Profiled:
             raise AssertionError("\n".join([*failed, "", tables]))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the recordings to a folder, as a baseline; those that are there are replaced."""
+        """Write the recordings to a folder, as a baseline; replaces existing ones."""
         for number, trace in enumerate(self.recordings, start=1):
             trace.save(Path(folder) / f"recording-{number}.opscope")
 
@@ -149,7 +148,7 @@ def _what_is_slower(found: Diff) -> list[str]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """The recordings of a baseline."""
+    """Recordings of a baseline."""
     found = sorted(folder.glob("*.opscope"))
     if not found:
         raise UsageError(
@@ -160,7 +159,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _record_in_turns(functions: Sequence[Profiled]) -> None:
-    """All recordings that are missing."""
+    """Make all missing recordings."""
     for number in range(max(one.count for one in functions)):
         for one in functions:
             if len(one.traces) <= number < one.count:
@@ -181,10 +180,10 @@ def _record(one: Profiled) -> opscope.Trace:
 
 @contextlib.contextmanager
 def _held(lock: Path) -> Iterator[None]:
-    """Only one of the processes that use the file is in here."""
+    """Let one process at a time use the file."""
     try:
         import fcntl
-    except ImportError:  # a system without such locks: recordings may be slower, and say so
+    except ImportError:  # a system without such locks: recordings may be slower
         yield
         return
     with open(lock, "w") as file:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.gpu.programs import Program, wait_for
+from tests.gpu.programs import Program
 from torch.profiler import ProfilerActivity
 
 import opscope
@@ -33,27 +33,21 @@ class DeviceWork:
     microseconds: Counter[str] = field(default_factory=Counter)
     launches: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    @property
-    def total_ms(self) -> float:
-        """Of everything."""
-        return sum(self.microseconds.values()) / 1000
 
-
-def work_under_torch(program: Program, device: str = "cuda") -> DeviceWork:
+def work_under_torch(program: Program) -> DeviceWork:
     """What torch.profiler's file says of a run."""
-    return _work(program, torch.profiler.profile, device)
+    return _work(program, torch.profiler.profile)
 
 
-def work_under_opscope(program: Program, device: str = "cuda") -> DeviceWork:
+def work_under_opscope(program: Program) -> DeviceWork:
     """What opscope's file says of a run."""
-    return _work(program, opscope.profile, device)
+    return _work(program, opscope.profile)
 
 
-def _work(program: Program, profile: Callable[..., Any], device: str) -> DeviceWork:
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-    with profile(activities=activities) as prof:
+def _work(program: Program, profile: Callable[..., Any]) -> DeviceWork:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
         program()
-        wait_for(device)
+        torch.cuda.synchronize()
     with tempfile.TemporaryDirectory() as folder:
         prof.export_chrome_trace(f"{folder}/trace.json")
         return read_device_work(f"{folder}/trace.json")

@@ -11,8 +11,8 @@ pytest.importorskip("ibis", reason="ibis is not installed")
 ROOT = Path(__file__).parents[2]
 
 
-def run(module, *arguments):
-    return run_python("-m", f"benchmarks.jobs.{module}", *arguments, cwd=ROOT)
+def run(*arguments):
+    return run_python("-m", "benchmarks.jobs", *arguments, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,7 @@
 """Python calls of programs that opscope itself runs: the program's are seen, opscope's are not."""
 
 import opscope
-from support.processes import run_python
-
-
-def run(*arguments):
-    done = run_python("-m", *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+from support.torch_processes import run_torch
 
 
 def test_what_a_watched_import_runs_is_seen(tmp_path):
@@ -21,7 +15,9 @@ def test_what_a_watched_import_runs_is_seen(tmp_path):
         "model(torch.ones(1, 2)).sum().backward()\n"
         "optimizer.step()\n"
     )
-    run("opscope", "run", "--stack", "-o", tmp_path / "run.opscope", script)
+    recorder = ["-m", "opscope", "run", "--stack", "-o", tmp_path / "run.opscope"]
+    done = run_torch(*recorder, script)
+    assert done.returncode == 0, done.stderr[-3000:]
     trace = opscope.load(tmp_path / "run.opscope")
     frames, names = trace.table("frames"), trace.names
     rows = trace.table("python_calls")["frame"]

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import os
-import resource
-import select
 import signal
 import subprocess
 import sys
@@ -16,7 +14,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.errors import LifecycleError, UsageError
+from opscope.errors import LifecycleError
 from opscope.recording import segments
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining, segments_folder, segments_of
@@ -167,7 +165,7 @@ def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_pa
     x = torch.ones(3)
     with opscope.profile() as unread, streaming(tmp_path / "t", max_disk=8 * MIB):
         unread.stop()
-        for _ in range(10):
+        for _ in range(5):
             with opscope.profile(record_shapes=True) as beside:
                 spans(20_000)
                 for _ in range(500):
@@ -178,25 +176,25 @@ def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_pa
             assert list(beside.trace.table("tensors").lists("sizes")).count([3]) == 500
             check_nesting(beside.trace)
     trace = opscope.load(tmp_path / "t")
-    assert count(trace, "small") == 200_000 and dropped(trace) == 0
+    assert count(trace, "small") == 100_000 and dropped(trace) == 0
 
 
 @pytest.mark.usefixtures("small_segments")
 def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     folder = tmp_path / "t"
     with streaming(folder, max_disk=4 * MIB):
-        spans(200_000)
+        spans(100_000)
         drained_once(the_file(folder))
         spans(20_000, "after")
     trace = opscope.load(folder)
     assert dropped(trace) > 0
-    assert count(trace, "small") + dropped(trace) == 200_000
+    assert count(trace, "small") + dropped(trace) == 100_000
     assert count(trace, "after") == 20_000
     assert trace.ledger["recording"]["times without free space"] == 1
 
 
 def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
-    monkeypatch.setattr(segments, "RECORDS", 50_000)
+    monkeypatch.setattr(segments, "RECORDS", 20_000)
     monkeypatch.setattr(segments, "MARGIN_NS", 0)
     folder = tmp_path / "t"
     done = threading.Event()
@@ -215,7 +213,7 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
         for thread in threads:
             thread.start()
         path = the_file(folder)
-        while len(segments_of(path)) < 4:
+        while len(segments_of(path)) < 3:
             with draining(path):
                 Drain(path, about_of(path)["prefixes"]).next()
         done.set()
@@ -228,7 +226,7 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 
 
 DRAINS = """
-import sys
+import sys, time
 from opscope.recording import segments
 from opscope.recording.segments import draining
 from opscope.recording.recovered import about_of
@@ -239,6 +237,7 @@ path = Path(sys.argv[1])
 while True:
     with draining(path):
         segments.Drain(path, about_of(path)["prefixes"]).next()
+    time.sleep(0.01)
 """
 
 
@@ -247,7 +246,7 @@ def test_children_that_are_forked_while_it_is_drained(tmp_path):
     with streaming(folder):
         path = the_file(folder)
         with subprocess.Popen([sys.executable, "-c", DRAINS, path]) as drains:
-            while len(segments_of(path)) < 4 or rounds < 20:
+            while len(segments_of(path)) < 3 or rounds < 6:
                 spans(500)
                 rounds += 1
                 child = os.fork()
@@ -291,6 +290,7 @@ def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
         kept = len(segments_of(path))
         spans(100)
         read = opscope.load(folder)
+        assert read.metadata["ended"]["how"] == "it is still being recorded"
         assert count(read, "small") == 20_100
         opened = np.flatnonzero(read.events["name"] == read.names.find("open"))
         assert read.events["unfinished"][opened].tolist() == [True]
@@ -354,21 +354,8 @@ def processes_about(folder):
             except OSError:
                 continue
             if any(os.fsencode(folder) in word for word in words):
-                found.append((int(entry.name), b" ".join(words)))
+                found.append(int(entry.name))
     return found
-
-
-def keepers_of(folder):
-    """For each keeper, a file that can be read once it, and what it became, has ended."""
-    found = processes_about(folder)
-    return [os.pidfd_open(process) for process, words in found if b"keeper_process" in words]
-
-
-def wait_for_end_of(processes):
-    assert processes
-    for process in processes:
-        select.select([process], [], [])
-        os.close(process)
 
 
 def wait_for_segments(folder, number):
@@ -387,26 +374,11 @@ def check_counts(trace, counts):
     check_nesting(trace)
 
 
-def test_a_program_that_is_killed_while_it_is_drained(tmp_path):
-    folder, counts = tmp_path / "t", tmp_path / "counts"
-    program = begun(folder, counts)
-    wait_for_segments(folder, 2)
-    keepers = keepers_of(folder)
-    program.kill()
-    program.wait()
-    wait_for_end_of(keepers)  # they make the trace
-    assert not unfinished_recordings(folder)
-    trace = opscope.load(folder)
-    check_counts(trace, counts)
-    assert "SIGKILL" in trace.metadata["ended"]["how"]
-    assert trace.ledger["events"]["unfinished"] >= 2
-
-
 def test_a_program_and_all_that_drain_it_are_killed(tmp_path):
     folder, counts = tmp_path / "t", tmp_path / "counts"
     program = begun(folder, counts)
     path = wait_for_segments(folder, 2)
-    while others := [p for p, _ in processes_about(folder) if p != program.pid]:
+    while others := [p for p in processes_about(folder) if p != program.pid]:
         for process in others:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -418,28 +390,3 @@ def test_a_program_and_all_that_drain_it_are_killed(tmp_path):
     assert saved == folder
     assert len(trace.events) < LongTrace.at(folder).rows["events"]
     check_counts(opscope.load(folder), counts)
-
-
-@pytest.mark.usefixtures("small_segments")
-def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
-    folder = tmp_path / "t"
-    profile = streaming(folder, profile_memory=True)
-    profile.start()
-    spans(20_000)
-    kept = torch.ones(64)
-    drained_once(the_file(folder))
-    spans(20_000)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
-        profile.stop()
-        assert "the trace was not written" in capsys.readouterr().err
-        with pytest.raises(UsageError, match="opscope doctor --recover"):
-            profile.save_streamed()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    profile.save_streamed()
-    trace = opscope.load(folder)
-    assert count(trace, "small") == 40_000
-    assert len(kept) == 64
-    assert (trace.table("allocations")["allocation_id"] > 0).all()

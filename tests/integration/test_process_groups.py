@@ -4,7 +4,7 @@ import json
 import textwrap
 
 import opscope
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 PROGRAM = """
     import os, signal, sys
@@ -23,7 +23,7 @@ PROGRAM = """
 def run(folder, body, *arguments, expected=0):
     script = folder / "program.py"
     script.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(body))
-    done = run_python(*arguments, script, cwd=folder, added={"GLOO_SOCKET_IFNAME": "lo"})
+    done = run_torch(*arguments, script, cwd=folder, added={"GLOO_SOCKET_IFNAME": "lo"})
     assert done.returncode == expected, done.stderr
     # Some torches say there how many ranks there are.
     return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("[Gloo]"))
@@ -57,18 +57,6 @@ def test_groups_that_are_gone_before_the_recording_ends_are_known(tmp_path):
     texts = {trace.names[value] for value in trace.table("scalars")["value"].tolist()}
     shown = {text.partition(" ")[2] for text in texts if text.startswith("ProcessGroup")}
     assert shown and shown <= trace.metadata["process_groups"].keys()
-
-
-def test_groups_that_come_while_opscope_run_records_are_known(tmp_path):
-    run(
-        tmp_path,
-        "begin(); work(3); dist.destroy_process_group()",
-        *("-m", "opscope", "run", "--shapes", "--output", "trace"),
-    )
-    trace = opscope.load(tmp_path / "trace")
-    assert groups_of(trace)["0"] == ([0], [0, 3])
-    job = trace.metadata["distributedInfo"]
-    assert (job["rank"], job["world_size"], job["backend"]) == (0, 1, "gloo")
 
 
 def test_a_program_that_is_killed_leaves_its_groups(tmp_path):

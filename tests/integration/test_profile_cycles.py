@@ -60,16 +60,6 @@ def test_every_cycle_is_handed_over_when_it_ends():
     assert prof.current_action is opscope.ProfilerAction.NONE
 
 
-def test_an_unfinished_cycle_is_handed_over_at_the_end():
-    seen = []
-    chosen = schedule(wait=1, active=5)
-    with opscope.profile(
-        schedule=chosen, on_trace_ready=lambda p: seen.append(steps_of(p))
-    ) as prof:
-        run(prof, 3)
-    assert seen == [["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]]
-
-
 def test_nothing_is_handed_over_if_nothing_was_recorded():
     seen = []
     with opscope.profile(schedule=schedule(wait=9), on_trace_ready=seen.append) as prof:
@@ -86,17 +76,16 @@ def test_a_profile_without_a_schedule_counts_steps_but_shows_none():
         run(prof, 3)
     assert prof.step_num == 3
     assert steps_of(prof) == []
-    assert names(prof.trace).count("aten::full") == 3
 
 
 def test_what_runs_in_a_step_is_inside_its_span():
     with opscope.profile(schedule=schedule(warmup=1, active=2)) as prof:
         run(prof, 3)
     events, found = prof.trace.events, names(prof.trace)
-    shown = {found[events["parent"][row]] for row, name in enumerate(found) if name == "aten::full"}
-    assert shown == {"ProfilerStep#1", "ProfilerStep#2"}
-    steps = {int(events["step"][row]) for row, name in enumerate(found) if name == "aten::full"}
-    assert steps == {1, 2}
+    fulls = [row for row, name in enumerate(found) if name == "aten::full"]
+    around = {found[parent] for parent in events["parent"][fulls].tolist()}
+    assert around == {"ProfilerStep#1", "ProfilerStep#2"}
+    assert set(events["step"][fulls].tolist()) == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -104,12 +93,9 @@ def test_what_runs_in_a_step_is_inside_its_span():
     [
         ("NONE RECORD NONE", "RECORD followed by NONE", 0),
         ("RECORD WARMUP RECORD_AND_SAVE NONE", "RECORD followed by WARMUP", 1),
-        ("WARMUP NONE", "WARMUP followed by NONE", 0),
         ("RECORD_AND_SAVE RECORD_AND_SAVE NONE", None, 2),
         ("RECORD_AND_SAVE WARMUP RECORD_AND_SAVE NONE", None, 2),
         ("RECORD_AND_SAVE RECORD RECORD_AND_SAVE NONE", None, 2),
-        ("WARMUP WARMUP RECORD_AND_SAVE NONE", None, 1),
-        ("NONE NONE RECORD_AND_SAVE", None, 1),
     ],
 )
 def test_every_transition(actions, warned, cycles):
@@ -126,17 +112,7 @@ def test_every_transition(actions, warned, cycles):
     assert len(seen) == cycles
 
 
-def test_torchs_own_schedules_and_actions_work():
-    seen = []
-    chosen = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
-    with opscope.profile(
-        schedule=chosen, on_trace_ready=lambda p: seen.append(steps_of(p))
-    ) as prof:
-        run(prof, 5)
-    assert seen == [["ProfilerStep#2"]]
-
-
-@pytest.mark.parametrize("answer", [None, "RECORD", 17, opscope.ProfilerAction.DEVICE_STOPPED])
+@pytest.mark.parametrize("answer", ["RECORD", opscope.ProfilerAction.DEVICE_STOPPED])
 def test_schedules_that_answer_nonsense(answer):
     with pytest.raises(opscope.UsageError, match="schedule"):
         opscope.profile(schedule=lambda step: answer)
@@ -188,20 +164,15 @@ def test_the_callback_may_do_anything_to_its_profile(tmp_path):
 # -- Accumulating ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("accumulate", "expected"), [(False, 1), (True, 3)])
-def test_events_of_earlier_cycles_are_kept_if_asked(accumulate, expected):
-    chosen = schedule(wait=1, active=1, repeat=3)
-    with opscope.profile(schedule=chosen, acc_events=accumulate) as prof:
-        run(prof, 8)
-    assert sum(event.name == "aten::full" for event in prof.events()) == expected
-    (row,) = [row for row in prof.key_averages() if row.key == "aten::full"]
-    assert row.count == expected
-
-
-def test_accumulated_events_keep_their_trees():
+def test_events_of_earlier_cycles_are_kept_with_their_trees_if_asked():
     chosen = schedule(active=1, repeat=2)
+    with opscope.profile(schedule=chosen) as prof:
+        run(prof, 3)
+    assert sum(event.name == "aten::full" for event in prof.events()) == 1
     with opscope.profile(schedule=chosen, acc_events=True, record_shapes=True) as prof:
         run(prof, 3)
+    (row,) = [row for row in prof.key_averages() if row.key == "aten::full"]
+    assert row.count == 2
     fulls = [event for event in prof.events() if event.name == "aten::full"]
     assert [event.cpu_parent.name for event in fulls] == ["ProfilerStep*", "ProfilerStep*"]
     assert [event.cpu_parent.trace_name for event in fulls] == ["ProfilerStep#0", "ProfilerStep#1"]
@@ -220,8 +191,8 @@ def exported(prof, tmp_path):
     return json.loads(path.read_text())
 
 
-def test_metadata_lands_in_the_file(tmp_path):
-    prof = opscope.profile()
+def test_metadata_lands_in_the_file_of_its_cycle_and_the_preset_in_all(tmp_path):
+    prof = opscope.profile(record_shapes=True)
     prof.preset_metadata_json("job", '{"name": "night", "tries": [1, 2]}')
     with prof:
         torch.ones(1)
@@ -233,41 +204,28 @@ def test_metadata_lands_in_the_file(tmp_path):
     assert top["note"] == 'a "quoted" text\nof two lines'
     assert top["numbers"] == [1, 2.5, None]
     assert top["afterwards"] == "too"
-
-
-def test_metadata_belongs_to_one_cycle_but_for_the_preset(tmp_path):
-    prof = opscope.profile()
-    prof.preset_metadata_json("always", "1")
-    with prof:
-        prof.add_metadata("first", "only")
-    assert exported(prof, tmp_path)["first"] == "only"
+    assert top["record_shapes"] == 1 and "with_stack" not in top
     with prof:
         torch.ones(1)
     top = exported(prof, tmp_path)
-    assert "first" not in top and top["always"] == 1
+    assert "note" not in top and top["job"]["name"] == "night"
 
 
 @pytest.mark.parametrize("method", ["add_metadata_json", "preset_metadata_json"])
-@pytest.mark.parametrize("text", ["{", "plain", "", None])
-def test_what_is_no_json_is_refused_and_nothing_recorded_is_lost(method, text):
+def test_what_is_no_json_is_refused_and_nothing_recorded_is_lost(method):
     with opscope.profile() as prof:
         torch.ones(1)
-        with pytest.raises(opscope.UsageError, match=r"'key' is not JSON.*add_metadata"):
-            getattr(prof, method)("key", text)
+        for text in ("{", "", None):
+            with pytest.raises(opscope.UsageError, match=r"'key' is not JSON.*add_metadata"):
+                getattr(prof, method)("key", text)
     assert "aten::ones" in names(prof.trace)
-
-
-def test_what_was_asked_for_stands_in_the_file(tmp_path):
-    with opscope.profile(record_shapes=True, profile_memory=True) as prof:
-        torch.ones(1)
-    top = exported(prof, tmp_path)
-    assert top["record_shapes"] == top["profile_memory"] == 1
-    assert "with_stack" not in top and "with_flops" not in top
 
 
 def test_ids_of_traces(tmp_path):
     numbers = iter(range(100))
-    prof = opscope.profile(custom_trace_id_callback=lambda: f"run-{next(numbers)}")
+    prof = opscope.profile(
+        custom_trace_id_callback=lambda: f"run-{next(numbers)}", post_processing_timeout_s=0.0
+    )
     assert prof.get_trace_id() is None
     for expected in ("run-0", "run-1"):
         with prof:
@@ -283,10 +241,9 @@ def test_ids_of_traces(tmp_path):
 # -- Files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-def test_a_file_for_every_cycle(tmp_path, zipped):
+def test_a_file_for_every_cycle(tmp_path):
     folder = tmp_path / "deep" / "logs"
-    handler = opscope.tensorboard_trace_handler(str(folder), "worker.7", use_gzip=zipped)
+    handler = opscope.tensorboard_trace_handler(str(folder), "worker.7", use_gzip=True)
     with opscope.profile(schedule=schedule(warmup=1, repeat=3), on_trace_ready=handler) as prof:
         run(prof, 8)
     files = sorted(folder.iterdir())
@@ -294,10 +251,9 @@ def test_a_file_for_every_cycle(tmp_path, zipped):
     for path in files:
         time_ns, ending = path.name.removeprefix("worker.7.").split(".", 1)
         assert path.name.startswith("worker.7.") and time_ns.isdigit()
-        assert ending == ("pt.trace.json.gz" if zipped else "pt.trace.json")
-        data = gzip.decompress(path.read_bytes()) if zipped else path.read_bytes()
-        spans = [e["name"] for e in json.loads(data)["traceEvents"] if e.get("ph") == "X"]
-        assert "aten::full" in spans
+        assert ending == "pt.trace.json.gz"
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        assert "aten::full" in [event["name"] for event in events if event.get("ph") == "X"]
 
 
 # -- Activities ------------------------------------------------------------------------------------
@@ -306,9 +262,7 @@ def test_a_file_for_every_cycle(tmp_path, zipped):
 @pytest.mark.parametrize(
     ("kinds", "operators", "annotations", "calls"),
     [
-        (["CPU_OP"], True, False, False),
-        (["USER_ANNOTATION"], False, True, False),
-        (["cpu_op", "user_annotation"], True, True, False),
+        (["cpu_op", "USER_ANNOTATION"], True, True, False),
         (["PYTHON_FUNCTION"], False, False, True),
         ([], False, False, False),
     ],
@@ -347,17 +301,6 @@ def test_only_what_is_not_there_cannot_be_recorded():
         pytest.raises(opscope.UsageError, match="the list is empty"),
     ):
         opscope.profile(activities=[ProfilerActivity.CUDA])
-
-
-def test_options_of_newer_torch_are_accepted():
-    with opscope.profile(post_processing_timeout_s=0.0, custom_trace_id_callback=None) as prof:
-        torch.ones(1)
-    assert "aten::ones" in names(prof.trace)
-
-
-def test_supported_activities_are_torchs():
-    assert ProfilerActivity.CPU in opscope.supported_activities()
-    assert opscope.ProfilerActivity is ProfilerActivity
 
 
 def test_libraries_are_told_that_a_profiler_runs():

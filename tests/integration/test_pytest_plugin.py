@@ -77,12 +77,6 @@ def test_it_is_skipped_unless_asked_for(run_pytest):
     assert session.code == 0
 
 
-def test_without_the_plugin_there_is_no_fixture(run_pytest):
-    session = run_pytest("def test(profiled): pass", "-p", "no:opscope")
-    assert "fixture 'profiled' not found" in session.out
-    assert session.code == 1
-
-
 def test_functions_are_compared(run_pytest):
     session = run_pytest(
         """
@@ -136,18 +130,3 @@ def test_other(profiled):
     changed = run_pytest(tests.replace("(plain)", "(with_more_calls)"), "--opscope")
     assert changed.code == 1 and "1 failed, 1 passed" in changed.out
     assert "aten::relu" in changed.out
-
-
-def test_workers_record_one_after_the_other(run_pytest):
-    pytest.importorskip("xdist")
-    session = run_pytest(
-        """
-@pytest.mark.parametrize("number", range(3))
-def test_it(profiled, number):
-    profiled(plain).assert_no_slower_than(profiled(plain), gate="count==")
-""",
-        "--opscope",
-        "-n2",
-    )
-    assert session.code == 0, session.out
-    assert "3 passed" in session.out

@@ -15,12 +15,7 @@ from support.recorded import without_collections
 
 STAYS, ENDS, BEGINS, PASSES = Life
 
-CREWS = {
-    "one that was there": [STAYS],
-    "one begins and ends": [PASSES],
-    "of every kind": 4 * [STAYS] + 2 * [ENDS, BEGINS, PASSES],
-    "nobody else": [],
-}
+CREW = 3 * [STAYS] + 2 * [ENDS, BEGINS, PASSES]
 FUNCTIONS = {"run", "work", "waits_to_begin", "runs_meanwhile", "waits_to_leave"}
 OPERATORS = {"aten::rand", "aten::linear", "aten::relu"}
 FORWARD = (
@@ -29,7 +24,6 @@ FORWARD = (
 )
 WHOLE = f"work(waits_to_begin runs_meanwhile({FORWARD}) waits_to_leave)"
 PYTHON = (EventKind.PYTHON_CALL, EventKind.C_CALL)
-each_crew = pytest.mark.parametrize("lives", CREWS.values(), ids=CREWS)
 work_or_watch = pytest.mark.parametrize("works_here", [True, False], ids=["works", "watches"])
 
 
@@ -92,17 +86,18 @@ def check_whole(trace):
     assert [count for count in counts if "dropped" in count[0] and count[1] > 0] == []
 
 
-@each_crew
 @work_or_watch
-def test_every_thread_has_its_own_calls_once_in_their_order(lives, works_here):
+def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_recording_or_in_it(
+    works_here,
+):
     others = {int(task) for task in os.listdir("/proc/self/task")} - {threading.get_native_id()}
-    with crew_of(lives) as crew:
+    with crew_of(CREW) as crew:
         trace = record(crew, works_here, with_stack=True)
 
     check_whole(trace)
     # THEN nobody but the crew and this thread called anything, or torch
     ours = {worker.native_id for worker in crew.workers} | {threading.get_native_id()}
-    assert len(ours) == len(lives) + 1
+    assert len(ours) == len(CREW) + 1
     assert system_threads(trace, PYTHON) - others == ours
     working = ours if works_here else ours - {threading.get_native_id()}
     assert system_threads(trace, [EventKind.OPERATOR]) == working
@@ -119,13 +114,6 @@ def test_every_thread_has_its_own_calls_once_in_their_order(lives, works_here):
     for module in ("Sequential", "Linear", "ReLU"):
         found = {n.name for n in build_tree(trace).depth_first() if name_of(n).endswith(module)}
         assert found == {f"nn.Module: {module}_{number}" for number in range(len(working))}
-
-
-@each_crew
-@work_or_watch
-def test_calls_begin_and_end_with_the_recording_or_in_it(lives, works_here):
-    with crew_of(lives) as crew:
-        trace = record(crew, works_here, with_stack=True)
 
     start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
     for worker in crew.workers:
@@ -151,10 +139,9 @@ def test_calls_begin_and_end_with_the_recording_or_in_it(lives, works_here):
             assert all(sum(c.unfinished for c in node.children) == 1 for node in line)
 
 
-@each_crew
 @work_or_watch
-def test_with_modules_alone_every_thread_has_its_modules(lives, works_here):
-    with crew_of(lives) as crew:
+def test_with_modules_alone_every_thread_has_its_modules(works_here):
+    with crew_of(CREW) as crew:
         trace = record(crew, works_here, with_modules=True)
 
     check_whole(trace)
@@ -169,12 +156,11 @@ def test_with_modules_alone_every_thread_has_its_modules(lives, works_here):
         assert not any(node.unfinished for node in everything(roots))
 
 
-@pytest.mark.parametrize("options", [{}, {"record_shapes": True, "profile_memory": True}])
-def test_the_next_recording_finds_threads_where_the_last_one_left_them(options):
-    with crew_of(CREWS["of every kind"]) as crew:
+def test_the_next_recording_finds_threads_where_the_last_one_left_them():
+    with crew_of(CREW) as crew:
         record(crew, True, with_stack=True)
         # WHEN recording begins again while the others wait, and all but some of them end
-        with opscope.profile(with_stack=True, **options) as prof:
+        with opscope.profile(with_stack=True, record_shapes=True) as prof:
             crew.dismiss(BEGINS)
 
     start_ns, end_ns = prof.trace.metadata["start_ns"], prof.trace.metadata["end_ns"]

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,15 +43,14 @@ needs_asking = pytest.mark.skipif(
 
 
 @needs_asking
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_program_that_knows_nothing_of_opscope_is_recorded(times):
+def test_a_program_that_knows_nothing_of_opscope_is_recorded():
     with running(LOOP, "0") as program:
-        for number in range(times):
+        for number in range(2):
             done = command("attach", program.pid, "--seconds", "0.3", "--stack", "-o", number)
             assert done.returncode == 0, done.stderr
         assert program.poll() is None
         assert not socket_path(program.pid).exists()  # it is as it was
-    for number in range(times):
+    for number in range(2):
         trace = opscope.load(str(number))
         names = {trace.names[name] for name in trace.events["name"]}
         assert {"aten::addmm", "aten::mm"} <= names
@@ -70,20 +68,6 @@ def test_a_program_whose_main_thread_waits_in_c_comes_to_no_point_where_it_could
 
 
 @needs_asking
-def test_a_program_that_wakes_when_nobody_asks_any_more_prints_nothing():
-    program = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(14); print('woken'); time.sleep(1)"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    time.sleep(0.5)
-    done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")
-    assert done.returncode == 1 and "waits in C code" in done.stderr
-    assert program.communicate()[0] == b"woken\n"
-    assert program.returncode == 0
-
-
-@needs_asking
 def test_a_program_that_is_stopped_is_said_to_be():
     with running(LOOP, "0") as program:
         program.send_signal(signal.SIGSTOP)
@@ -92,7 +76,7 @@ def test_a_program_that_is_stopped_is_said_to_be():
 
 
 @needs_asking
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_one_that_asks_and_is_ended_leaves_a_program_as_it_was(number):
     with running(LOOP, "0") as program:
         before = threads_and_files(program.pid)
@@ -123,16 +107,6 @@ def test_a_program_that_forbids_it_is_left_alone(monkeypatch):
         assert done.returncode == 1 and "cannot make process" in done.stderr
         assert "OPSCOPE_CONTROL=1" in done.stderr
         assert program.poll() is None
-
-
-@needs_asking
-def test_what_is_no_python_is_left_alone():
-    other = subprocess.Popen(["sleep", "60"])
-    done = command("attach", other.pid, "--seconds", "0.3", "-o", "taken")
-    assert done.returncode == 1 and "cannot make process" in done.stderr
-    assert other.poll() is None
-    other.kill()
-    other.wait()
 
 
 def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeypatch):

@@ -1,5 +1,6 @@
 """opscope and torch.profiler record the same program: everything but times must agree."""
 
+import re
 import runpy
 import warnings
 
@@ -8,7 +9,7 @@ import torch
 from torch.profiler import profile as torch_profile
 
 import opscope
-from opscope.columns.schema import RecordScope
+from programs import torch_programs
 from programs.torch_programs import PROGRAMS
 from support.processes import run_python
 from support.recorded import without_collections
@@ -74,33 +75,28 @@ def test_names_nesting_shapes_and_values_agree_and_nothing_is_lost(both):
     assert total == pytest.approx(sum(event.cpu_time_total for event in top_level), abs=1)
 
 
-@pytest.mark.skipif(
-    not hasattr(torch._C._autograd._KinetoEvent, "overload_name"),
-    reason=f"torch {torch.__version__} records no overload names",
+NUMBER = re.compile(r"-?\d+\.\d+(?:[num]?s|%)?|-+| +")
+
+
+@pytest.mark.parametrize(
+    ("grouping", "options"),
+    [
+        ({}, {"header": "title", "max_name_column_width": 20}),
+        ({"group_by_input_shape": True}, {"row_limit": -1, "max_shapes_column_width": 20}),
+        ({}, {"top_level_events_only": True, "time_unit": "ms"}),
+    ],
+    ids=str,
 )
-def test_overload_names_agree(both):
-    config = torch._C._profiler._ExperimentalConfig(capture_overload_names=True)
-    program = PROGRAMS[0]
-    ours = recorded_by(opscope.profile, program, experimental_config=config)
-    theirs = recorded_by(torch_profile, program, experimental_config=config)
-    assert [e.overload_name for e in ours.events()] == [e.overload_name for e in theirs.events()]
-    assert "Tensor" in {e.overload_name for e in ours.events()}
-
-
-def test_backward_knows_its_forward():
-    def program():
-        x = torch.ones(3, requires_grad=True)
-        (x * 2).sum().backward()
-
-    trace = recorded_by(opscope.profile, program).trace
-    events = trace.events
-    names = [trace.event_name(i) for i in range(len(events))]
-    forward, backward = names.index("aten::mul"), names.index("MulBackward0")
-    assert events["scope"][backward] == RecordScope.BACKWARD_FUNCTION
-    assert events["sequence_number"][forward] == events["sequence_number"][backward] >= 0
-    thread = events["thread"][forward]
-    torch_thread = trace.table("threads")["torch_thread_id"][thread]
-    assert events["forward_thread"][backward] == torch_thread > 0
+def test_tables_are_torchs_but_for_times(grouping, options):
+    """Which rows there are, in which order, how often each was called and what it allocated."""
+    tables = []
+    for profiler in (opscope.profile, torch_profile):
+        prof = recorded_by(profiler, torch_programs.convolution, profile_memory=True)
+        rows = prof.key_averages(**grouping)
+        rows._with_flops = False
+        tables.append(rows.table(sort_by="count", **options).splitlines())
+    ours, theirs = ([NUMBER.sub(" ", line) for line in table] for table in tables)
+    assert ours[: len(theirs)] == theirs  # below there is what was lost
 
 
 FUTURES = """
@@ -184,3 +180,21 @@ def test_work_of_collectives_is_asynchronous_as_in_torch(process_group):
     assert ("gloo:all_reduce", True, True) in shown(ours)
     # On another thread, so it takes nothing from what called it.
     assert all(event.self_cpu_time_total == 0 for event in ours.events() if event.is_async)
+
+
+def test_a_table_has_rows_of_overloads_says_what_formulas_cover_and_refuses_unknown_units():
+    # Not torch's object: torch 2.6 does not have this switch.
+    config = {"capture_overload_names": True}
+    with opscope.profile(experimental_config=config, with_flops=True, record_shapes=True) as prof:
+        torch.pow(torch.ones(2), 2)
+        torch.pow(torch.ones(2), torch.ones(2))
+        torch.ones(3, 4) @ torch.ones(4, 5)
+    rows = prof.key_averages(group_by_overload_name=True)
+    assert {row.overload_name: row.count for row in rows if row.key == "aten::pow"} == {
+        "Tensor_Scalar": 1,
+        "Tensor_Tensor": 1,
+    }
+    found = re.search(r"FLOPs: formulas cover (\d+\.\d)% of operator time", prof.events().table())
+    assert found is not None and 0 < float(found[1]) <= 100
+    with pytest.raises(opscope.UsageError, match=r"'min'.*s, ms, us"):
+        rows.table(time_unit="min")

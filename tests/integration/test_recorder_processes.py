@@ -2,19 +2,18 @@
 
 import multiprocessing
 import os
-from pathlib import Path
 
 import pytest
 import torch
 
 import opscope
 from opscope import _native
-from support.processes import forked, output_of
+from support.processes import forked
 from support.recorded import names, record
+from support.torch_processes import run_torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
-TESTS = Path(__file__).parents[1]
 OPTIONS = {"record_shapes": True, "profile_memory": True, "with_modules": True, "with_stack": True}
 
 
@@ -35,10 +34,9 @@ def test_a_forked_child_records_nothing_of_its_own_accord():
     assert prof.trace.ledger["events"]["ends without a start"] == 0
 
 
-@pytest.mark.parametrize("options", [{}, OPTIONS])
-def test_a_forked_child_may_profile_itself(options):
+def test_a_forked_child_may_profile_itself():
     def child():
-        with opscope.profile(**options) as mine:
+        with opscope.profile(**OPTIONS) as mine:
             torch.zeros(1)
         assert "aten::zeros" in names(mine.trace)
         assert "aten::ones" not in names(mine.trace)
@@ -47,7 +45,7 @@ def test_a_forked_child_may_profile_itself(options):
             torch.zeros(1)
         assert any(event.name == "aten::zeros" for event in theirs.events())
 
-    with opscope.profile(**options) as prof:
+    with opscope.profile(**OPTIONS) as prof:
         torch.ones(1)
         assert forked(child) == 0
     assert "aten::zeros" not in names(prof.trace)
@@ -69,28 +67,10 @@ def test_what_a_child_does_with_its_parents_profile():
     assert "aten::ones" in names(prof.trace) and "aten::zeros" not in names(prof.trace)
 
 
-def test_no_lock_of_torchs_is_held_in_a_child():
-    """One of 600 such children hung where torch's locks were not held across the fork."""
-    program = (
-        f"import sys; sys.path.insert(0, {str(TESTS)!r}); from programs import forks_under_load"
-    )
-    output = output_of(f"{program}; forks_under_load.main(30, 60)", timeout_s=600)
-    assert "'failed': 0, 'hung': 0" in output
-
-
-def double(number):
-    return int(torch.tensor(number) * 2)
-
-
-def profiled(number):
-    with opscope.profile(record_shapes=True) as prof:
-        torch.full((number,), 1)
-    return [name for name in names(prof.trace) if name == "aten::full"]
-
-
 def test_spawned_processes_know_nothing_of_it():
     # A script, because a spawned process imports the main module.
-    assert output_of(
+    done = run_torch(
+        "-c",
         """
 import torch, opscope
 from torch.multiprocessing import get_context
@@ -102,19 +82,19 @@ if __name__ == "__main__":
         torch.ones(1)
     names = [prof.trace.event_name(row) for row in range(len(prof.trace.events))]
     print("aten::ones" in names)
-"""
-    ).split("\n")[:2] == ["[2]", "True"]
+""",
+    )
+    assert done.stdout.split("\n")[:2] == ["[2]", "True"], done.stderr
 
 
 def squares():
     return torch.utils.data.TensorDataset(torch.arange(12.0) ** 2)
 
 
-@pytest.mark.parametrize("options", [{}, OPTIONS])
-def test_workers_of_a_data_loader(options):
+def test_workers_of_a_data_loader():
     loader = torch.utils.data.DataLoader(squares(), batch_size=3, num_workers=2)
     seen = []
-    trace = record(lambda: seen.extend(batch for (batch,) in loader), **options)
+    trace = record(lambda: seen.extend(batch for (batch,) in loader), **OPTIONS)
     assert torch.equal(torch.cat(seen), torch.arange(12.0) ** 2)
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert names(trace).count(name) == 5

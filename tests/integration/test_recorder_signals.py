@@ -5,8 +5,8 @@ import signal
 import torch
 
 import opscope
-from support.processes import output_of
 from support.recorded import names
+from support.torch_processes import run_torch
 
 
 def test_a_handler_that_stops_the_recording():
@@ -27,7 +27,8 @@ def test_a_handler_that_stops_the_recording():
 
 def test_many_signals_while_everything_is_recorded():
     # In a process of its own: an interval timer is no business of the other tests.
-    output = output_of(
+    done = run_torch(
+        "-c",
         """
 import signal, torch, opscope
 count = 0
@@ -48,6 +49,6 @@ with prof:
 trace = prof.trace
 found = [trace.event_name(row) for row in range(len(trace.events))]
 print(found.count("tick"), trace.ledger["events"]["ends without a start"])
-"""
+""",
     )
-    assert output.split() == ["200", "0.0"]
+    assert done.stdout.split() == ["200", "0.0"], done.stderr

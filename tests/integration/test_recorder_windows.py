@@ -39,22 +39,6 @@ def test_a_profile_inside_a_profile_sees_its_own_part():
     assert len(outer.trace.table("tensors")) > 0 == len(inner.trace.table("tensors"))
 
 
-def test_profiles_that_overlap_without_nesting():
-    first, second = opscope.profile(), opscope.profile(record_shapes=True)
-    first.start()
-    torch.ones(1)
-    second.start()
-    torch.zeros(1)
-    first.stop()
-    torch.full((1,), 1)
-    second.stop()
-    seen = [
-        set(names(prof.trace)) & {"aten::ones", "aten::zeros", "aten::full"}
-        for prof in (first, second)
-    ]
-    assert seen == [{"aten::ones", "aten::zeros"}, {"aten::zeros", "aten::full"}]
-
-
 def test_many_recordings_at_once_with_different_options():
     kinds = [
         RecordingOptions(gc_pauses=False),
@@ -84,27 +68,17 @@ def test_many_recordings_at_once_with_different_options():
         assert recorded <= expected
 
 
-def test_starting_and_stopping_twice_changes_nothing():
+def test_an_object_is_started_and_stopped_twice_and_used_again():
     prof = opscope.profile()
     prof.stop()
-    prof.start()
-    torch.ones(1)
-    prof.start()
-    torch.zeros(1)
-    prof.stop()
-    recorded = names(prof.trace)
-    prof.stop()
-    assert {"aten::ones", "aten::zeros"} <= set(recorded)
-    assert names(prof.trace) == recorded
-
-
-def test_an_object_can_be_used_again():
-    prof = opscope.profile()
     for factory in (torch.ones, torch.zeros):
         prof.start()
         factory(1)
+        prof.start()
+        torch.full((1,), 1)
         prof.stop()
-        assert f"aten::{factory.__name__}" in names(prof.trace)
+        prof.stop()
+        assert {f"aten::{factory.__name__}", "aten::full"} <= set(names(prof.trace))
     assert "aten::ones" not in names(prof.trace)
 
 
@@ -122,30 +96,6 @@ def test_stopping_inside_a_span_and_starting_in_it():
     assert trace.events["unfinished"][names(trace).index("cut")]
     assert "aten::zeros" not in names(trace)
     assert parents(record(lambda: torch.ones(1)))["aten::ones"] == ""
-
-
-class StartsInside(torch.autograd.Function):
-    prof: opscope.profile
-
-    @staticmethod
-    def forward(ctx, x):
-        StartsInside.prof.start()
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        StartsInside.prof.stop()
-        return gradient * 2
-
-
-def test_starting_in_the_middle_of_a_forward_and_stopping_in_its_backward():
-    StartsInside.prof = opscope.profile(record_shapes=True, profile_memory=True)
-    x = torch.ones(3, requires_grad=True)
-    StartsInside.apply(x).sum().backward()
-    assert torch.equal(x.grad, torch.full((3,), 2.0))
-    recorded = names(StartsInside.prof.trace)
-    assert recorded.count("aten::mul") == 1
-    assert "StartsInsideBackward" in recorded
 
 
 def test_toggling_leaves_a_gap():
@@ -177,10 +127,10 @@ def small_budget():
 def test_a_recorder_without_memory_counts_what_it_loses_and_harms_nothing(small_budget):
     with opscope.profile(record_shapes=True, profile_memory=True) as prof:
         total = 0
-        for _ in range(60_000):
+        for _ in range(20_000):
             with opscope.record_function("step"):
                 total += int(torch.tensor(1) + 0)
-    assert total == 60_000
+    assert total == 20_000
     ledger = prof.trace.ledger
     for source in ("events", "allocations"):
         counts = ledger[source]
@@ -188,7 +138,7 @@ def test_a_recorder_without_memory_counts_what_it_loses_and_harms_nothing(small_
         assert counts["requested"] == counts["recorded"] + counts["dropped: memory budget"]
     assert ledger["events"]["recorded"] == len(prof.trace.events)
     # Steps themselves and what ran in them, all counted.
-    per_step = ledger["events"]["requested"] / 60_000
+    per_step = ledger["events"]["requested"] / 20_000
     assert per_step == pytest.approx(round(per_step), abs=0.01)
     del prof
     _native.set_budget(2**62)
@@ -235,11 +185,10 @@ def memory_growth(cycles, make, use):
 @pytest.mark.parametrize(
     ("cycles", "options", "looks"),
     [
-        (2_000, {}, False),
-        (300, {"record_shapes": True, "profile_memory": True, "with_modules": True}, True),
-        (300, {"with_stack": True}, True),
+        (1_000, {}, False),
+        (150, {"record_shapes": True, "profile_memory": True, "with_stack": True}, True),
     ],
-    ids=["unread", "looked at", "with Python calls"],
+    ids=["unread", "looked at"],
 )
 def test_cycles_take_no_memory(cycles, options, looks):
     resident, mapped = memory_growth(

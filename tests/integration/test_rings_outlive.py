@@ -54,7 +54,7 @@ def units_of_threads(trace):
         yield np.array([int(name.split()[1]) for name in names[rows]])
 
 
-@pytest.mark.parametrize("way", ["SIGKILL", "SIGSEGV", "exit"])
+@pytest.mark.parametrize("way", ["SIGSEGV", "exit"])
 def test_the_end_of_what_it_did_is_in_the_dump_without_a_gap(way, tmp_path):
     counts_file = tmp_path / "counts"
     counts_file.write_bytes(bytes(4096))
@@ -80,7 +80,7 @@ def test_the_end_of_what_it_did_is_in_the_dump_without_a_gap(way, tmp_path):
     assert trace.ledger["events"]["dropped: memory budget"] == 0
 
 
-@pytest.mark.parametrize("end", ["sys.exit(4)", "os._exit(0)", "os.execv('/bin/true', ['true'])"])
+@pytest.mark.parametrize("end", ["sys.exit(4)", "os.execv('/bin/true', ['true'])"])
 def test_an_end_that_the_program_chose_leaves_nothing(end, tmp_path):
     run(
         f"""
@@ -154,12 +154,8 @@ def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
             opscope.load(tmp_path)
         assert rings_in(tmp_path) == [name]
     assert not rings_in(tmp_path)
-
-
-def test_without_a_keeper_there_is_no_file(tmp_path):
     with opscope.flight_recorder(directory=tmp_path, triggers=[], keeper=False):
-        assert not rings_in(tmp_path)
-        assert not files_of_rings(tmp_path)
+        assert not rings_in(tmp_path) and not files_of_rings(tmp_path)
 
 
 def test_a_recording_that_streams_has_the_file_to_itself_and_the_ring_has_one_again(tmp_path):
@@ -215,7 +211,7 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
         recorder.start()
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-        for _ in range(60_000):
+        for _ in range(20_000):
             torch.ones(2).add(1)
         os.kill(os.getpid(), signal.SIGKILL)
         """,
@@ -227,8 +223,8 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
         "dropped: blocks of up to 1,364 events, no room in its file"
     ]
     adds = sum(trace.event_name(row) == "aten::add" for row in range(len(trace.events)))
-    assert 0 < adds < 60_000
-    assert lost * 1364 + len(trace.events) >= 2 * 60_000
+    assert 0 < adds < 20_000
+    assert lost * 1364 + len(trace.events) >= 2 * 20_000
     assert "the last part is missing" in trace.metadata["dump"]["limited_by"]
     assert trace.metadata["ended"]["dropped_from_ns"] is not None
     (saved,) = tmp_path.glob("*.opscope")
@@ -276,7 +272,7 @@ def test_a_child_that_dies_has_a_dump_of_its_own(tmp_path):
         )
     )
     options = ["--flight-recorder", "5s", "--children", "-o", str(tmp_path / "dumps")]
-    done = run_opscope("run", *options, program)
+    done = run_torch("-m", "opscope", "run", *options, program)
     assert done.returncode == 0, done.stderr
     until = time.monotonic() + 60
     while len(found := list((tmp_path / "dumps").glob("*-death.opscope"))) < 2:

@@ -10,7 +10,7 @@ from opscope.api.job import Job
 from opscope.jobs.rollup.read import Rollup
 from opscope.storage.manifest import ROLLUP
 from opscope.storage.partition import partition_folders
-from support.processes import run_opscope
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import os, torch
@@ -35,7 +35,7 @@ def program(tmp_path):
 
 
 def run(*arguments, **environment):
-    done = run_opscope("run", *arguments, added=environment)
+    done = run_torch("-m", "opscope", "run", *arguments, added=environment)
     assert done.returncode == 0, done.stderr
 
 
@@ -47,10 +47,10 @@ def test_children_have_rollups_that_say_what_their_traces_do(program, tmp_path):
     steps, account = Job(folder).steps(), Job(folder).account()
     assert len(parts) == 2 and all(Rollup.of(part) for part in parts.values())
     assert len(steps.number) >= 4
-    for part in parts.values():
-        (part / ROLLUP).unlink()
-    assert (Job(folder).steps().table_ns == steps.table_ns).all()
-    assert (Job(folder).account().shares == account.shares).all()
+    (min(parts.values()) / ROLLUP).unlink()
+    again = Job(folder)
+    assert (again.steps().table_ns == steps.table_ns).all()
+    assert (again.account().shares == account.shares).all()
 
 
 def test_a_rank_that_runs_on_its_own_has_one_and_a_single_process_none(program, tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.build_trace import build_trace, span
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 PROGRAM = """
 import json, os, resource, sys
@@ -46,7 +46,7 @@ LIMITS = [("RLIMIT_AS", 0, ""), ("RLIMIT_DATA", 5, "import pyarrow.parquet")]
 def ends_of(folder, **what):
     """Of saving with more and more memory: 0 is written, 1 is said; anything else is wrong."""
     build_trace([span("earlier", 0, 1)]).save(folder / "t")
-    done = run_python("-c", PROGRAM.format(**what), cwd=folder)
+    done = run_torch("-c", PROGRAM.format(**what), cwd=folder)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "terminate called" not in done.stderr
     return json.loads(done.stdout)

@@ -93,31 +93,3 @@ def test_all_views_cut_the_time_of_threads_alike(tmp_path, spans):
     page = read_report(report_html(trace, period=Which.ALL))
     shown = own_times_of_the_page(page)
     assert {name: one for name, one in shown.items() if one} == names
-
-
-def test_calls_that_touch_overrun_or_are_empty_are_all_counted(tmp_path):
-    def whole(name, begin, took):
-        same = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
-        return {**same, "name": name, "ts": begin, "dur": took}
-
-    events = [
-        whole("linear", 0, 100), whole("addmm", 10, 90.002), whole("mul", 200, 10),
-        whole("view", 300, 0), whole("view", 300, 0), whole("view", 300, 4),
-        whole("late", 400, 10), whole("later", 405, 20),
-    ]  # fmt: skip
-    path = tmp_path / "touching.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    trace = opscope.load(path)
-    top = find_top_operators(
-        period_of(trace, Which.ALL), sort_by="self_cpu_time_total", row_limit=-1
-    )
-    found = {row["name"]: (row["calls"], row["cpu_self_ns"]) for row in top.rows}
-    assert found == {
-        "linear": (1, 10_000), "addmm": (1, 90_002), "mul": (1, 10_000), "view": (3, 4000),
-        "late": (1, 5000), "later": (1, 20_000),
-    }  # fmt: skip
-    # The overrun is rounding, and the overlap is none of that.
-    assert trace.events["parent"].tolist()[:2] == [-1, 0]
-    imported = trace.ledger["import"]
-    assert imported["spans that overlap others of their thread"] == 1
-    assert imported["ns in which they do, which count for the span that began last"] == 5000

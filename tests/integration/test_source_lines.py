@@ -6,6 +6,7 @@ import pytest
 
 import opscope
 from support.processes import run_opscope
+from support.torch_processes import run_torch
 
 PROGRAM = """\
 import torch
@@ -26,7 +27,8 @@ def record(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
 
     def call(*options):
-        run_opscope("run", *options, "train.py", cwd=tmp_path, check=True)
+        done = run_torch("-m", "opscope", "run", *options, "train.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
         return opscope.load(tmp_path / "train.opscope")
 
     return call

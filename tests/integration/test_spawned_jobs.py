@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "spawned_job.py"
-RANKS, STEPS, OTHERS, SLOW = 3, 16, 6, 1
+RANKS, STEPS, OTHERS, SLOW = 2, 16, 6, 1
 
 
 @pytest.fixture(scope="module")

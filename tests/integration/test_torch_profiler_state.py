@@ -3,7 +3,6 @@
 import torch
 
 import opscope
-from opscope import _native
 from support.processes import run_python
 from support.torch_processes import run_torch
 
@@ -36,7 +35,7 @@ say("after it")
 LATE_ENDS = """
 import gc, torch
 from torch.profiler import ProfilerActivity, profile, record_function
-for _ in range(20):
+for _ in range(8):
     with profile(activities=[ProfilerActivity.CPU]) as prof:
         spans = [record_function("left open") for _ in range(50)]
         for span in spans:
@@ -68,7 +67,7 @@ def run(folder, program, *options, plain=False, run=run_torch, **environment):
 
 def test_torch_answers_what_it_would_alone(tmp_path):
     alone = run(tmp_path, STATE, plain=True)
-    for drop_in, options in (("0", ()), ("1", ()), ("0", ("--memory", "--shapes"))):
+    for drop_in, options in (("1", ()), ("0", ("--memory", "--shapes"))):
         recorded = run(tmp_path, STATE, *options, OPSCOPE_DROP_IN=drop_in)
         assert recorded.returncode == alone.returncode == 0, recorded.stderr
         assert recorded.stdout == alone.stdout
@@ -89,14 +88,6 @@ def test_torch_warns_of_no_memory_that_opscope_alone_asks_for(tmp_path):
     assert ledger["recorded"] > 0
 
 
-def test_this_torch_lets_its_allocations_be_heard():
-    with opscope.profile(profile_memory=True) as prof:
-        torch.ones(1000)
-    assert _native.statistics()["hears_memory"]
-    sizes = prof.trace.table("allocations")["size_bytes"]
-    assert sorted(sizes[abs(sizes) == 4000]) == [-4000, 4000]
-
-
 def test_torchs_own_profiler_has_what_it_has_alone():
     def work():
         kept = torch.ones(1000)
@@ -113,23 +104,6 @@ def test_torchs_own_profiler_has_what_it_has_alone():
         assert theirs() == alone
     names = [ours.trace.event_name(row) for row in range(len(ours.trace.events))]
     assert {"fast", "aten::neg"} <= set(names)
-
-
-def test_functions_of_torch_directly_called_work_beside_a_recording():
-    config = torch._C._profiler.ProfilerConfig(
-        torch._C._profiler.ProfilerState.KINETO,
-        *[False] * 5,
-        torch._C._profiler._ExperimentalConfig(),
-    )
-    with opscope.profile() as ours:
-        torch._C._autograd._prepare_profiler(config, {CPU})
-        torch._C._autograd._enable_profiler(config, {CPU})
-        assert torch.autograd._profiler_enabled()
-        torch.ones(3).neg()
-        result = torch._C._autograd._disable_profiler()
-        assert not torch.autograd._profiler_enabled()
-    assert "aten::neg" in [event.name() for event in result.events()]
-    assert "aten::neg" in [event.name for event in ours.events()]
 
 
 class Doubled(torch.autograd.Function):

@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="records operators")
 
 from torture.runner import Asked, Finding, run
 
-PROGRAMS = 4
+PROGRAMS = 2
 
 
 def _is_found_again(finding: Finding) -> bool:

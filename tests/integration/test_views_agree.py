@@ -17,20 +17,25 @@ from opscope.cli.views.findings import headline
 from opscope.report.page import report_html
 from opscope.timeline.period import period_of
 from opscope.timeline.waits import TimeKind, time_kind
-from support.processes import run_python
 from support.read_report import own_times_of_the_page, read_report
+from support.torch_processes import run_torch
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ways.py"
-WAYS = ("operators", "modules", "stacks", "functions", "scheduled")
+WAYS = ("operators", "functions", "scheduled")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Recorded in a process of its own: here other tests may have left threads that run."""
+    folder = tmp_path_factory.mktemp("agree")
+    done = run_torch(PROGRAM, folder, *WAYS)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def saved(request, tmp_path_factory):
-    """Recorded in a process of its own: here other tests may have left threads that run."""
-    folder = tmp_path_factory.mktemp("agree")
-    done = run_python(PROGRAM, request.param, folder / "x.opscope")
-    assert done.returncode == 0, done.stderr
-    return folder / "x.opscope"
+def saved(request, recorded):
+    return recorded / f"{request.param}.opscope"
 
 
 @pytest.fixture(scope="module")

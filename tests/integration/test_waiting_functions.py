@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import subprocess
 import sys
 import threading
@@ -30,19 +29,11 @@ def joins():
     thread.join()
 
 
-def gets():
-    values = queue.Queue()
-    timer = threading.Timer(0.2, values.put, args=(1,))
-    timer.start()
-    values.get()
-    timer.join()
-
-
 def waits_for_a_process():
     subprocess.run([sys.executable, "-c", "import time; time.sleep(0.2)"], check=True)
 
 
-@pytest.mark.parametrize("program", [joins, gets, waits_for_a_process])
+@pytest.mark.parametrize("program", [joins, waits_for_a_process])
 def test_what_a_program_waits_for_is_not_its_own_time(program):
     with opscope.profile(with_own_functions=True) as profile:
         program()

@@ -33,7 +33,7 @@ EVERYTHING = {
 KINDS = ("stream", "memory", "flight", "dumps", "profiles")
 PATIENCE_S = 60
 """Far more than a child takes on a busy machine; only waited for in full if one hangs."""
-_NESTED, _RECORDS = 10, 100
+_NESTED, _RECORDS = 10, 10
 """Of so many children one forks at once, and one records itself."""
 
 
@@ -45,8 +45,11 @@ def in_child(number: int) -> int:
     if number % _RECORDS == 2:
         with opscope.profile(record_shapes=True, profile_memory=True) as own:
             torch.zeros(3)
+            thread = threading.Thread(target=torch.zeros, args=(4,))
+            thread.start()
+            thread.join()
         names = [own.trace.event_name(row) for row in range(len(own.trace.events))]
-        return int(names.count("aten::zeros") != 1 or "aten::add_" in names)
+        return int(names.count("aten::zeros") != 2 or "aten::add_" in names)
     return 0
 
 
@@ -113,6 +116,13 @@ def repeating(work) -> Iterator[None]:
         thread.join()
 
 
+def _first_operator() -> None:
+    """Of a thread: it takes locks that others do not."""
+    thread = threading.Thread(target=torch.ones, args=(3,))
+    thread.start()
+    thread.join()
+
+
 def _profile_once(options) -> None:
     with opscope.profile(**options) as short:
         torch.ones(2).sum()
@@ -143,6 +153,7 @@ def one_round(kind: str, busy: int, options: dict[str, bool], forks: int) -> Cou
         else:
             stack.enter_context(repeating(lambda: _profile_once(options)))
             stack.enter_context(repeating(lambda: _fly_once(folder, kind == "dumps")))
+        stack.enter_context(repeating(_first_operator))
         work = Work(busy)
         for number in range(forks):
             found[fork(number)] += 1

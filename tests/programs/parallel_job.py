@@ -1,8 +1,8 @@
 """One rank of a small job on gloo: ``parallel_job.py ddp,fsdp,tensor SLOW_RANK [FOLDER]``.
 
 It trains a network in each of these ways, and sleeps in the forward pass of SLOW_RANK. What every
-rank computed is printed, to be compared with that of a run that nobody records. With FOLDER each
-rank records itself, and saves to FOLDER/WAY.
+rank computed is printed. With FOLDER each rank does all of it again, records itself, and saves to
+FOLDER/WAY.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def main(ways: str, slow: str, folder: str = "") -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=timedelta(minutes=3))
     for way in ways.split(","):
-        train(way, dist.get_rank(), int(slow), folder)
+        for to in ("", folder) if folder else ("",):
+            train(way, dist.get_rank(), int(slow), to)
     dist.destroy_process_group()
 
 

@@ -1,12 +1,11 @@
 """Compiled functions that are profiled, and profiles that compiled functions use.
 
-    python profiled_compilations.py CASE ...
+    python profiled_compilations.py
 
 prints as JSON what each case found.
 """
 
 import json
-import sys
 import threading
 import warnings
 from collections import Counter
@@ -146,25 +145,6 @@ def threads():
     return found, graphs.count - once
 
 
-def optimizers():
-    """Steps that are compiled, after the first profile and under others."""
-    model = torch.nn.Linear(4, 4)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    model(torch.ones(2, 4)).sum().backward()
-    graphs = Graphs()
-    compiled = torch.compile(lambda: optimizer.step(), backend=graphs)
-    with opscope.profile(with_modules=True):
-        compiled()
-    compiled()
-    once, found = graphs.count, []
-    for options in ({"with_modules": True}, EVERYTHING):
-        with opscope.profile(**options) as prof:
-            for _ in range(3):
-                compiled()
-        found.append([len(prof.trace.table("optimizers")), *counts(prof, "aten::add_")])
-    return found, graphs.count - once, once
-
-
 def drop_in_inside():
     """The same of torch.profiler, which records with opscope."""
     from torch.profiler import profile
@@ -175,12 +155,15 @@ def drop_in_inside():
     return switched_inside(profile(with_stack=True))
 
 
+CASES = (looked_at_inside, switched_inside, stepped_inside, around, threads, drop_in_inside)
+
+
 def main():
     warnings.simplefilter("ignore")
     found = {}
-    for case in sys.argv[1:]:
+    for case in CASES:
         torch._dynamo.reset()
-        found[case] = globals()[case]()
+        found[case.__name__] = case()
     print("\n" + json.dumps(found))
 
 

@@ -1,4 +1,4 @@
-"""Train a small network, recorded in one of several ways: ``recorded_ways.py WAY TRACE``."""
+"""Train a small network, recorded in several ways: ``recorded_ways.py FOLDER WAY...``."""
 
 import sys
 import time
@@ -51,14 +51,13 @@ def recorded(**options):
 
 WAYS = {
     "operators": lambda: recorded(),
-    "modules": lambda: recorded(with_modules=True, profile_memory=True),
-    "stacks": lambda: recorded(with_stack=True),
     "functions": lambda: recorded(with_functions=True),
     "scheduled": scheduled,
 }
 
 
 if __name__ == "__main__":
-    way, path = sys.argv[1:]
+    folder, *ways = sys.argv[1:]
     train(1)  # imports what the first optimizer does, which would be most of the recording
-    WAYS[way]().save(path)
+    for way in ways:
+        WAYS[way]().save(f"{folder}/{way}.opscope")

@@ -1,4 +1,4 @@
-"""Three ranks that torch.multiprocessing starts, without a launcher: ``spawned_job.py SLOW_RANK``.
+"""Two ranks that torch.multiprocessing starts, without a launcher: ``spawned_job.py SLOW_RANK``.
 
 Each trains with gloo, and meanwhile another of its threads reduces in a group of its own. The slow
 rank sleeps in every step.
@@ -15,7 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 
-RANKS, STEPS, OTHERS = 3, 16, 6
+RANKS, STEPS, OTHERS = 2, 16, 6
 SLEEP_S = 0.03
 
 

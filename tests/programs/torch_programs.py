@@ -45,16 +45,6 @@ def train_with_adamw() -> None:
 
 
 @program
-def train_with_fused_adamw() -> None:
-    train(torch.optim.AdamW, fused=True)
-
-
-@program
-def train_with_foreach() -> None:
-    train(torch.optim.AdamW, foreach=True)
-
-
-@program
 def convolution() -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(
@@ -75,14 +65,6 @@ def attention() -> None:
     layer(x, x, x)[0].sum().backward()
     q = torch.randn(1, 2, 4, 8)
     F.scaled_dot_product_attention(q, q, q, is_causal=True)
-
-
-@program
-def embedding_and_loss() -> None:
-    table = torch.nn.Embedding(10, 4, padding_idx=0)
-    out = table(torch.tensor([[1, 2], [0, 9]])).sum(1)
-    F.cross_entropy(out, torch.tensor([0, 3]), label_smoothing=0.1).backward()
-    F.embedding_bag(torch.tensor([1, 2, 3]), table.weight, torch.tensor([0, 2]), mode="mean")
 
 
 @program
@@ -204,18 +186,6 @@ def views_and_mutation() -> None:
     x.detach().clone().requires_grad_()
 
 
-@program
-def inference_mode() -> None:
-    model = mlp()
-    with torch.inference_mode():
-        x = model(torch.randn(2, 4))
-        x.add_(1)
-    with torch.no_grad():
-        model(torch.randn(2, 4))
-    with torch.autocast("cpu", torch.bfloat16):
-        model(torch.randn(2, 4)).sum().backward()
-
-
 class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -308,35 +278,6 @@ def fast_annotations() -> None:
             torch.ones(1)
     with contextlib.suppress(ValueError), fast("raises"):
         raise ValueError
-
-
-@program
-def generators_and_annotations() -> None:
-    def numbers():
-        with record_function("in the generator"):
-            for i in range(2):
-                torch.full((1,), i)
-                yield i
-
-    for i in numbers():
-        torch.full((2,), i)
-
-
-@program
-def deep() -> None:
-    def down(depth: int) -> torch.Tensor:
-        with record_function(f"depth {depth}"):
-            return torch.ones(1) if depth == 0 else down(depth - 1) + 1
-
-    down(100)
-
-
-@program
-def data_loader() -> None:
-    data = torch.utils.data.TensorDataset(torch.arange(12.0).reshape(6, 2))
-    for _ in range(2):
-        for (batch,) in torch.utils.data.DataLoader(data, batch_size=4):
-            batch.sum()
 
 
 @program

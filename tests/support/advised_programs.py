@@ -47,13 +47,6 @@ def products():
         DATA @ DATA.t()  # products
 
 
-def counting():
-    count = 0
-    for i in range(200_000):  # counting
-        count += i & 1
-    DATA @ DATA.t()
-
-
 def contiguous():
     for _ in range(20):
         TURNED.contiguous().sum()  # contiguous
@@ -155,7 +148,6 @@ def single():
 
 TOKENS = torch.randint(3_000, (64,))
 EYE = torch.eye(200) * 2
-WEIGHTS = [torch.rand(64) for _ in range(40)]
 
 
 def dense_gradients():
@@ -197,18 +189,6 @@ def inverses_that_differ():
     for _ in range(10):
         matrix.add_(0.001)
         state = torch.tanh(torch.linalg.inv(matrix) @ state)
-
-
-def a_benchmark():
-    for _ in range(10):
-        torch.linalg.inv(EYE) @ EYE[0]
-
-
-def batches_of_arrays():
-    state = torch.zeros(256)
-    for i in range(10):
-        array = DATA.numpy() + i
-        state = state + torch.from_numpy(array).exp().sum(0)
 
 
 def chosen_rows():
@@ -257,19 +237,6 @@ def layers_kept():
         WIDE(DATA[:4])
 
 
-def averaging():
-    total = [torch.zeros(64) for _ in range(40)]
-    for _ in range(20):
-        for mean, now in zip(total, WEIGHTS, strict=True):
-            mean.add_(now)  # averaging
-
-
-def averaging_together():
-    total = [torch.zeros(64) for _ in range(40)]
-    for _ in range(20):
-        torch._foreach_add_(total, WEIGHTS)
-
-
 AVERAGED = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
 
 
@@ -300,14 +267,10 @@ def detached():
     never_detached(detach=True)
 
 
-def second_order(create_graph=True):
+def second_order():
     weights = list(SMALL.parameters())
     for _ in range(20):
-        torch.autograd.grad(SMALL(DATA[:8, :8]).sum(), weights, create_graph=create_graph)  # graph
-
-
-def first_order():
-    second_order(create_graph=False)
+        torch.autograd.grad(SMALL(DATA[:8, :8]).sum(), weights, create_graph=True)  # graph
 
 
 def penalised():
@@ -375,12 +338,6 @@ def sampled():
         torch.tanh(rows)
 
 
-def read_whole():
-    for _ in range(8):
-        rows = torch.stack(POOL)
-        torch.tanh(rows[torch.randint(0, 400, (8,))]), rows.sum()
-
-
 def scores_of_all():
     for _ in range(8):
         HEAD(torch.rand(4, 32, 64))[:, -1].softmax(-1)  # last
@@ -419,12 +376,6 @@ def every_second_copied():
     products_with(BROAD[:, ::2].contiguous())
 
 
-def every_second_that_changes():
-    for _ in range(20):
-        BROAD.add_(1)
-        torch.tanh(BROAD[:, ::2] @ torch.rand(256, 4))
-
-
 CURVED = torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.Tanh(), torch.nn.Linear(24, 24))
 
 
@@ -440,27 +391,18 @@ def jacobian_at_once():
         torch.func.jacrev(CURVED)(DATA[0, :24])
 
 
-def of_each_sample():
-    for i in range(24):
-        torch.autograd.grad(CURVED(DATA[i, :24]).sum(), list(CURVED.parameters()))
-
-
 FAULTS = [
     ("for-loop-indexing", jacobian, "row", jacobian_at_once),
-    ("for-loop-indexing", jacobian, "row", of_each_sample),
     ("for-loop-indexing", means_by_mask, "masks", means_by_index),
     ("data-shuffled-again", shuffled, "shuffled", shuffled_once),
     ("data-shuffled-again", shuffled, "shuffled", in_whole_passes),
     ("partly-used-results", stacked, "stacked", sampled),
-    ("partly-used-results", stacked, "stacked", read_whole),
     ("partly-used-results", scores_of_all, "last", scores_of_the_last),
     ("modules-one-by-one", narrow_layers, "narrow", three_layers),
     ("repeated-copies", every_second, "strided", every_second_copied),
-    ("repeated-copies", every_second, "strided", every_second_that_changes),
     ("for-loop-indexing", elements, "elements", whole),
     ("for-loop-indexing", rows, "rows", all_rows),
     ("time-outside-torch", parsing, "parsing", products),
-    ("time-outside-torch", counting, "counting", products),
     ("repeated-copies", contiguous, "contiguous", contiguous_once),
     ("repeated-copies", contiguous, "contiguous", copies_that_are_written_to),
     ("repeated-constants", constants, "constants", constants_once),
@@ -474,17 +416,13 @@ FAULTS = [
     ("dense-embedding-gradients", dense_gradients, "dense", sparse_gradients),
     ("one-hot-product", one_hot, "one hot", looked_up),
     ("repeated-results", inverse, "inverse", inverses_that_differ),
-    ("repeated-results", inverse, "inverse", a_benchmark),
-    ("repeated-results", inverse, "inverse", batches_of_arrays),
     ("repeated-results", inverse, "inverse", chosen_rows),
     ("computed-twice", twice, "twice", chosen_rows),
     ("attention-by-hand", attention, "attention", attention_in_one),
     ("summed-broadcast", pairs, "pairs", products_of_pairs),
     ("modules-made-again", layers_made, "fresh", layers_kept),
-    ("tensor-by-tensor", averaging, "averaging", averaging_together),
     ("tensor-by-tensor", averaging_weights, "averaging weights", averaging_weights_together),
     ("graph-that-grows", never_detached, "history", detached),
-    ("graph-of-gradients", second_order, "graph", first_order),
     ("graph-of-gradients", second_order, "graph", penalised),
     ("recomputation", checkpointed, "checkpoint", training),
 ]

@@ -43,14 +43,6 @@ class Recorded:
         tables = self.window.decoded.get("tables", self.window.decoded)
         return {column: values.tolist() for column, values in tables[name].items()}
 
-    def later_than_what_is_around(self):
-        """Rows of events that end after their parents."""
-        events = self.table("events")
-        times = zip(events["start_ns"], events["duration_ns"], strict=True)
-        ends = [start + duration for start, duration in times]
-        parents = enumerate(events["parent"])
-        return [row for row, parent in parents if parent >= 0 and ends[row] > ends[parent]]
-
     def text(self, row):
         """Of a row in names."""
         offsets, text = self.window.decoded["name_offsets"], self.window.decoded["name_text"]

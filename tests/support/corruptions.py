@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from support.damaged_bytes import damage_bytes
+
 INTEGERS = (
     -1, 0, 1, 2, 7, 8, 13, 64, 127, 128, 200, 255, 256, 999, -2, -128, -129, 32767, 32768, -32768,
     2**31 - 1, 2**31, -(2**31), 2**32, 2**53, 2**61, 2**62, 2**63 - 1, -(2**62), -(2**63),
@@ -116,28 +118,15 @@ def _fix_manifest(folder: Path, table: str, rows: int | None = None) -> None:
         return  # an earlier corruption was of the manifest
 
 
-def flip_bytes(draw: random.Random, folder: Path) -> str:
-    """Other bytes in one file."""
+def damage_file(draw: random.Random, folder: Path) -> str:
+    """Other bytes in one file, in half of the cases with a manifest that fits."""
     file = draw.choice(sorted(folder.iterdir()))
     content = bytearray(file.read_bytes())
-    places = (
-        [draw.randrange(len(content)) for _ in range(draw.choice((1, 1, 2, 8)))] if content else []
-    )
-    for place in places:
-        content[place] ^= draw.randrange(1, 256)
+    done = damage_bytes(draw, content)
     file.write_bytes(content)
-    return f"bytes {places} of {file.name}"
-
-
-def cut(draw: random.Random, folder: Path) -> str:
-    """One file shorter or longer, in half of the cases with a manifest that says so."""
-    file = draw.choice(sorted(folder.iterdir()))
-    content = file.read_bytes()
-    place = draw.randrange(len(content) + 1)
-    file.write_bytes(content[:place] if draw.random() < 0.8 else content + content[place:])
     if draw.random() < 0.5 and file.suffix == ".parquet":
         _fix_manifest(folder, file.stem)
-    return f"{file.name} cut at {place}"
+    return f"{file.name}: {done}"
 
 
 def rewrite_column(draw: random.Random, folder: Path) -> str:
@@ -311,7 +300,7 @@ def other_manifest(draw: random.Random, folder: Path) -> str:
 
 
 _FOLDER: tuple[tuple[Callable[[random.Random, Path], str], int], ...] = (
-    (flip_bytes, 3), (cut, 1), (rewrite_column, 12), (set_metadata, 3), (other_columns, 5),
+    (damage_file, 4), (rewrite_column, 12), (set_metadata, 3), (other_columns, 5),
     (other_rows, 4), (swap_files, 2), (other_manifest, 2),
 )  # fmt: skip
 FOLDER = [corruption for corruption, _ in _FOLDER]
@@ -344,11 +333,28 @@ def mutate(draw: random.Random, value: Any) -> str:
     return f"{path[-4:]} = {str(value[key])[:60]!r}"
 
 
+def damage(draw: random.Random, folder: Path) -> str:
+    """Damage one of the files that a recording left in a folder; returns what was done."""
+    file = draw.choice(sorted(file for file in folder.rglob("*") if file.is_file()))
+    content = file.read_bytes()
+    if file.suffix == ".json" and content and draw.random() < 0.6:
+        value = json.loads(content)
+        done = mutate(draw, value)
+        file.write_text(json.dumps(value))
+    else:
+        damaged = bytearray(content)
+        done = damage_bytes(draw, damaged)
+        file.write_bytes(damaged)
+    return f"{file.name}: {done}"
+
+
 def corrupt_json(draw: random.Random, source: Path, target: Path) -> str:
     """Write ``source`` to ``target``, damaged as text or as JSON; returns what was done."""
     text = source.read_bytes()
     if draw.random() < 0.25:
-        done = _noise(draw, bytearray(text), target)
+        content = bytearray(text)
+        done = damage_bytes(draw, content)
+        target.write_bytes(content)
     else:
         content = json.loads(text)
         done = "; ".join(mutate(draw, content) for _ in range(draw.choice((1, 3, 20))))
@@ -374,17 +380,6 @@ def corrupt_calls(draw: random.Random, source: Path, target: Path) -> str:
         done.append(f"{call['name']} {mutate(draw, call['args'])}")
     target.write_text(json.dumps(content))
     return "; ".join(done)
-
-
-def _noise(draw: random.Random, content: bytearray, target: Path) -> str:
-    place = draw.randrange(len(content))
-    if draw.random() < 0.4:
-        target.write_bytes(content[:place])
-        return f"cut at {place}"
-    for _ in range(draw.choice((1, 4, 30))):
-        content[draw.randrange(len(content))] = draw.randrange(256)
-    target.write_bytes(content)
-    return "other bytes"
 
 
 _LINKS = ("id", "ts", "dur", "tid", "pid", "args", "ph", "cat", "name", "bp")  # fmt: skip

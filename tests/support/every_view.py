@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -20,7 +19,6 @@ from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.top_operators import DEFAULT_SORT
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.api.trace import Trace
-from opscope.cli.application import main
 from opscope.cli.trace_argument import stretch_of
 from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
@@ -37,6 +35,7 @@ from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks
 from support.corruptions import ORDER
+from support.processes import opscope_here
 from support.read_report import read_report
 
 _SUFFIXES = {"memory-timeline": ".memory.json"}
@@ -116,15 +115,9 @@ def _run_commands(path: Path, folder: Path) -> None:
 
 def _run(*arguments: str) -> str:
     """What the command printed, if it came to an end without an error."""
-    output, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        try:
-            main(arguments)
-        except SystemExit as end:
-            code = end.code or 0
-            assert code in (0, 1, 2), f"exit code {code}: {errors.getvalue()[-500:]}"
-            return "" if code else output.getvalue()
-    return output.getvalue()
+    done = opscope_here(*arguments)
+    assert done.returncode in (0, 1, 2), f"exit code {done.returncode}: {done.stderr[-500:]}"
+    return "" if done.returncode else done.stdout
 
 
 def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:

@@ -25,3 +25,33 @@ def run_gloo_job(
             break
     assert done.returncode == 0, done.stderr[-3000:]
     return done
+
+
+_FORKS = """
+import os, runpy, socket, sys
+program, ranks, *arguments = sys.argv[1:]
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=ranks)
+os.environ.update(GLOO_SOCKET_IFNAME="lo")
+children = []
+for rank in range(int(ranks)):
+    if (child := os.fork()) == 0:
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+        sys.argv = [program, *arguments]
+        runpy.run_path(program, run_name="__main__")
+        sys.stdout.flush()
+        os._exit(0)  # before gloo's threads may abort it
+    children.append(child)
+sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+"""
+
+
+def run_ranks(
+    program: str | Path, ranks: int, *arguments: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as all ranks of a job, forked from one process that has torch."""
+    done = run_torch("-c", _FORKS, program, ranks, *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done

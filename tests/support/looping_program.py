@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opscope.columns.schema import EventKind
-from opscope.findings.find import find_findings
 from support.build_trace import span, tensor
+from support.findings_of_pictures import found as found
 
 CALLER = ("train.py", 1, "train")
 PYTHON = {"kind": EventKind.PYTHON_CALL}
@@ -22,9 +22,3 @@ def loop(rounds, each, gap=10, line=5, parts=True, start=0):
              inputs=[tensor(2, storage=64, storage_offset=2 * i if parts else 0)])
         for i in range(rounds)
     ]  # fmt: skip
-
-
-def found(trace, pattern):
-    findings = find_findings(trace)
-    assert pattern not in [one.id for one in findings.unchecked]
-    return None if pattern in findings.absent else findings[pattern]

@@ -74,23 +74,6 @@ def training(
 
 
 @program
-def nothing() -> Callable[[], Any]:
-    return lambda: None
-
-
-@program
-def only_allocations() -> Callable[[], Any]:
-    return lambda: [torch.empty(64) for _ in range(3)]
-
-
-@program
-def forward_of_two_parameters() -> Callable[[], Any]:
-    x = torch.ones(8)
-    w = [torch.ones(8, requires_grad=True) for _ in range(2)]
-    return lambda: torch.cat([x * w[0], x * w[1]]).sum()
-
-
-@program
 def forward_and_backward_of_two_parameters() -> Callable[[], Any]:
     x = torch.ones(8)
     w = [torch.ones(8, requires_grad=True) for _ in range(2)]
@@ -114,12 +97,6 @@ def steps_without_an_optimizer() -> Callable[[], Any]:
 
 
 @program
-def forward_of_a_module() -> Callable[[], Any]:
-    model = perceptron()
-    return lambda: model(torch.rand(5, 8))
-
-
-@program
 def backward_of_modules() -> Callable[[], Any]:
     model = perceptron(torch.nn.BatchNorm1d(16), Scale())
     return lambda: model(torch.rand(5, 8)).sum().backward()
@@ -132,28 +109,9 @@ def sgd_from_the_first_step() -> Callable[[], Any]:
 
 
 @program
-def sgd_keeping_gradients() -> Callable[[], Any]:
-    model = perceptron()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return training(model, optimizer, 2, warm=True, set_to_none=False)
-
-
-@program
 def adam_after_a_step() -> Callable[[], Any]:
     model = perceptron()
     return training(model, torch.optim.Adam(model.parameters()), 2, warm=True)
-
-
-@program
-def foreach_adamw() -> Callable[[], Any]:
-    model = perceptron()
-    return training(model, torch.optim.AdamW(model.parameters(), foreach=True), 2)
-
-
-@program
-def fused_adam() -> Callable[[], Any]:
-    model = perceptron()
-    return training(model, torch.optim.Adam(model.parameters(), fused=True), 2)
 
 
 @program
@@ -192,21 +150,9 @@ def lazy_modules() -> Callable[[], Any]:
 
 
 @program
-def recurrent() -> Callable[[], Any]:
-    model = torch.nn.LSTM(4, 8, num_layers=2)
-    return lambda: model(torch.rand(3, 2, 4))[0].sum().backward()
-
-
-@program
 def attention() -> Callable[[], Any]:
     model = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1)
     return lambda: model(torch.rand(3, 2, 8)).sum().backward()
-
-
-@program
-def embeddings_with_sparse_gradients() -> Callable[[], Any]:
-    model = torch.nn.Embedding(10, 4, sparse=True)
-    return lambda: model(torch.tensor([1, 3, 3])).sum().backward()
 
 
 @program
@@ -243,18 +189,6 @@ def accumulated_gradients() -> Callable[[], Any]:
 
 
 @program
-def evaluation() -> Callable[[], Any]:
-    model = perceptron(torch.nn.Dropout())
-    model.eval()
-
-    def run() -> None:
-        with torch.no_grad():
-            model(torch.rand(5, 8)).argmax(dim=1)
-
-    return run
-
-
-@program
 def views_and_changes_in_place() -> Callable[[], Any]:
     def run() -> None:
         x = torch.zeros(4, 4)
@@ -265,46 +199,6 @@ def views_and_changes_in_place() -> Callable[[], Any]:
         y.resize_(8, 8).fill_(0)
         x.set_(y)
         x.copy_(torch.ones(8, 8))
-
-    return run
-
-
-@program
-def indexing() -> Callable[[], Any]:
-    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
-
-    def run() -> None:
-        rows = torch.tensor([0, 2])
-        x[rows, rows].sum().backward()
-        y = torch.zeros(4)
-        y[torch.tensor([1])] = 1.0
-        y.index_add_(0, rows, torch.ones(2))
-
-    return run
-
-
-@program
-def lists_of_tensors() -> Callable[[], Any]:
-    def run() -> None:
-        parts = [torch.ones(2, 3) for _ in range(3)]
-        torch._foreach_add_(parts, 1.0)
-        torch._foreach_norm(parts)
-        torch.split(torch.stack(parts), 1)
-        torch.einsum("ij,kj->ik", parts[0], parts[1])
-        torch.block_diag(*parts)
-
-    return run
-
-
-@program
-def many_dtypes() -> Callable[[], Any]:
-    def run() -> None:
-        x = torch.ones(3, dtype=torch.float64)
-        (x + 1j).abs().to(torch.int32).div(2, rounding_mode="floor")
-        (x > 0).any() and x.half().float()
-        torch.gelu(x.float()) if hasattr(torch, "gelu") else torch.nn.functional.gelu(x.float())
-        x.expand(5, 3).sum()
-        torch.scalar_tensor(3.0) * 2
 
     return run
 
@@ -325,61 +219,5 @@ def nested_tensors() -> Callable[[], Any]:
     def run() -> None:
         nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
         (nested + nested).to_padded_tensor(0.0)
-
-    return run
-
-
-@program
-def a_script() -> Callable[[], Any]:
-    @torch.jit.script
-    def scale(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return (x * w).relu() + 1
-
-    w = torch.ones(8, requires_grad=True)
-    scale(torch.rand(8), w)
-    return lambda: scale(torch.rand(8), w).sum().backward()
-
-
-@program
-def annotations() -> Callable[[], Any]:
-    def run() -> None:
-        with torch.profiler.record_function("plain"):
-            x = torch.ones(4)
-            with torch.profiler.record_function("name::space"):
-                x.zero_()
-            with torch.profiler.record_function("aten::add_"):
-                x.add_(1)
-
-    return run
-
-
-@program
-def dispatch_in_python() -> Callable[[], Any]:
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            return func(*args, **(kwargs or {}))
-
-    w = torch.ones(4, requires_grad=True)
-
-    def run() -> None:
-        with Mode():
-            (w * 2).sum().backward()
-
-    return run
-
-
-@program
-def failing() -> Callable[[], Any]:
-    def run() -> None:
-        x = torch.ones(3)
-        for _ in range(2):
-            try:
-                torch.mm(x, x)
-            except RuntimeError:
-                x = x + 1
 
     return run

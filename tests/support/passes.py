@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from opscope import _native
 from opscope.analysis.account.find import divide, main_time
 from opscope.analysis.sites import Sites
+from opscope.findings.gaps import widest_gaps
 from opscope.findings.subject import Subject
 from opscope.jobs.rollup.operators import line_columns, operator_columns
 from opscope.timeline.listing import TorchListing
@@ -31,9 +31,9 @@ def said_of(trace):
         "listing": [listing.listed, listing.nested, listing.parent],
         "sources": [forward_source(listing), Stacks(listing).innermost],
         "sites": [sites.around, *sites.at],
-        "gaps": _native.widest_gaps(
-            tree.parent, sites.defined_here, sites.frame.clip(0).astype("int32"),
-            len(trace.table("frames")) + 1, sites.caller_line, tree.start_ns, tree.duration_ns,
+        "gaps": widest_gaps(
+            tree.parent, sites.defined_here, sites.frame.clip(0), sites.caller_line,
+            tree.start_ns, tree.duration_ns,
         ),
         "own times": [own_times(trace)],
         "operators": _rows(operator_columns(trace)),

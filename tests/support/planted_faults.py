@@ -50,9 +50,6 @@ class Network(torch.nn.Module):
         return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-FAULTS = ("loading", "items", "parts")
-
-
 def planted(fault):
     """Network and data set with one fault, and the number of its line."""
     with open(__file__) as source:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 
@@ -29,6 +31,19 @@ def run_python(
 def run_opscope(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """``python -m opscope`` with ``arguments``; ``options`` are those of :func:`run_python`."""
     return run_python("-m", "opscope", *arguments, **options)
+
+
+def opscope_here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """``run_opscope`` in this process, which saves the time that importing everything takes."""
+    from opscope.cli import main
+
+    code, said, messages = 0, io.StringIO(), io.StringIO()
+    with redirect_stdout(said), redirect_stderr(messages):
+        try:
+            main([str(one) for one in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return subprocess.CompletedProcess(arguments, code, said.getvalue(), messages.getvalue())
 
 
 def output_of(source: str, timeout_s: float = 120, **environment: str) -> str:

@@ -8,14 +8,30 @@ import textwrap
 
 import pytest
 
+from support.torch_processes import TorchProgram
 
-@pytest.fixture
-def runtime(tmp_path_factory, monkeypatch):
-    """A folder of its own for sockets, which is the current one."""
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory):
+    """A folder for the sockets of a file of tests, which is the current one."""
     folder = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.chdir(folder)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        patch.chdir(folder)
+        yield folder
+
+
+@contextlib.contextmanager
+def running_torch(program, *arguments):
+    """As ``running``, of a program that imports torch."""
+    source = textwrap.dedent(program)
+    process = TorchProgram("-c", source, *arguments, added={"OPSCOPE_CONTROL": "1"})
+    with process:
+        try:
+            assert process.stdout.readline().strip() == "ready"
+            yield process
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ from typing import Any
 
 FIELDS = (
     "name", "scope", "input_shapes", "concrete_inputs", "kwinputs", "is_async",
-    "is_user_annotation", "structured_input_strides",
+    "is_user_annotation", "structured_input_strides", "trace_name", "count", "is_remote",
+    "is_legacy", "is_python_function", "node_id", "device_type", "device_time_total",
 )  # fmt: skip
 """What is compared; of torch's events, what those of its version have."""
 

@@ -40,7 +40,7 @@ class Bounds:
     may: dict[int, Counter[Effect]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def is_wanted(window: Window, category: str) -> bool:
+def is_recorded(window: Window, category: str) -> bool:
     """Whether a window asked for this category."""
     options = window.options
     levels = ("with_stack", "with_functions", "with_own_functions")
@@ -216,7 +216,7 @@ class _Account:
         if not is_compared(effect, self.window.history):
             return
         thread = actor.native_id if actor else ELSEWHERE
-        wanted = is_wanted(self.window, effect[0])
+        wanted = is_recorded(self.window, effect[0])
         least, most = bounds.must[thread][effect] * wanted, bounds.may[thread][effect] * wanted
         if effect[0] == "free":
             self.missing_frees[effect] += max(most - there, 0)

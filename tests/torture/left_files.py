@@ -32,7 +32,8 @@ from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
 from opscope.recording.recovered import about_of, recover
 from opscope.storage.processes import read_journal
-from support.left_corruptions import damage, damage_bytes
+from support.corruptions import damage
+from support.damaged_bytes import damage_bytes
 from support.left_samples import write_samples
 from torture.cases import chosen, in_use_bytes, parser, run_cases, tell
 

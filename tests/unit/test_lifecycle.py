@@ -1,6 +1,5 @@
 """What begins and ends whatever interrupts it: sections, and things that are on for a while."""
 
-import gc
 import os
 import signal
 import threading
@@ -29,22 +28,6 @@ class Holder:
     def leave(self):
         self.go_on.set()
         self.thread.join()
-
-
-def test_a_section_may_be_entered_again_by_who_is_in_it():
-    section = _native.Section()
-    assert section.run(lambda: section.run(lambda: 7)) == 7
-
-
-def test_others_wait_outside():
-    section, order = _native.Section(), []
-    holder = Holder(section)
-    other = threading.Thread(target=lambda: section.run(lambda: order.append("other")))
-    other.start()
-    order.append("holder")
-    holder.leave()
-    other.join()
-    assert order == ["holder", "other"]
 
 
 def test_nobody_waits_in_a_circle():
@@ -165,37 +148,16 @@ class Switch:
         return self.first, self.second
 
 
-def test_what_is_held_is_on_while_open():
-    switch = Switch()
-    held = switch.held()
-    assert not held.was_opened
-    held.open()
-    held.open()
-    assert held.is_open and switch.state == (True, True)
-    held.close()
-    held.close()
-    assert not held.is_open and held.was_opened and switch.state == (False, False)
-    del held
-    gc.collect()
-    assert switch.forgotten == 1
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the destructor
-def test_an_interrupted_opening_is_undone():
+def test_an_interrupted_opening_or_call_is_undone():
     switch = Switch()
     for place in places(lambda: switch.held().open()):
         assert switch.state == (False, False), place
-
-
-def test_what_could_not_be_opened_may_be_opened_later():
-    switch, can = Switch(), []
-    held = _native.Held(lambda: can[0], switch.off, switch.forget)
-    with pytest.raises(IndexError):
-        held.open()
-    assert not held.was_opened and switch.forgotten == 1
-    can.append(True)
-    held.open()
-    assert held.was_opened
+    held = switch.held()
+    assert held.run(lambda: switch.state) == (True, True)
+    assert switch.state == (False, False)
+    for place in places(lambda: held.run(lambda: None)):
+        assert switch.state == (False, False), place
 
 
 def test_an_interrupted_closing_is_done():
@@ -215,22 +177,6 @@ def test_what_is_no_longer_held_is_off():
     assert switch.forgotten == 1
     switch.held()  # never opened
     assert switch.forgotten == 1
-
-
-def test_closed_in_the_middle_of_its_opening():
-    switch = Switch()
-    held = _native.Held(lambda: (held.close(), switch.on()), switch.off)
-    held.open()
-    assert not held.is_open and switch.state == (False, False)
-
-
-def test_on_for_one_call():
-    switch = Switch()
-    held = switch.held()
-    assert held.run(lambda: switch.state) == (True, True)
-    assert switch.state == (False, False)
-    for place in places(lambda: held.run(lambda: None)):
-        assert switch.state == (False, False), place
 
 
 def test_the_first_exception_is_the_one_that_is_seen_but_for_an_interruption():

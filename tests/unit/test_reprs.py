@@ -30,13 +30,6 @@ def test_a_trace(trace):
     assert repr(build_trace([])).startswith("<Trace: 0 events in 0 s")
 
 
-def test_tables_and_what_they_hold(trace):
-    assert repr(trace.events).startswith("<Table events: 4 rows of thread, parent, ")
-    assert repr(trace.names) == f"<Names: {len(trace.names)} texts>"
-    assert repr(trace.tree()) == "<Tree of 4 events>"
-    assert repr(trace.table("tensors").lists("sizes")) == "<ListColumn: 0 rows, 0 values>"
-
-
 def test_results(trace):
     found = repr(trace.findings())
     assert found.startswith("<Findings: 1 found, ")
@@ -68,11 +61,6 @@ def test_the_column_that_was_meant(trace, name, meant):
     said = str(raised.value)
     assert said.startswith(f"The table events has no column {name!r}. Did you mean {meant!r}?")
     assert "duration_ns, " in said
-
-
-def test_the_table_that_was_meant(trace):
-    with pytest.raises(UnknownNameError, match="Did you mean 'events'"):
-        trace.table("event")
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,6 @@ def test_nothing_is_larger_than_its_limit():
     assert exceeded(measured(), limits()) == {}
 
 
-def test_what_grows_or_is_new_is_said():
-    assert exceeded({"src": 5, "new": 1, "less": 2}, {"src": 4, "less": 3}) == {
-        "src": (5, 4),
-        "new": (1, 0),
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "text", "lines"),
     [

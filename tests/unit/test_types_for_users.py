@@ -75,8 +75,3 @@ def test_it_is_accepted_and_wrong_use_is_not(users_folder, check):
     done = check(users_folder)
     found = [line for line in done.stdout.splitlines() if "error" in line and ".py:" in line]
     assert {line.partition("wrong.py:")[2][:1] for line in found} == {"2", "3"}, done.stdout
-
-
-def test_types_reach_users():
-    package = Path(opscope.errors.__file__).parent
-    assert (package / "py.typed").exists() and (package / "_native.pyi").exists()

@@ -1,1 +1,1 @@
-"""Questions about a trace, one per module: from a Trace to a frozen dataclass."""
+"""Analyses of a trace, one question per module: from a trace to a frozen dataclass."""

@@ -1,8 +1,7 @@
 """Time in code that torch.compile generated, by source line.
 
-A graph that was compiled runs as generated code, which calls kernels, that do the work of several
-lines in one loop, and operators. Every such call has its place in the generated file, and of every
-place the trace says what it was generated from.
+A compiled graph runs as generated code, which calls kernels, each for several lines in one loop,
+and operators. Each call has a line in the generated file, and the trace has the origins of each.
 """
 
 from __future__ import annotations
@@ -161,17 +160,17 @@ class CompiledCode(ShownResult):
 
     @property
     def coverage_of_graphs(self) -> float:
-        """The same of all time in graphs; generated code has the lines of the calls it prepares."""
+        """``coverage`` of all time in graphs; generated code counts for the calls it prepares."""
         known = sum(call.time_ns + call.prepared_ns for call in self.calls if call.lines)
         return known / self.graphs_ns if self.graphs_ns else 1.0
 
     @property
     def lines(self) -> tuple[LineTime, ...]:
-        """By line of the program, those with most time first."""
+        """Time by line of the program, largest first."""
         return _by_line(self.calls)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain values."""
+        """Values for JSON."""
         rows = [asdict(call) | {"known_from": call.known_from.name} for call in self.calls]
         known = {name: getattr(self, name) for name in ("graphs", "graphs_ns", "own_ns", "wall_ns")}
         done = [asdict(one) | {"kind": one.kind.name.lower()} for one in self.compilations]
@@ -182,7 +181,7 @@ class CompiledCode(ShownResult):
 
 
 def find_compiled_code(trace: TraceData, which: str = "steady") -> CompiledCode:
-    """Sum what every place in generated code took; see :meth:`opscope.Trace.compiled`."""
+    """Time of each call in generated code; see :meth:`opscope.Trace.compiled`."""
     period = period_of(trace, find_which(which))
     looked_at = period.trace
     graph = looked_at.events["kind"] == EventKind.COMPILED_GRAPH
@@ -229,11 +228,11 @@ def _compilations(trace: TraceData) -> tuple[CompilationEvent, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """Which place in a generated file every event was called from. Shape (events,) each."""
+    """Position in a generated file from which every event was called. Shapes (events,)."""
 
-    file: Values  # row in names of the generated file; -1: it was called from none
-    line: Values  # in that file
-    is_call: Flags  # it was called from there, and is not the function itself that runs the graph
+    file: Values  # row in names of the generated file; -1 for none
+    line: Values  # line in that file
+    is_call: Flags  # called from there, and not the function that runs the graph
 
     @classmethod
     def of(cls, trace: TraceData) -> _Placed:
@@ -252,7 +251,7 @@ class _Placed:
             line[table["event"][made]] = table["caller_line"][made]
         _hand_on_places(trace, file, line)
         is_call = file >= 0
-        # Where Python calls are recorded, the function that runs the graph is one of them.
+        # With Python calls recorded, the function that runs the graph is one of them.
         known = calls["frame"] >= 0
         own = np.isin(frames["file"][calls["frame"][known]], generated)
         is_call[calls["event"][known][own]] = False
@@ -260,7 +259,7 @@ class _Placed:
 
 
 def _hand_on_places(trace: TraceData, file: Values, line: Values) -> None:
-    """What a C function calls is called from where that was: it is only how Python calls it."""
+    """Give events inside a C function its position; the C function is only Python's way to call."""
     of_c = trace.events["kind"] == EventKind.C_CALL
     parent = event_tree(trace).parent
     inner = np.flatnonzero((parent >= 0) & (file < 0))
@@ -270,7 +269,7 @@ def _hand_on_places(trace: TraceData, file: Values, line: Values) -> None:
 
 
 def _prepared_ns(trace: TraceData, called: Values, graph: Values) -> Values:
-    """How long the graph of every call was at nothing else before it; the last has the rest too."""
+    """Time of the graph before every call outside other calls; for the last call also after it."""
     tree = event_tree(trace)
     order = np.lexsort((tree.start_ns[called], graph))
     start, around = tree.start_ns[called][order], graph[order]
@@ -287,7 +286,7 @@ def _prepared_ns(trace: TraceData, called: Values, graph: Values) -> Values:
 def _calls(
     trace: TraceData, placed: _Placed, called: Values, around: npt.NDArray[Any]
 ) -> tuple[CompiledCall, ...]:
-    """A row for every place that ran."""
+    """A row for every position that ran, largest time first."""
     duration_ns = event_tree(trace).duration_ns
     key = placed.file[called] << 32 | placed.line[called]
     places, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -295,7 +294,7 @@ def _calls(
     counts = np.bincount(group, minlength=len(places))
     between_ns = _prepared_ns(trace, called, np.asarray(around[called], dtype=np.int64))
     prepared_ns = np.bincount(group, weights=between_ns, minlength=len(places))
-    known = _known_sites(trace)
+    known = _recorded_sites(trace)
     rows = []
     for row, place in enumerate(places.tolist()):
         file, line = place >> 32, place & 0xFFFFFFFF
@@ -324,8 +323,8 @@ class _Site:
     known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
 
 
-def _known_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
-    """By file, a row of names, and line of the generated code."""
+def _recorded_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
+    """Sites by file (a row of names) and line of the generated code."""
     sites, names = trace.table("compiled_sites"), trace.names
     lines = _lines_of_sites(trace)
     columns = (sites[name].tolist() for name in ("file", "line", "graph", "callee", "known_from"))

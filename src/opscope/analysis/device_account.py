@@ -1,4 +1,4 @@
-"""Summary of device activity and of its consistency, in a line or two."""
+"""Summary of device activity and its consistency, in a few lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.timeline.signatures import rows_of
 
 
 def graph_share(trace: TraceData) -> tuple[int, float]:
-    """How many activities ran in CUDA graphs, and the share of their time with a known operator."""
+    """Number of activities in CUDA graphs, and the share of their time with known origin."""
     gpu, nodes = trace.table("gpu"), trace.table("gpu_graph_nodes")
     rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["graph_node"] != 0))
     duration, node = gpu["duration_ns"][rows], rows_of(nodes["node"], gpu["graph_node"][rows])
@@ -33,9 +33,9 @@ def _rules_text(rules: DeviceRules) -> str:
 
 
 def describe_devices(trace: TraceData) -> list[str]:
-    """How much was done, whether the rules were kept, which share of CUDA graphs is attributed.
+    """Lines on device work, broken rules, and the attributed share of CUDA graphs.
 
-    Empty without device activity, unless it was asked for and could not be had.
+    Empty without device activity, unless it was requested but unavailable.
     """
     about = trace.metadata.get("gpu", {})
     if about.get("unavailable"):

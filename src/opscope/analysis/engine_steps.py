@@ -27,12 +27,12 @@ _COUNT = r"(\d{1,12})"
 _VLLM = re.compile(rf"execute_context_{_COUNT}\({_COUNT}\)_generation_{_COUNT}\({_COUNT}\)")
 _SGLANG = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
 _SLOW = 2.0
-"""Times the median of its phase: a slow step."""
+"""A step is slow if it takes this many times the median of its phase."""
 _MOST_SLOW, _MOST_OPERATORS = 3, 3
 
 
 class EnginePhase(IntEnum):
-    """What an engine did in a step."""
+    """Work of an engine in a step."""
 
     PREFILL = 0
     DECODE = 1
@@ -54,7 +54,7 @@ class PhaseSummary:
 
     @property
     def tokens_per_s(self) -> float:
-        """Of the time in its steps."""
+        """Tokens per second of time in the steps."""
         return self.tokens * 1e9 / max(self.total_ns, 1)
 
 
@@ -89,7 +89,7 @@ class EngineSteps(ShownResult):
         return "\n".join([str(self._shown()), *self.slow])
 
     def by_phase(self) -> list[PhaseSummary]:
-        """Of each phase that there is."""
+        """Summary of each phase that occurs."""
         found = []
         for phase in EnginePhase:
             mine = self.phase == phase
@@ -110,7 +110,7 @@ class EngineSteps(ShownResult):
         return found
 
     def _shown(self) -> ShownTable:
-        """By phase; tokens a second are of the time in its steps."""
+        """Table by phase; tokens per second refer to the time in its steps."""
         rows = [
             [
                 one.phase.name.lower(),
@@ -135,7 +135,7 @@ _PLAIN = {
 
 
 def find_engine_steps(trace: TraceData) -> EngineSteps:
-    """The steps; empty where no span is named as an engine names them."""
+    """Find steps by their names; empty if no span has a name of an engine's step."""
     known = {row: about for row, name in enumerate(trace.names) if (about := _about(name))}
     is_annotation = trace.events["kind"] == EventKind.ANNOTATION
     events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*known]))
@@ -157,7 +157,7 @@ def find_engine_steps(trace: TraceData) -> EngineSteps:
 
 
 def _about(name: str) -> tuple[int, int, int, int] | None:
-    """Phase, requests, prompt tokens and generated tokens that a name says; None: no step's."""
+    """Phase, requests, prompt tokens and generated tokens from a name; None if it is no step."""
     if found := _VLLM.fullmatch(name):
         contexts, context_tokens, generations, generated = map(int, found.groups())
         phase = EnginePhase.MIXED if contexts and generations else EnginePhase.PREFILL
@@ -167,8 +167,8 @@ def _about(name: str) -> tuple[int, int, int, int] | None:
     if name in _PLAIN:
         return _PLAIN[name], 0, 0, 0
     if found := _SGLANG.fullmatch(name):
-        said = dict(pair.split("=") for pair in found[2].split())
-        number = {key: min(int(value), 1 << 40) for key, value in said.items()}
+        fields = dict(pair.split("=") for pair in found[2].split())
+        number = {key: min(int(value), 1 << 40) for key, value in fields.items()}
         return _of_sglang(found[1].lower(), number)
     return None
 
@@ -189,7 +189,7 @@ def _of_sglang(mode: str, number: dict[str, int]) -> tuple[int, int, int, int]:
 def _slow_steps(
     trace: TraceData, events: Values, duration: Values, phase: Values
 ) -> tuple[str, ...]:
-    """What steps did that took twice the median of their phase."""
+    """Texts about steps that took more than twice the median of their phase."""
     medians = np.array(
         [np.median(duration[phase == one]) if (phase == one).any() else 0 for one in EnginePhase]
     )
@@ -215,9 +215,9 @@ def _most(trace: TraceData, inside: Values, own: Values, whole: int) -> str:
     name = trace.events["name"][inside]
     summed = np.bincount(name, weights=own[inside], minlength=1) if len(inside) else np.zeros(1)
     first = np.argsort(-summed, kind="stable")[:_MOST_OPERATORS]
-    said = [
+    shares = [
         f"{printable(trace.names[row])} {share_text(summed[row] / max(whole, 1))}"
         for row in first
         if summed[row] > 0.01 * whole
     ]
-    return ", ".join(said) or "nothing inside it was recorded"
+    return ", ".join(shares) or "nothing inside it was recorded"

@@ -1,8 +1,8 @@
 """Floating point operations of single calls, from argument shapes and values.
 
-A multiplication and an addition count one each, so (m, k) times (k, n) is 2·m·k·n operations.
-Bias, activation and masks (causal or not) are not counted, as in ``torch.utils.flop_counter``. A
-formula returns None if the arguments recorded do not suffice.
+A multiplication and an addition count one each, so (m, k) times (k, n) is 2·m·k·n operations. Bias,
+activation and masks (causal or not) are not counted, as in ``torch.utils.flop_counter``. A formula
+returns None if the recorded arguments are insufficient.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """The arguments of one call, by position."""
+    """Arguments of one call, by position."""
 
-    shapes: Sequence[Shape | None]  # of tensors; None for everything else
-    values: Sequence[Any]  # of scalars and lists of them; None for everything else
+    shapes: Sequence[Shape | None]  # shapes of tensors; None for everything else
+    values: Sequence[Any]  # values of scalars and lists of them; None for everything else
 
     def shape(self, position: int) -> Shape:
-        """Shape of a tensor argument; LookupError where it is no tensor."""
+        """Shape of a tensor argument; LookupError for another argument."""
         shape = self.shapes[position]
         if shape is None:
             raise LookupError(f"argument {position} is not a tensor")
         return shape
 
     def value(self, position: int, default: Any = None) -> Any:
-        """Value of a scalar argument, ``default`` if their data was not recorded."""
+        """Value of a scalar argument, ``default`` if it was not recorded."""
         value = self.values[position] if position < len(self.values) else None
         return default if value is None else value
 
@@ -51,7 +51,7 @@ def vector_product(call: OperatorCall, first: int = 0) -> int:
 
 
 def recurrent_layer(call: OperatorCall, products: int = 1) -> int:
-    """(steps, batch, features): weights at 1 for the input and at 2 for the state, once a step."""
+    """(steps, batch, features) with weights at 1 for the input and at 2 for the state, per step."""
     *steps_and_batch, _ = call.shape(0)
     return 2 * prod(steps_and_batch) * (prod(call.shape(1)) + prod(call.shape(2))) * products
 
@@ -66,7 +66,7 @@ def elementwise(call: OperatorCall) -> int:
 
 @dataclass(frozen=True)
 class _ConvolutionSignature:
-    """Where a convolution operator has its arguments; ``transposed`` None: at ``transposed_at``."""
+    """Argument positions of a convolution; ``transposed`` None: at ``transposed_at``."""
 
     stride: int
     padding: int
@@ -76,7 +76,7 @@ class _ConvolutionSignature:
 
 
 def convolution(call: OperatorCall, signature: _ConvolutionSignature) -> int | None:
-    """1-, 2- and 3-dimensional, with groups, dilation, stride and padding; transposed too."""
+    """1-, 2- and 3-dimensional, with groups, dilation, stride and padding; also transposed."""
     x, weight = call.shape(0), call.shape(1)
     spatial = len(weight) - 2
     batch = x[0] if len(x) == len(weight) else 1
@@ -112,7 +112,7 @@ def _per_dimension(value: Any, count: int) -> list[int]:
 
 
 def convolution_backward(call: OperatorCall) -> int:
-    """Each gradient asked for, of input and weight, costs as much as the forward did."""
+    """Each requested gradient, of input and weight, costs as much as the forward."""
     gradient, x, weight = call.shape(0), call.shape(1), call.shape(2)
     transposed, mask = bool(call.value(7, False)), call.value(10, [True, True, False])
     positions = (x if transposed else gradient)[2:]
@@ -127,14 +127,14 @@ def attention(call: OperatorCall, first: int = 0) -> int:
 
 
 def attention_backward(call: OperatorCall) -> int:
-    """Scores once more, then the gradients of value, scores, query and key."""
+    """Scores again, then the gradients of value, scores, query and key."""
     *batch_and_heads, queries, width = call.shape(1)
     keys, value_width = call.shape(2)[-2], call.shape(3)[-1]
     return 2 * prod(batch_and_heads) * queries * keys * (3 * width + 2 * value_width)
 
 
 def _attention_kernel(call: OperatorCall, first: int = 0, backward: bool = False) -> int | None:
-    """The kernels under the operators above: (batch, length, heads, width), where not packed."""
+    """Kernels of the operators above: (batch, length, heads, width), unless packed."""
     query, key, value = (call.shape(first + i) for i in range(3))
     if len(query) != 4:  # sequences of different lengths packed into one: not in the shapes
         return None
@@ -189,5 +189,5 @@ for _name in ("flash", "efficient", "cudnn", "fused"):
     FORMULAS[f"{_stem}_backward"] = attention_backward
 FORMULAS["aten::_scaled_dot_product_flash_attention_for_cpu"] = attention
 FORMULAS["aten::_scaled_dot_product_flash_attention_for_cpu_backward"] = attention_backward
-"""By operator. The composite ``aten::scaled_dot_product_attention`` has none: whichever kernel it
-chooses has one, and its decomposed form is made of matrix products."""
+"""Formula by operator. The composite ``aten::scaled_dot_product_attention`` has none: each kernel
+that it chooses has one, and its decomposed form consists of matrix products."""

@@ -1,4 +1,4 @@
-"""Floating point operations of every event, and how much of the operators' time they explain."""
+"""Floating point operations of every event, and the share of operator time that they cover."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 
 def arguments_of_callers(trace: TraceData, wanted: Flags) -> Rows:
-    """How many of the first arguments recorded of each event are not its own. Shape (events,).
+    """Number of each event's first arguments that are not its own. Shape (events,).
 
-    Where ``torch.func`` unwraps its tensors, torch leaves the wrappers on the stack that it hands
-    to the operator inside, and reports the whole stack as that one's arguments. ``wanted`` has the
-    events of interest; they have the arguments of the same operator around them twice or more.
+    If ``torch.func`` unwraps its tensors, torch leaves the wrappers on the stack for the inner
+    operator, and reports the whole stack as its arguments. Only events in ``wanted`` count; an
+    affected one has a multiple of the arguments of the same operator around it.
     """
     skipped = np.zeros(len(trace.events), dtype=np.int32)
     parent, name = trace.events["parent"], trace.events["name"]
@@ -42,10 +42,10 @@ def arguments_of_callers(trace: TraceData, wanted: Flags) -> Rows:
 
 
 def is_computed_inside(trace: TraceData, skipped: Rows) -> Flags:
-    """Whether an event was given a tensor that is not empty and has no memory. Shape (events,).
+    """Whether an event got a tensor that is not empty and has no memory. Shape (events,).
 
-    Of files that do not say which tensor is which nothing is known, so False. Meta tensors and fake
-    ones have no memory either, and nothing is computed with them.
+    False for files that do not identify tensors. Meta and fake tensors have no memory either, and
+    nothing is computed with them.
     """
     tensors = trace.table("tensors")
     event = tensors["event"]
@@ -58,7 +58,7 @@ def is_computed_inside(trace: TraceData, skipped: Rows) -> Flags:
 
 
 def _is_empty(trace: TraceData, rows: Values) -> Flags:
-    """Whether a dimension is 0, of rows of ``tensors``."""
+    """Whether a dimension is 0, for rows of ``tensors``."""
     sizes = trace.table("tensors").lists("sizes")
     zeros = np.concatenate([[0], np.cumsum(sizes.values == 0)])
     empty: Flags = zeros[sizes.offsets[rows + 1]] > zeros[sizes.offsets[rows]]
@@ -66,7 +66,7 @@ def _is_empty(trace: TraceData, rows: Values) -> Flags:
 
 
 def _argument_counts(trace: TraceData) -> Rows:
-    """How many positional arguments were recorded of every event."""
+    """Number of positional arguments recorded for every event. Shape (events,)."""
     counts = np.zeros(len(trace.events), dtype=np.int32)
     for name in ("tensors", "scalars"):
         table = trace.table(name)
@@ -79,13 +79,13 @@ def _argument_counts(trace: TraceData) -> Rows:
 class FlopCounts:
     """Counted operations."""
 
-    # per event, 0 where no formula applies; shape (events,). An event inside one that is counted
-    # has none of its own, so the values add up. Not counted is what cannot be known: products of
-    # sparse tensors, whose shapes do not say how many elements they have, and operators that an
-    # exception left
+    # operations of each event, 0 without a formula; shape (events,). An event inside a counted one
+    # has none of its own, so values add up. Unknown ones are not counted: products of sparse
+    # tensors, whose shapes do not give their number of elements, and operators that raised an
+    # exception
     flops: Values
-    covered_ns: int  # time of the events counted
-    operator_ns: int  # time of all operators, nested ones not counted again
+    covered_ns: int  # time of the counted events
+    operator_ns: int  # time of all outermost operators
 
     @property
     def coverage(self) -> float:
@@ -95,7 +95,7 @@ class FlopCounts:
 
 @derived
 def count_flops(trace: TraceData) -> FlopCounts:
-    """Apply the formulas to every event that has one; argument shapes must have been recorded."""
+    """Apply the formulas to every event that has one; needs recorded argument shapes."""
     tree, kind = event_tree(trace), trace.events["kind"]
     flops = _values(trace)
     counted = flops >= 0
@@ -111,7 +111,7 @@ def count_flops(trace: TraceData) -> FlopCounts:
 
 
 def _values(trace: TraceData) -> Values:
-    """The formula's value for every event, -1 where there is none. One call per signature."""
+    """Formula value of every event, -1 without one. One call per signature."""
     result = np.full(len(trace.events), -1, dtype=np.int64)
     wanted = _has_formula(trace)
     if not wanted.any() or not len(trace.table("tensors")):
@@ -133,7 +133,7 @@ def _has_formula(trace: TraceData) -> Flags:
     with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
     has: Flags = trace.events["kind"] == EventKind.OPERATOR
     has &= np.isin(name, with_formula)
-    has &= ~trace.events["raised"]  # what it computed before it was left is not known
+    has &= ~trace.events["raised"]  # unknown how much it computed before the exception
     return has
 
 
@@ -148,7 +148,7 @@ def _apply(trace: TraceData, arguments: Arguments, event: int, skipped: int) -> 
     try:
         value = FORMULAS[trace.event_name(event)](call)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        return -1  # arguments of another form than the formula knows: not covered
+        return -1  # arguments of a form that the formula does not support: not covered
     return value if value is not None and 0 <= value < 1 << 63 else -1
 
 

@@ -1,7 +1,7 @@
 """Occupancy of kernels, estimated from launch sizes and device limits.
 
-Blocks that fit on one multiprocessor are limited by its threads, registers and shared memory. The
-estimate says what a launch could reach, as Kineto's "est. achieved occupancy"; it measures nothing.
+Threads, registers and shared memory of a multiprocessor limit its number of blocks. The estimate is
+what a launch could reach, as Kineto's "est. achieved occupancy"; it is no measurement.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Amounts
 
 _WARP = 32
-_REGISTER_UNIT = 256  # registers are given to warps in this many (all devices since Kepler)
+_REGISTER_UNIT = 256  # unit of registers for warps (all devices since Kepler)
 _SCHEDULERS = 4  # of a multiprocessor; each has its part of the registers (since Maxwell)
-_RESERVES_SINCE = 8  # compute capability, from which on each block costs shared memory of its own
+_RESERVES_SINCE = 8  # compute capability since which each block costs extra shared memory
 _RESERVED_BYTES = 1024
 _OLDEST_KNOWN = 5
 _BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
-"""Most blocks on a multiprocessor by compute capability; 32 on all others."""
+"""Maximum blocks of a multiprocessor by compute capability; 32 for all others."""
 
 _KERNEL = 0
 
 
 @dataclass(frozen=True)
 class KernelOccupancy:
-    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,)."""
+    """Values per row of ``gpu``; 0 for other work than kernels. Arrays have shape (gpu rows,)."""
 
     blocks_per_sm: Amounts  # blocks of the grid per multiprocessor
     warps_per_sm: Amounts  # warps of the grid per multiprocessor
@@ -36,7 +36,7 @@ class KernelOccupancy:
 
 
 def kernel_occupancy(trace: TraceData) -> KernelOccupancy | None:
-    """Estimate it for every kernel; None where nothing is known of the devices."""
+    """Estimate occupancy of every kernel; None without device properties."""
     gpu = trace.table("gpu")
     devices = {int(d.get("id", -1)): d for d in trace.metadata.get("deviceProperties") or ()}
     if not devices or not len(gpu):
@@ -75,7 +75,7 @@ def _fill(result: KernelOccupancy, trace: TraceData, rows: Any, device: dict[str
 
 
 def _most_blocks(device: dict[str, Any]) -> float:
-    """At once on one multiprocessor; no limit where the compute capability is not known."""
+    """Maximum blocks of a multiprocessor; infinite for an unknown compute capability."""
     capability = (device.get("computeMajor", 0), device.get("computeMinor", 0))
     return _BLOCKS.get(capability, 32) if capability[0] >= _OLDEST_KNOWN else np.inf
 

@@ -18,13 +18,13 @@ _MOST_AROUND = 3
 
 @dataclass(frozen=True)
 class ThreadEnd:
-    """Of one thread."""
+    """Last action of one thread."""
 
-    thread: str  # its name, and the number the system gave it
-    name: str  # of the innermost span that had not ended; of the last one that had, where all had
-    around: tuple[str, ...]  # names of the spans around it that had not ended, innermost first
-    is_open: bool  # it had not ended
-    for_ns: int  # how long it had been running, or how long ago it had ended
+    thread: str  # name and kernel thread id
+    name: str  # innermost unfinished span, or the last finished one if all are
+    around: tuple[str, ...]  # unfinished spans around it, innermost first
+    is_open: bool  # whether it is unfinished
+    for_ns: int  # how long it had run, or how long ago it ended
 
     def __str__(self) -> str:
         if not self.is_open:
@@ -43,7 +43,7 @@ def how_it_ended(trace: TraceData) -> str:
 
 
 def last_actions(trace: TraceData) -> list[ThreadEnd]:
-    """Of all threads, the one that did something last first; empty if the recording was stopped."""
+    """Last action of every thread, unfinished ones first; empty for a complete recording."""
     ended = trace.metadata.get(ENDED)
     if not ended or ended["whole"] or not len(trace.events):
         return []
@@ -52,14 +52,14 @@ def last_actions(trace: TraceData) -> list[ThreadEnd]:
 
 
 def _actions(trace: TraceData) -> Iterator[tuple[int, ThreadEnd]]:
-    """With when each thread last did something."""
+    """Time of each thread's last event, and its last action."""
     events, end_ns = trace.events, int(trace.metadata["end_ns"])
     ends = events["start_ns"] + events["duration_ns"]
     is_open = events["unfinished"].astype(bool) & (ends >= end_ns)
     numbers = trace.table("threads")["system_thread_id"]
     for thread in np.unique(events["thread"]).tolist():
         if thread_name(trace, int(numbers[thread])).startswith(RECORDER_PREFIX):
-            continue  # no thread of the program
+            continue  # not a thread of the program
         rows = np.flatnonzero(events["thread"] == thread)
         running = rows[is_open[rows]]
         row = int(running[-1]) if len(running) else int(rows[np.argmax(ends[rows])])

@@ -1,4 +1,4 @@
-"""The summary of a recording that does not fit in memory: slice by slice, added up by name."""
+"""Summary of a recording larger than memory: sums by name over slices."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _COLUMNS = (
     *("name", "kind", "thread", "parent", "start_ns", "duration_ns"),
     *("is_async", "unfinished"),
 )
-"""Of events: what times by name take."""
+"""Columns of events that times by name need."""
 _TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
-"""Columns that can be added up from slice to slice."""
+"""Columns that are summed over slices."""
 
 
 def find_long_top_operators(
     trace: LongTrace, *, sort_by: str, row_limit: int, by_shape: bool = False
 ) -> TopOperators:
-    """As `find_top_operators`, of all of a long recording: times and calls."""
+    """Summarise calls and CPU times of a long recording; see `find_top_operators`."""
     column = SORT_KEYS[sort_by]
     if by_shape or column.unit not in ("ns", "count") or column.key.startswith("device"):
         raise UsageError(
@@ -54,7 +54,7 @@ def find_long_top_operators(
 
 
 def _add(part: Slice, working: dict[str, Counter[str]], waiting: dict[str, Counter[str]]) -> None:
-    """Add what ran in a slice; what had begun before was counted where it began."""
+    """Add the calls and times of a slice; a call counts in the slice in which it began."""
     period = _period(part.trace, part.begin_ns, part.end_ns)
     top = find_top_operators(period, sort_by="self_cpu_time_total", row_limit=-1)
     for rows, sums in ((top.rows, working), (top.waiting, waiting)):
@@ -80,5 +80,5 @@ def _rows(sums: dict[str, Counter[str]], sorted_by: str) -> list[dict[str, Any]]
 
 
 def _period(trace: TraceData, begin_ns: int, end_ns: int) -> Period:
-    said = f"recording, {time_text(end_ns - begin_ns)}"
-    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp(), said)
+    title = f"recording, {time_text(end_ns - begin_ns)}"
+    return Period(Which.ALL, trace, None, begin_ns, end_ns, StartUp(), title)

@@ -17,20 +17,17 @@ from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor, s
 
 @dataclass(frozen=True)
 class ModuleTimes:
-    """One row per module, in order of first call.
+    """One row per module, in order of first call. Shapes (rows,); times are nanoseconds."""
 
-    Arrays have shape (rows,); times are nanoseconds.
-    """
-
-    paths: list[tuple[str, ...]]  # what each is called, part by part; see ``ModuleAttribution``
-    classes: list[str]  # of each
-    depth: Values  # modules around it
-    calls: Values  # how often it was called
-    total_ns: Values  # its forward, with what it called
-    self_ns: Values  # that outside the modules it called
-    # the backward pass of what it computed itself, outside the modules it called
+    paths: list[tuple[str, ...]]  # names, part by part; see ``ModuleAttribution``
+    classes: list[str]
+    depth: Values  # number of modules around it
+    calls: Values  # number of calls
+    total_ns: Values  # time of its forward, including what it called
+    self_ns: Values  # part of it outside the modules it called
+    # time of its backward, outside the modules it called
     backward_ns: Values
-    device_ns: Values  # device work launched in its forward, with what it called
+    device_ns: Values  # device work launched in its forward, including what it called
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -39,7 +36,7 @@ class ModuleTimes:
 def module_times(trace: TraceData, listing: TorchListing | None = None) -> ModuleTimes:
     """Sum the calls of every module; empty if no module calls were recorded.
 
-    What the backward pass does counts for the module whose forward made it.
+    The backward pass counts for the module of its forward.
     """
     listing = listing or TorchListing(trace)
     found = attribute_to_modules(trace)

@@ -1,7 +1,7 @@
 """Overhead of recording: nanoseconds per event, by kind.
 
-The ledger has what one of each kind costs on this machine, measured in a loop that does nothing
-else (:mod:`opscope.recording.cost`). Findings, summaries and accounts of time all use these.
+The ledger has the cost of one event of each kind on this machine, measured in an empty loop
+(:mod:`opscope.recording.cost`). Findings, summaries and accounts of time all use it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _TABLES = {
     "allocations": CostKind.ALLOCATION,
 }
 _IN_PROGRAMS = 1.3
-"""How much more than in that loop it is in a program, which uses the caches for other things."""
+"""Factor from the loop's cost to a program's, whose other data competes for the caches."""
 
 
-def is_cost_known(trace: TraceData) -> bool:
-    """Whether it was measured what recording cost."""
+def has_measured_cost(trace: TraceData) -> bool:
+    """Whether the cost of recording was measured."""
     return _of_one_ns(trace) is not None
 
 
 @derived
 def costs_of_events_ns(trace: TraceData) -> Amounts | None:
-    """What recording each event cost, with its arguments and allocations; None: not measured.
+    """Cost of recording each event, with its arguments and allocations; None if not measured.
 
-    Shape (events,). The same array for the same trace.
+    Nanoseconds, shape (events,). Cached for each trace.
     """
     of_one_ns = _of_one_ns(trace)
     if of_one_ns is None:
@@ -55,7 +55,7 @@ def costs_of_events_ns(trace: TraceData) -> Amounts | None:
 
 @derived
 def cost_of_an_event_ns(trace: TraceData) -> float | None:
-    """The mean of these, nanoseconds, by counting kinds of events; None: not measured."""
+    """Mean cost of recording an event in nanoseconds, by counts of kinds; None if not measured."""
     of_one_ns, events = _of_one_ns(trace), len(trace.events)
     if of_one_ns is None or not events:
         return None
@@ -75,7 +75,7 @@ def _of_one_ns(trace: TraceData) -> dict[CostKind, float] | None:
 
 
 def _of_code_ns(of_one_ns: dict[CostKind, float]) -> Amounts:
-    """By code of the kind of an event, also for kinds that only a newer opscope knows."""
+    """Cost by code of an event's kind; 0 for kinds of a newer opscope."""
     of_code = np.zeros(256)
     of_code[EventKind.OPERATOR] = of_one_ns[CostKind.OPERATOR]
     for code, cost_kind in _KINDS.items():

@@ -1,7 +1,7 @@
-"""Requests of a server: how long they took, and what the typical and the slowest ones waited for.
+"""Requests of a server: durations, and causes of typical and slowest ones.
 
-A request is a span that :class:`opscope.serve.MarkRequests` made. Where asyncio tasks were
-recorded, it is there once in each run of its task, and the loop's other runs are known.
+A request is a span of :class:`opscope.serve.MarkRequests`. With recorded asyncio tasks it has one
+span per run of its task, and the event loop's other runs are known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
 
 _BLOCKED_NS = 10_000_000
-"""A run of a task that takes longer blocks its loop, as for the finding event-loop-blocked."""
+"""A longer run of a task blocks its loop, as in the finding event-loop-blocked."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Split:
     Attributes:
         total_ns: from arrival to the end of the answer.
         operators_ns: in torch's operators, on the event loop's thread.
-        python_ns: in other code of the request, there.
-        blocked_ns: it waited while another task ran for 10 ms or more.
-        queued_ns: it waited while other tasks ran, each for less than that.
-        waiting_ns: it waited and the loop ran nothing: for input, timers or other threads.
+        python_ns: in other code of the request on that thread.
+        blocked_ns: waiting while another task ran for 10 ms or more.
+        queued_ns: waiting while other tasks ran, each for less than that.
+        waiting_ns: waiting while the loop ran nothing: for input, timers or other threads.
     """
 
     total_ns: int
@@ -79,7 +79,7 @@ class Requests(ShownResult):
     slowest_name: str
 
     def lines(self) -> list[str]:
-        """The same as text."""
+        """Text lines."""
         return [
             f"requests: {self.count:,}, median {time_text(self.p50_ns)}, 99 % within "
             f"{time_text(self.p99_ns)}",
@@ -89,27 +89,27 @@ class Requests(ShownResult):
         ]
 
     def as_dict(self) -> dict[str, object]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class RequestSpans:
-    """One row per request. Arrays have shape (requests,) but for ``rows`` and ``group``."""
+    """One row per request. Arrays have shape (requests,) except ``rows`` and ``group``."""
 
-    rows: Values  # of events: its spans, shape (spans,)
-    group: Values  # the request of each span, shape (spans,)
-    event: Values  # the first span of each
+    rows: Values  # spans of requests, rows of events, shape (spans,)
+    group: Values  # request of each span, shape (spans,)
+    event: Values  # first span of each
     start_ns: Values
     end_ns: Values
-    run: Values  # the task run that each event is in, -1 for none, shape (events,)
+    run: Values  # task run around each event, -1 for none, shape (events,)
 
     def __len__(self) -> int:
         return len(self.event)
 
 
 def rows_of_requests(trace: TraceData) -> Values:
-    """Their spans, rows of events."""
+    """Spans of requests, rows of events."""
     named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
     if not named:
         return np.zeros(0, dtype=np.int64)
@@ -119,10 +119,10 @@ def rows_of_requests(trace: TraceData) -> Values:
 
 
 def request_spans(trace: TraceData) -> RequestSpans:
-    """The requests of a recording, each from its first span to its last."""
+    """Requests of a recording, each from its first span to its last."""
     events, tree, rows = trace.events, event_tree(trace), rows_of_requests(trace)
     run = nearest_ancestor(tree.parent, _is_run(trace)).astype(np.int64)
-    # A request has a task of its own; outside of tasks each span is one request.
+    # A request has a task of its own; outside tasks each span is one request.
     key = np.where(run[rows] >= 0, _tasks(trace)[run[rows]], -1 - rows)
     group = group_rows(key, events["name"][rows].astype(np.int64))
     first = np.full(len(group), np.iinfo(np.int64).max)
@@ -133,7 +133,7 @@ def request_spans(trace: TraceData) -> RequestSpans:
 
 
 def find_requests(trace: TraceData) -> Requests | None:
-    """The requests of a recording; None where none were marked."""
+    """Requests of a recording; None if none was marked."""
     spans = request_spans(trace)
     count, total = len(spans), spans.end_ns - spans.start_ns
     if not count:
@@ -154,7 +154,7 @@ def find_requests(trace: TraceData) -> Requests | None:
 
 
 def _parts(trace: TraceData, spans: RequestSpans, total: Values) -> Values:
-    """What each request spent its time on, in the order of :class:`Split`. Shape (6, requests)."""
+    """Time of each request by part, in the order of :class:`Split`. Shape (6, requests)."""
     tree, count, thread = event_tree(trace), len(spans), trace.events["thread"]
     duration, rows = tree.duration_ns, spans.rows
     running = _sums(duration[rows], spans.group, count)
@@ -178,7 +178,7 @@ def _is_run(trace: TraceData) -> Flags:
 
 
 def _tasks(trace: TraceData) -> Values:
-    """The task of each event that is a run. Shape (events,)."""
+    """Task of each event that is a run, -1 for others. Shape (events,)."""
     runs = trace.table("task_runs")
     task = np.full(len(trace.events), -1, dtype=np.int64)
     task[runs["event"]] = runs["task"]
@@ -198,7 +198,7 @@ def _operators(trace: TraceData, rows: Values, group: Values, count: int) -> Val
 
 
 class _Loop:
-    """How long runs of tasks took on each thread until a time."""
+    """Cumulative time of task runs on each thread."""
 
     def __init__(self, start: Values, duration: Values, thread: Values, chosen: Flags) -> None:
         rows = np.flatnonzero(chosen)

@@ -1,4 +1,4 @@
-"""The place of an event in the program: source line, or else module."""
+"""Location of an event in the program: source line, or else module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from opscope.base.cached_property import cached_property
 from opscope.base.program_files import is_library
 from opscope.columns.location import Location
 from opscope.columns.row_groups import group_rows
-from opscope.columns.table import Table
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
@@ -26,31 +25,31 @@ RECORD_STACKS = "Record Python calls (with_stack=True, or --stack) to see the li
 
 @dataclass(frozen=True)
 class Place(Location):
-    """One place that occurrences come from; without a file only the module is known."""
+    """Location of occurrences; without a file only the module is known."""
 
     module: str = ""  # path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none
-    occurrences: int = 0  # of the finding, from here
-    time_ns: int = 0  # of those
+    occurrences: int = 0  # number of occurrences of the finding there
+    time_ns: int = 0  # their time
 
     def __str__(self) -> str:
         return super().__str__() or self.module
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return dict(vars(self))
 
 
 class Sites:
-    """The places of a trace's events: of each the innermost line of the program around it.
+    """Locations of a trace's events: the innermost line of the program around each.
 
     Arrays have shape (events,).
 
     Attributes:
-        known: whether any line or function of the program is.
-        own_frame: which rows of ``frames`` are the program's, and a last one for "no frame".
-        caller: of each call and operator the function that made it, row in frames; -1 unknown.
-        caller_line: the line there; -1 unknown.
-        frame: of each call of a Python function that function, row in frames; -1 for others.
+        known: whether any line or function of the program is known.
+        own_frame: which rows of ``frames`` are the program's; the last entry is for "no frame".
+        caller: calling function of each call and operator, row in frames; -1 unknown.
+        caller_line: line of the call; -1 unknown.
+        frame: called Python function, row in frames; -1 for other events.
     """
 
     def __init__(self, listing: TorchListing) -> None:
@@ -59,32 +58,29 @@ class Sites:
         frames = trace.table("frames")
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
         self.own_frame: Flags = np.append(~library, False)
-        self.caller: Rows
-        self.caller_line: Rows
-        self.frame: Rows
-        self.called_here: Flags
-        self.defined_here: Flags
-        self.caller, self.caller_line, self.frame, self.called_here, self.defined_here = (
-            _native.calls_of_events(
-                len(trace.events),
-                self.own_frame,
-                _columns(trace.table("operator_calls"), "event", "caller", "caller_line"),
-                _columns(trace.table("python_calls"), "event", "caller", "caller_line", "frame"),
-            )
+        self.caller, self.caller_line, self.frame = np.full(
+            (3, len(trace.events)), -1, dtype=np.int32
         )
+        operators, functions = trace.table("operator_calls"), trace.table("python_calls")
+        for table in (operators, functions):
+            self.caller[table["event"]] = table["caller"]
+            self.caller_line[table["event"]] = table["caller_line"]
+        self.frame[functions["event"]] = functions["frame"]
+        self.called_here: Flags = (self.caller_line >= 0) & self.own_frame[self.caller]
+        self.defined_here: Flags = self.own_frame[self.frame]
         self.known = bool(self.called_here.any() or self.defined_here.any())
 
     @cached_property
     def source(self) -> Values:
-        """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
+        """For each event itself, or the forward operator of a backward one; -1 for none."""
         return forward_source(self._listing)
 
     @cached_property
     def around(self) -> Values:
-        """The innermost event around each, or itself, that says where in the program it is.
+        """Innermost event around each, or itself, that has a location in the program.
 
-        Of a backward operator it is that of its forward operator, where that was recorded, else the
-        line that began the backward pass. -1 for none.
+        For a backward operator it is that of its forward operator, if recorded, otherwise the line
+        that began the backward pass. -1 for none.
         """
         return _native.saying_where(*self._listed, self.calls).astype(np.int64)
 
@@ -92,38 +88,37 @@ class Sites:
     def at(self) -> tuple[Rows, Rows]:
         """Frame and line of each event, -1 for none.
 
-        For what a function of the program calls the line is recorded. Of what it does itself, such
-        as an annotation, it is that of the first call in there, and without one where the function
-        begins.
+        Calls by a function of the program have a recorded line. For its other events, such as
+        annotations, it is the line of the first call in it, or the function's first line.
         """
         return _native.lines_of_events(*self._listed, self.calls, self.first_line)
 
     @cached_property
     def knows_lines(self) -> bool:
-        """Whether any line that made a call is known; torch.profiler's files have only the line
-        that the function which made it begins at."""
+        """Whether the exact line of any call is known; torch.profiler's files have only the first
+        line of the calling function."""
         callers, lines = self.caller[self.called_here], self.caller_line[self.called_here]
         return bool((lines != self.first_line[callers]).any()) if len(callers) else False
 
     @property
     def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
-        """Events, numbers of threads, and what is listed of them, as native code takes it."""
+        """Events, thread ids and listed events as native code takes them."""
         trace, listing = self._trace, self._listing
         listed = (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested))
         return event_arrays(trace), numbers_of_threads(trace), listed
 
     @property
     def first_line(self) -> Rows:
-        """The line that the function of each row of ``frames`` begins at."""
+        """First line of the function in each row of ``frames``."""
         return np.ascontiguousarray(self._trace.table("frames")["line"])
 
     @property
     def calls(self) -> _native.CallArrays:
-        """What is known of calls, as native code takes it."""
+        """Data about calls as native code takes it."""
         return self.caller, self.caller_line, self.frame, self.called_here, self.defined_here
 
     def outer_lines(self) -> Values:
-        """Of each event a number for the line of the program two levels out; 0 for none."""
+        """Number for the line of the program two levels out of each event; 0 for none."""
         parent = self._listing.tree.parent
         above = nearest_ancestor(parent, self.called_here).astype(np.int64)
         site = self.around
@@ -135,14 +130,14 @@ class Sites:
     def places(
         self, events: Values, time_ns: Values, with_modules: bool = True
     ) -> tuple[Place, ...]:
-        """Where ``events`` come from, most time first; those without a place are left out."""
+        """Locations of ``events``, largest time first; events without one are omitted."""
         frame, line = self.at
         modules = np.full(len(events), -1, dtype=np.int64)
         if with_modules and len(self._trace.table("modules")):
             modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
         found = group_rows(frame[events], line[events], modules)
         total = group_sums(time_ns, found.group, len(found))
-        # A line comes before what others of its modules took: one line may call many.
+        # A line precedes other lines of its modules that took less: one line may call many modules.
         lines = group_rows(*found.columns[:2]).group
         at_line = np.bincount(lines, weights=total)[lines].astype(np.int64)
         order = np.lexsort((-found.count, -total, -at_line))[: MOST_PLACES + 1]
@@ -151,10 +146,6 @@ class Sites:
         return tuple(place for place in places if place.file or place.module)[:MOST_PLACES]
 
     def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
-        """One place; ``path`` is a position among the paths of modules, -1 for none."""
+        """One location; ``path`` is a position among the paths of modules, -1 for none."""
         module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
         return Place.at(self._trace, frame, line, module=module, occurrences=count, time_ns=time_ns)
-
-
-def _columns(table: Table, *names: str) -> tuple[Rows, ...]:
-    return tuple(np.ascontiguousarray(table[name]) for name in names)

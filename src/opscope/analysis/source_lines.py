@@ -27,17 +27,17 @@ from opscope.timeline.waits import waiting_ns
 
 @dataclass(frozen=True)
 class ProgramLine(Location):
-    """One line of the program that called something."""
+    """A line of the program that called something."""
 
-    text: str = ""  # what it says; empty where the recording did not keep it
-    calls: int = 0  # made from it
-    # in these calls, but for what they spent in calls made from other such lines, and waiting
+    text: str = ""  # source text; empty if not in the recording
+    calls: int = 0  # number of calls from it
+    # time in these calls, without calls made from other such lines, and without waits
     time_ns: int = 0
-    waiting_ns: int = 0  # likewise what they spent waiting
+    waiting_ns: int = 0  # time of waits in these calls
 
 
 def program_lines(trace: TraceData) -> list[ProgramLine]:
-    """Every line of the program that made a recorded call, those with most time first."""
+    """Every line of the program that made a recorded call, largest time first."""
     frames, names = trace.table("frames"), trace.names
     own = calls_of_program(trace)
     event, caller, number = own.event, own.caller, own.line
@@ -73,15 +73,15 @@ def program_lines(trace: TraceData) -> list[ProgramLine]:
 
 @dataclass(frozen=True)
 class OwnCalls:
-    """Calls that lines of the program made, of functions and of operators; a row each."""
+    """Calls of functions and operators by lines of the program. Shape (calls,) each."""
 
     event: Values  # the call
-    caller: Values  # the function it was made from, a row of ``frames``
-    line: Values  # in the file of that function
+    caller: Values  # calling function, row of ``frames``
+    line: Values  # line in the file of that function
 
 
 def calls_of_program(trace: TraceData) -> OwnCalls:
-    """What was called from a line of the program's own."""
+    """Calls made from lines of the program."""
     own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
     tables = [trace.table(name) for name in ("python_calls", "operator_calls")]
     rows = [np.flatnonzero(own[one["caller"]] & (one["caller_line"] > 0)) for one in tables]
@@ -93,7 +93,7 @@ def calls_of_program(trace: TraceData) -> OwnCalls:
 
 
 def place_of_call(trace: TraceData, calls: OwnCalls, call: int, texts: LineTexts) -> str:
-    """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
+    """Line that made a call, with its text if known: ``train.py:12: source text``."""
     place = Location.at(trace, int(calls.caller[call]), int(calls.line[call]))
     text = texts.get((place.file, place.line), "")
     return f"{place}: {text}" if text else str(place)
@@ -105,7 +105,7 @@ def _own_frames(file: Rows, names: Names) -> Flags:
 
 
 def _without_inner(parent: Index, event: Values, value: Values) -> Values:
-    """Of every event of ``event`` its value without those of others among them."""
+    """Value of every event in ``event`` without those of others among them."""
     is_call = np.zeros(len(parent), dtype=np.bool_)
     is_call[event] = True
     around = nearest_ancestor(parent, is_call)
@@ -118,12 +118,12 @@ class SourceLines:
 
     places: list[Location]  # the lines
     calls: Values  # calls made from the line
-    # time in them; of calls within calls of the same line only the outermost count
+    # time in them; for nested calls of one line only the outermost counts
     total_ns: Values
-    self_ns: Values  # that outside the calls made further down
+    self_ns: Values  # part of it outside inner calls
     device_ns: Values  # device work launched in them
-    call: Values  # every call made from any of them, a row of ``events``; shape (calls,)
-    line_of_call: Values  # and its line, a row of these
+    call: Values  # every call made from any of them, row of ``events``; shape (calls,)
+    line_of_call: Values  # line of each call, row of this table; shape (calls,)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -157,6 +157,6 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
 
 
 def _lines(caller: Rows, number: Rows) -> tuple[Values, Values, Values]:
-    """The line of every call, and frame and number of every line."""
+    """Line of every call; frame and number of every line."""
     group, first = first_of_each(caller.astype(np.uint64) << np.uint64(32) | number.view(np.uint32))
     return group, caller[first].astype(np.int64), number[first].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The stages of a serving engine apart: prefill, decode, and what took the time in each."""
+"""Stages of a serving engine: prefill and decode, with the operators that took the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stage:
     operators: tuple[tuple[str, int], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Values for JSON."""
         one = self.summary
         return {
             "steps": one.steps,
@@ -37,7 +37,7 @@ class Stage:
         }
 
     def line(self) -> str:
-        """In one line."""
+        """One-line text."""
         one = self.summary
         tokens = f", {one.tokens_per_s:,.0f} tokens a second" if one.tokens else ""
         whole = max(one.total_ns, 1)
@@ -49,7 +49,7 @@ class Stage:
 
 
 def find_stages(trace: TraceData) -> list[Stage]:
-    """The stages, by spans that are named as engines name their steps; empty without any."""
+    """Stages from spans with names of engines' steps; empty without any."""
     steps = find_engine_steps(trace)
     tree = event_tree(trace)
     is_step = np.zeros(len(trace.events), dtype=np.bool_)

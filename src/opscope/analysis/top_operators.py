@@ -1,8 +1,8 @@
 """Rows and columns of the table of operators.
 
 Rows are names of any kind; own times count every instant of a thread once (``OwnListing``), and
-shares are of the time of the period that is looked at (``timeline.period``). Steps and hooks of our
-own are no rows, and what waits comes after all that works.
+shares are of the period's time (``timeline.period``). Steps and opscope's hooks are excluded, and
+waits follow after all work.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ DEFAULT_SORT = "self_cpu_time_total"
 _SORT_WITHOUT_TIMES = "count"
 DEFAULT_ROWS = 15
 _MOST_WAITING, _LEAST_WAITING = 3, 0.005
-"""Rows of what waits besides, if they took such a share of the time."""
+"""Maximum rows of waits, and their minimum share of the time."""
 
 
 @dataclass(frozen=True)
 class SummaryColumn:
     """One column of a summary."""
 
-    key: str  # in JSON and as CSV header; stays the same from release to release
-    sort_key: str  # for ``--sort-by``; what torch.profiler's tables call it
-    heading: str  # in tables
+    key: str  # key in JSON and CSV header; does not change between releases
+    sort_key: str  # key for ``--sort-by``; torch.profiler's name
+    heading: str  # heading in tables
     unit: str  # "count", "ns", "bytes" or "flops"
 
 
@@ -64,21 +64,21 @@ SORT_KEYS = {column.sort_key: column for column in COLUMNS}
 
 @dataclass(frozen=True)
 class TopOperators:
-    """The rows of a summary, the largest first."""
+    """Rows of a summary, largest first."""
 
-    # values by column key, besides ``name`` and (grouped by shape) ``input_shapes``
+    # values by column key, plus ``name`` and (grouped by shape) ``input_shapes``
     rows: list[dict[str, Any]]
-    # likewise of what waits, which is no work; a few, or all if all rows are wanted
+    # the same for waits; a few, or all if all rows are requested
     waiting: list[dict[str, Any]]
-    left_out: int  # groups that come after the last row
-    total_cpu_ns: int  # own time of all names together, of every thread
-    period: Period  # what is looked at; shares are of its ``wall_ns``
-    used: tuple[SummaryColumn, ...]  # columns in which any group has anything but zero
-    sorted_by: SummaryColumn  # what decided the order
+    left_out: int  # number of groups after the last row
+    total_cpu_ns: int  # own time of all names, on all threads
+    period: Period  # the period; shares are of its ``wall_ns``
+    used: tuple[SummaryColumn, ...]  # columns in which any group has a value other than zero
+    sorted_by: SummaryColumn  # column of the order
 
 
 def check_sort_key(key: str) -> str:
-    """The sort key meant by ``key``; as in torch, a kind of device may stand for "device"."""
+    """Sort key for ``key``; as in torch, a kind of device may stand for "device"."""
     for device in ("cuda", "xpu"):
         key = key.replace(device, "device")
     if key not in SORT_KEYS:
@@ -89,7 +89,7 @@ def check_sort_key(key: str) -> str:
 
 
 def check_row_limit(limit: int) -> int:
-    """``limit``, if it is a number of rows, or -1 for all."""
+    """``limit``, if it is a number of rows, or -1 for all; UsageError for another number."""
     if limit < 1 and limit != -1:
         raise UsageError(f"The number of rows is {limit}, but must be 1 or more, or -1 for all.")
     return limit
@@ -98,8 +98,8 @@ def check_row_limit(limit: int) -> int:
 _CALLS = (EventKind.PYTHON_CALL, EventKind.C_CALL, EventKind.TASK_RUN)
 
 
-def ran_anything(trace: TraceData) -> bool:
-    """Whether anything but collections of garbage was recorded, and functions in detail."""
+def has_work(trace: TraceData) -> bool:
+    """Whether more than garbage collections and, with detail, function calls was recorded."""
     idle = [EventKind.GC_PAUSE, *_CALLS] if has_detail(trace) else [EventKind.GC_PAUSE]
     return not np.isin(trace.events["kind"], idle).all() or len(trace.table("gpu")) > 0
 
@@ -146,7 +146,7 @@ def find_top_operators(
 
 
 def own_ns_of_names(trace: TraceData) -> list[tuple[str, int]]:
-    """Own time of every name that works, nanoseconds; the largest first."""
+    """Own nanoseconds of every name of work; largest first."""
     listing = OwnListing(trace)
     is_annotation = trace.events["kind"] == EventKind.ANNOTATION
     key = (listing.group_label * 2 + is_annotation)[listing.rows]
@@ -157,7 +157,7 @@ def own_ns_of_names(trace: TraceData) -> list[tuple[str, int]]:
 
 
 def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData) -> None:
-    """Raise UsageError where rows would be sorted by what was not recorded."""
+    """Raise UsageError if the data of the sort column was not recorded."""
     if sorted_by.unit == "flops" and not has_shapes:
         raise UsageError(
             "This trace has no shapes, which floating-point operations are computed from. "
@@ -170,7 +170,6 @@ def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: TraceData
 
 
 def _values(averages: Averages) -> dict[str, Values]:
-    """Every column, for every group."""
     values: dict[str, Values] = {}
     for column in COLUMNS:
         if column.key == "calls":

@@ -15,11 +15,11 @@ from opscope.api.trace import Trace
 from opscope.base.cached_property import cached_property
 from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.findings.find import find_findings
+from opscope.findings.job_verdict import SharedFinding, job_verdict, shared_findings
 from opscope.findings.verdict import Verdict
 from opscope.jobs.account_comparison import ComparedAccounts, compare_rollups
 from opscope.jobs.collectives import JobCollectives, collectives_together
 from opscope.jobs.job_rollups import RolledUp
-from opscope.jobs.job_verdict import SharedFinding, job_verdict, shared_findings
 from opscope.jobs.questions.engines import EngineName
 from opscope.jobs.questions.questions import JobQuestion, one_of
 from opscope.jobs.rank_path import RankPath, rank_path
@@ -31,7 +31,7 @@ from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.storage.processes import ProcessEntry, Processes
-from opscope.storage.remote import as_asked, asked_names, local_path
+from opscope.storage.remote import addresses_in_errors, local_path, with_addresses
 from opscope.storage.store import all_parts_of
 from opscope.timeline.period import Which, find_which
 
@@ -126,7 +126,7 @@ class Job:
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
         """The trace of one process, by rank number or ``Partition``."""
-        with asked_names():
+        with addresses_in_errors():
             chosen = self._there(part)
             return Trace.of(self._source.load(chosen))
 
@@ -226,7 +226,7 @@ class Job:
         process with most events.
         """
         most = self.most_recorded
-        return job_verdict(self.slow_ranks(), lambda: self[most].verdict(), str(most))
+        return job_verdict(self.slow_ranks().found, lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program."""
@@ -279,10 +279,10 @@ class Job:
         """
         from opscope.jobs.questions.answer import ask_job  # with Arrow
 
-        asked = one_of(JobQuestion, question, "question")
+        named = one_of(JobQuestion, question, "question")
         by = one_of(EngineName, engine, "engine")
         rollups = self.only(self.compared)._some_rollups()
-        answer = ask_job(asked, rollups, by, limit, master)
+        answer = ask_job(named, rollups, by, limit, master)
         return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
@@ -406,4 +406,4 @@ class Job:
         return self.verdict()._repr_html_()
 
     def __repr__(self) -> str:
-        return f"<Job {as_asked(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"
+        return f"<Job {with_addresses(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"

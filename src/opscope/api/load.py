@@ -10,8 +10,8 @@ from opscope.errors import UsageError
 from opscope.jobs.chrome_files import ChromeFile, ChromeFolder
 from opscope.jobs.recordings import HostFolders, find_recordings
 from opscope.recording.streams.load import load_trace as load_process
-from opscope.storage.partition import asked_partition
-from opscope.storage.remote import asked_names, local_path
+from opscope.storage.partition import chosen_partition
+from opscope.storage.remote import addresses_in_errors, local_path
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -55,14 +55,14 @@ def load(
         InsufficientMemoryError: it does not fit in memory.
         UsageError: there is no such rank or process.
     """
-    asked = asked_partition(rank, process)
+    part = chosen_partition(rank, process)
     path = local_path(path)
-    with asked_names():
+    with addresses_in_errors():
         source = find_recordings(path)
-        if source is not None and asked is None and len(source.parts) > 1:
+        if source is not None and part is None and len(source.parts) > 1:
             return _job(path)
         if isinstance(source, ChromeFile | ChromeFolder | HostFolders):
-            return _job(path)[source.parts[0] if asked is None else asked]
+            return _job(path)[source.parts[0] if part is None else part]
         return Trace.of(load_process(path, rank, process))
 
 

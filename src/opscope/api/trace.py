@@ -270,9 +270,9 @@ class Trace(TraceData):
             InsufficientMemoryError: it needs more memory than available.
         """
         from opscope.jobs.saving import save_trace
-        from opscope.storage.partition import asked_partition
+        from opscope.storage.partition import chosen_partition
 
-        return save_trace(self, path, asked_partition(rank, process))
+        return save_trace(self, path, chosen_partition(rank, process))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run a SELECT on the tables, without copies; returns a DuckDB relation.

@@ -9,24 +9,24 @@ from urllib.parse import unquote
 
 from opscope.errors import UsageError
 
-# As a path in the file system has one slash where an address has two, either will do. What is
-# within something else has several: zip://trace::s3://bucket/traces.zip
+# A path in the file system has one slash where a URL has two; both match. URLs of files in archives
+# have several schemes: zip://trace::s3://bucket/traces.zip
 _SCHEME = re.compile(r"(^|::)([A-Za-z][A-Za-z0-9+.-]+):/{1,3}(?=[^/])")
 _CHAINED = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*")
 _OF_THE_FILE_SYSTEM = ("file", "local")
-# Passwords are often written with their slashes as they are; what follows a colon may be a port.
+# Passwords often contain unescaped slashes; the text after a colon may be a port.
 _READER = re.compile(r"(?<=://)(?:[^/:]+:(?!\d+(?:/|$)).*@|[^/@]*@)", re.DOTALL)
 
 
 def address_of(path: str | os.PathLike[str]) -> str | None:
-    """What something elsewhere is called; None for a path in the file system."""
+    """URL of a remote location; None for a path in the file system."""
     text = os.fsdecode(path)
     match = _scheme_of(text)
     return None if match is None or match[2].lower() in _OF_THE_FILE_SYSTEM else _whole(text)
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:
-    """Of what is in the file system, also where it is given as ``file://...``."""
+    """Local path of a path or a ``file://`` URL."""
     text = os.fsdecode(path)
     match = _scheme_of(text)
     if match is None or match[2].lower() not in _OF_THE_FILE_SYSTEM:
@@ -41,7 +41,7 @@ def shown_address(address: str) -> str:
 
 
 def refuse_address(path: str | os.PathLike[str]) -> None:
-    """See that something that is to be written to is in the file system."""
+    """Raise UsageError if an output path is a remote address."""
     address = address_of(path)
     if address is not None:
         raise UsageError(
@@ -51,7 +51,7 @@ def refuse_address(path: str | os.PathLike[str]) -> None:
 
 
 def _scheme_of(text: str) -> re.Match[str] | None:
-    """The scheme of an address, after the scheme of an archive around it; None of a path."""
+    """Match of an address's scheme, after the scheme of an archive around it; None for a path."""
     chained = _CHAINED.match(text)
     match = _SCHEME.match(text, 0 if chained is None else max(chained.end() - 2, 0))
     return None if match is None or os.path.lexists(text) else match

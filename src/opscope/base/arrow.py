@@ -1,8 +1,7 @@
-"""Arrow, or the error that it is not installed; and its columns without its compute functions.
+"""Arrow, or an error if it is not installed; reading columns without Arrow's compute functions.
 
-Casting, and most of what Arrow computes, makes a Python function of each of Arrow's hundreds first,
-which takes as long as all other imports: reading files of ours does without. Recording needs NumPy
-alone.
+Importing the compute functions creates hundreds of Python functions and takes as long as all other
+imports, so reading opscope's files avoids them. Recording needs only NumPy.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ __all__ = ["pa"]
 
 
 def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
-    """Numbers of Arrow's, none of them null, in the same memory; read-only.
+    """Values of an Arrow array without nulls, read-only; booleans are copied.
 
-    ``to_numpy`` imports pandas first, which takes a quarter of a second, and swallows the Ctrl-C
-    that falls into it.
+    ``to_numpy`` imports pandas first, which takes a quarter of a second and swallows a Ctrl-C.
     """
     dtype, values = np.dtype(array.type.to_pandas_dtype()), array.buffers()[1]
     if values is None or not len(array):
@@ -38,13 +36,13 @@ def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether columns of this type hold texts, each for itself or as places in a dictionary."""
+    """Whether columns of this type hold texts, plain or dictionary-encoded."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def text_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Texts of Arrow's, none of them null, one after the other, and where each begins and ends."""
+    """Texts of an Arrow array without nulls: offsets, shape (texts + 1,), and their UTF-8 bytes."""
     if pa.types.is_dictionary(array.type):
         offsets, blob = text_bytes(array.dictionary)
         rows = numbers_of(array.indices)
@@ -63,10 +61,10 @@ def text_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
 
 
 def in_one(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if column.num_chunks == 1:  # which `combine_chunks` would copy
+    """One array of all chunks of a column."""
+    if column.num_chunks == 1:  # `combine_chunks` would copy it
         return column.chunk(0)
     found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):  # of no chunks, or too long for one
+    if isinstance(found, pa.ChunkedArray):  # no chunks, or too long for one array
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
     return found

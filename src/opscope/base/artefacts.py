@@ -1,9 +1,9 @@
 """Artefacts of processes in a folder: finding, liveness, claims and removal.
 
-A name has the process's number, for people, and a random part, which makes it the process's own: in
-two containers there may be processes of one number. Whether the process is there says a lock alone
-(``locks``). What is made of each kind stands in ``live/recovery.py``. This imports
-nothing of opscope but its neighbours, because the watchdog is run by its path.
+A name contains the process id, for readers, and a random part that identifies the process: two
+containers may have processes with the same id. Only a lock says whether the process is alive
+(``locks``). ``live/recovery.py`` says what is made of each kind. This imports only its neighbours,
+because the watchdog is run by its path.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ else:  # the watchdog's own path has this folder
     from locks import TRIES, Holder, lock_shared, try_lock, unlock, wait_for_claimant
 
 NOTE = ".json"
-"""What the name of a note ends with."""
+"""Suffix of a note's name."""
 LOCK = ".in-use"
-"""In a folder that is an artefact: the file that is locked."""
+"""Name of the lock file in an artefact that is a folder."""
 SEGMENTS = ".segments"
-"""In place of the suffix of a recording's file: the folder of what was moved out of that."""
+"""Suffix of the folder with the segments moved out of a recording's file; replaces its suffix."""
 _WHOSE = r"(?P<process>\d+)(?:-(?P<owner>[0-9a-f]{16}))?-(?P<number>\d+)"
 
 _PART = r"\.(?:rank=\d+|process=\d+|job)\.(?P<process>\d+)-(?P<owner>[0-9a-f]{32})"
 IN_MEMORY = Path("/dev/shm")
-"""Where the files of rings are; in the folder is a note then, which names the file."""
+"""Folder of ring files; the dump folder then has a note that names the file."""
 _MOST_NOTE_BYTES = 1000
 
 
 class LeftKind(enum.Enum):
-    """The pattern of its names, and the file in it that is locked; none where it is a file."""
+    """Kind of an artefact: name pattern and, for folders, the lock file inside; empty for files."""
 
     STREAM = rf"\.recording-{_WHOSE}\.opscope", ""
     RING = rf"\.ring-{_WHOSE}(?:-[0-9a-f]{{8}}|\.json)?", ""
@@ -61,20 +61,20 @@ class LeftKind(enum.Enum):
 
     @property
     def lock(self) -> str:
-        """The file inside it."""
+        """Name of the lock file inside it; empty if the artefact is a file."""
         return self.value[1]
 
     def match(self, name: str) -> re.Match[str] | None:
-        """The parts of a name of this kind."""
+        """Match of a name of this kind; None for another name."""
         return re.fullmatch(self.value[0], name)
 
 
 PARTS = LeftKind.BEGUN, LeftKind.EXPORT, LeftKind.SEGMENTS
-"""What nothing can be made of any more, once its writer is gone."""
+"""Kinds that are useless once their writer is gone."""
 
 
 class InUseError(OSError):
-    """It belongs to a process that is there."""
+    """The artefact belongs to a running process."""
 
     def __init__(self, artefact: Artefact, holder: Holder) -> None:
         super().__init__(f"{artefact.path} belongs to {holder.value}")
@@ -83,15 +83,15 @@ class InUseError(OSError):
 
 @dataclass(frozen=True)
 class Artefact:
-    """One of them.
+    """A file or folder that a process of opscope left or is writing.
 
     Attributes:
-        kind: which.
-        folder: that it lies in, and that may be a link.
-        name: of the file or folder.
-        process: number that its process had, where that ran.
-        owner: random, of the process.
-        number: of those of a process.
+        kind: its kind.
+        folder: the folder that contains it; may be a link.
+        name: name of the file or folder.
+        process: process id on the machine or in the container where it ran.
+        owner: random part of the process's names.
+        number: number among the artefacts of its process.
     """
 
     kind: LeftKind
@@ -103,7 +103,7 @@ class Artefact:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Full path."""
         return self.folder / self.name
 
 
@@ -111,7 +111,7 @@ _owner = ""
 
 
 def owner() -> str:
-    """What the names of all that this process leaves have in common."""
+    """Random part of the names of all artefacts of this process."""
     global _owner
     if not _owner:
         _owner = os.urandom(8).hex()
@@ -127,12 +127,12 @@ os.register_at_fork(after_in_child=_forget_owner)
 
 
 def new_name(prefix: str, number: int, suffix: str = "") -> str:
-    """For something of this process: ``.ring-PID-RANDOM-NUMBER``."""
+    """Name of an artefact of this process: ``.ring-PID-RANDOM-NUMBER``."""
     return f"{prefix}{os.getpid()}-{owner()}-{number}{suffix}"
 
 
 def at(path: Path) -> Artefact | None:
-    """What a path is by its name; None for something else."""
+    """Artefact that a path names; None if the name is not an artefact's."""
     for kind in LeftKind:
         if found := kind.match(path.name):
             known = found.groupdict()
@@ -143,7 +143,7 @@ def at(path: Path) -> Artefact | None:
 
 
 def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list[Artefact]:
-    """Those in a folder, oldest first; links are none."""
+    """Artefacts of these kinds in a folder, oldest first; links do not count."""
     found = []
     for entry in os.scandir(folder):
         one = at(Path(folder, entry.name)) if entry.name.startswith(".") else None
@@ -157,12 +157,12 @@ def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list
 
 
 def _belongs_to_another(one: Artefact) -> bool:
-    """Segments belong to the recording beside them."""
+    """Whether the artefact is the segments of a recording that is still beside them."""
     return one.kind is LeftKind.SEGMENTS and one.path.with_suffix(".opscope").exists()
 
 
 def below(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> Iterator[Artefact]:
-    """Those in ``folder``, and in the folders of its cycles."""
+    """Artefacts in ``folder`` and in its ``cycle-N`` folders."""
     places = [folder := Path(folder)]
     with suppress(OSError):
         names = sorted(name for name in os.listdir(folder) if re.fullmatch(r"cycle-\d{1,9}", name))
@@ -173,7 +173,7 @@ def below(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> Ite
 
 
 def is_free(one: Artefact) -> bool:
-    """Whether it can be claimed now."""
+    """Whether the artefact can be claimed now."""
     try:
         with claimed(one, tries=1) as is_there:
             return is_there
@@ -182,7 +182,7 @@ def is_free(one: Artefact) -> bool:
 
 
 def is_alive(one: Artefact) -> bool:
-    """Whether the process that records to it is there, wherever that is; False if unknown."""
+    """Whether the recording process is alive, on any machine; False if unknown."""
     try:
         with claimed(one, tries=1):
             return False
@@ -194,17 +194,17 @@ def is_alive(one: Artefact) -> bool:
 
 @contextmanager
 def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[bool]:
-    """Have it be this process's; False where it is gone.
+    """Claim an artefact for this process; yields False if it is gone.
 
     Args:
-        one: of which a trace is to be made, or which is to be removed.
-        wait: for another process that does so, to see whether it has.
-        tries: 1 for who only looks.
+        one: artefact to make a trace of, or to remove.
+        wait: wait until another claimant has finished.
+        tries: attempts to lock; 1 to only look.
 
     Raises:
-        InUseError: a process is there that has it.
+        InUseError: a running process owns it.
         NoLocksError: its file system has no locks.
-        OSError: it is not from opscope.
+        OSError: the file is not opscope's.
     """
     try:
         one = in_memory(one) or one
@@ -223,15 +223,15 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
         yield os.fstat(file).st_nlink > 0
     finally:
         if holder is Holder.OURS:
-            unlock(file)  # a child that was forked meanwhile has it, too
+            unlock(file)  # a child forked meanwhile shares the lock
         os.close(file)
 
 
 @contextmanager
 def shared(one: Artefact) -> Iterator[bool]:
-    """Have a recording as the process does that recorded it, and asks for its trace: others see it
-    in use, also once that process has ended. False where another process makes its trace, or has.
-    """
+    """Share the lock of a recording, as its recorder does: others see it in use, also after the
+    recorder ended. Waits for a claimant to finish. Yields False if the file is gone or cannot be
+    locked."""
     try:
         file = open_inside(one.folder, one.name, os.O_RDWR)
     except FileNotFoundError:
@@ -244,7 +244,7 @@ def shared(one: Artefact) -> Iterator[bool]:
 
 
 def in_memory(one: Artefact) -> Artefact | None:
-    """The file of a ring that a note in the folder is about; None where there is no such file."""
+    """Ring file that a note in the folder names; None if there is no such file."""
     if one.kind is not LeftKind.RING or not one.name.endswith(NOTE):
         return None
     name = read_inside(one.folder, one.name, _MOST_NOTE_BYTES).decode(errors="replace").strip()
@@ -262,15 +262,15 @@ def in_memory(one: Artefact) -> Artefact | None:
 
 
 def _is_mapped(one: Artefact) -> bool:
-    """A program that closes all files releases its locks until its file grows again; in the same
-    container, its memory mappings still show the file."""
+    """Whether the process still maps the file: a program that closes all files releases its locks
+    until the file grows again. Works only in the same container."""
     with suppress(OSError), open(f"/proc/{one.process}/maps", errors="replace") as maps:
         return any(one.owner in line and line.rstrip().endswith(f"/{one.name}") for line in maps)
     return False
 
 
 def remove(one: Artefact) -> None:
-    """Remove it, and what belongs to it; while it is ``claimed``."""
+    """Remove a ``claimed`` artefact and the files that belong to it."""
     if ring := in_memory(one):
         remove_inside(ring.folder, ring.name)
     remove_inside(one.folder, one.name)
@@ -279,7 +279,7 @@ def remove(one: Artefact) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Of traces that were being written by processes that are gone."""
+    """Remove unfinished traces of processes that are gone."""
     for one in below(folder, *PARTS):
         with suppress(OSError), claimed(one) as is_there:  # or another process writes it
             if is_there:
@@ -298,17 +298,17 @@ def _held(folder: Path) -> OwnFile:
 
 def _let_go(file: OwnFile) -> None:
     if file.is_ours():
-        unlock(file.descriptor)  # a child that was forked meanwhile has it, too
+        unlock(file.descriptor)  # a child forked meanwhile shares the lock
     file.close()
 
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Have a folder that is an artefact be this process's, which writes it.
+    """Hold the lock of an artefact's folder while this process writes to it.
 
     Raises:
-        FileNotFoundError: another process took it for left, and has removed it.
-        OSError: there can be no lock in it.
+        FileNotFoundError: another process took it for abandoned and removed it.
+        OSError: it cannot be locked.
     """
     file = _held(folder)
     try:
@@ -318,16 +318,16 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
-    """Make a folder that is this process's for as long as the file is open that this returns."""
+    """Create a folder that this process owns as long as the returned file is open."""
     while True:
         path.mkdir(mode)
-        with suppress(FileNotFoundError):  # it was removed before it was locked
+        with suppress(FileNotFoundError):  # another process removed it before it was locked
             return _held(path)
 
 
 @contextmanager
 def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder that is this process's; gone afterwards, unless something else is in it."""
+    """New folder that this process owns; removed afterwards if it is empty."""
     try:
         file = held_folder(path, mode)
         try:
@@ -344,5 +344,5 @@ _LONGEST = 100
 
 
 def unfinished_name(name: str, suffix: str = "") -> str:
-    """A hidden name for what will be called ``name``, which no other process uses."""
+    """Hidden, unique name for a file that will be called ``name``."""
     return f".{name[:_LONGEST]}.{os.getpid()}-{os.urandom(16).hex()}{suffix}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     class cached_property:
-        """Decorates a method that takes nothing but its object."""
+        """Decorator for a method without arguments."""
 
         def __init__(self, compute: Any) -> None:
             self._compute = compute
@@ -28,7 +28,7 @@ else:
         def __get__(self, instance: Any, owner: type) -> Any:
             if instance is None:
                 return self
-            # Found in the object itself from then on: this is no data descriptor.
+            # Python finds the value in the instance from now on: this is not a data descriptor.
             return vars(instance).setdefault(self._name, self._compute(instance))
 
 

@@ -1,10 +1,10 @@
-"""Threads of opscope's own: daemons whose stack has functions of opscope's alone.
+"""opscope's own daemon threads.
 
-Recordings leave those out. A thread of the threading module has that module's functions around
-them, which recordings with stacks would show.
+Their stacks contain only opscope's functions, so recordings leave them out. A thread of the
+threading module would also have that module's functions.
 
-Python ends daemon threads wherever they are. So at exit, after the program's own exit functions,
-these threads are asked to end, and waited for, though not for long.
+Python stops daemon threads anywhere. So at exit, after the program's own exit functions, these
+threads are requested to end and get one second for it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from collections.abc import Callable
 
 _AT_EXIT_S = 1.0
 _YIELD_S = 0.0002
-"""As long as it takes to wake a thread: else this one would take the GIL again first."""
+"""Time to wake a thread; with less, this thread would take the GIL again first."""
 _running: set[OwnThread] = set()
 
 
 class OwnThread:
-    """Runs a function once. Never keeps the program alive; in a forked child it is not there."""
+    """A thread that runs a function once. Never keeps the program alive, nor survives a fork."""
 
-    def __init__(self, function: Callable[[], object], ask_to_end: Callable[[], object]) -> None:
-        """Prepare one."""
-        self._function, self._ask_to_end = function, ask_to_end
+    def __init__(self, function: Callable[[], object], request_end: Callable[[], object]) -> None:
+        """Set the function, and the callback that requests its end."""
+        self._function, self._request_end = function, request_end
         self._ended = threading.Event()
         self._ident: int | None = None
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Run it."""
+        """Start the thread."""
         _running.add(self)
         try:
             self._ident = _thread.start_new_thread(self._run, ())
@@ -43,17 +43,17 @@ class OwnThread:
             raise
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait for its end, for so long at most; not from the thread itself."""
+        """Wait at most ``timeout_s`` for the end; returns at once in the thread itself."""
         if self.is_alive():
             self._ended.wait(timeout_s)
 
-    def ask_to_end(self) -> None:
-        """Have it end soon; returns at once. Without effect on one that has ended."""
+    def request_end(self) -> None:
+        """Request the end and return at once. No effect on a thread that has ended."""
         if self.is_alive():
-            self._ask_to_end()
+            self._request_end()
 
     def is_alive(self) -> bool:
-        """Whether it runs, and is not the calling thread."""
+        """Whether the thread runs and is not the calling thread."""
         is_here = self._process == os.getpid() and self._ident is not None
         return is_here and not self._ended.is_set() and self._ident != _thread.get_ident()
 
@@ -71,10 +71,10 @@ def let_others_run() -> None:
 
 
 def _end_all() -> None:
-    """Request the end of all before waiting for any."""
+    """Request the end of all threads before waiting for any."""
     running = tuple(_running)
     for one in running:
-        one.ask_to_end()
+        one.request_end()
     until_s = time.monotonic() + _AT_EXIT_S
     for one in running:
         one.join(max(until_s - time.monotonic(), 0))
@@ -86,11 +86,11 @@ _TURN_US = 200
 
 
 class _ShortTurns:
-    """Lowers ``sys.setswitchinterval`` to 0.2 ms while an opscope thread works; any number of
-    threads may be in it at once.
+    """Lowers ``sys.setswitchinterval`` to 0.2 ms while an opscope thread works. Any number of
+    threads may be inside at once.
 
     A thread that waits for the GIL requests it after that interval, 5 ms by default, and the holder
-    releases it at its next loop or call. For so long opscope's threads would hold up the program's.
+    releases it at its next loop or call. So opscope's threads would delay the program's by 5 ms.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _ShortTurns:
             _set_interval_us(self._programs_us)
 
     def after_fork_in_child(self) -> None:
-        """The threads that were in it do not exist in the child."""
+        """Reset the count: the threads inside do not exist in the child."""
         self._lock = threading.Lock()
         if self._inside:
             self._inside = 0
@@ -126,16 +126,16 @@ class _ShortTurns:
 
 
 def _interval_us() -> int:
-    """As Python keeps it; the one in seconds is rounded."""
+    """Switch interval as Python stores it; its value in seconds is rounded."""
     return round(sys.getswitchinterval() * 1e6)
 
 
 def _set_interval_us(interval_us: int) -> None:
-    """Python truncates to microseconds, so its own value in seconds would give one less."""
+    """Set the interval. Python truncates to microseconds: its own value would lose one."""
     sys.setswitchinterval((interval_us + 0.5) / 1e6)
 
 
 short_turns = _ShortTurns()
-"""For ``with``."""
+"""Context manager."""
 
 os.register_at_fork(after_in_child=short_turns.after_fork_in_child)

@@ -1,8 +1,8 @@
 """Safe opening, reading and removing of files in folders of unknown origin.
 
-The folder that the user named may be a link. Inside it no link is followed, and nothing but plain
-files is opened: a pipe waits for ever, a device has no end, and a link leads to another's file.
-This imports nothing of opscope, because the watchdog is run by its path.
+The folder that the user named may be a link. Inside it no link is followed, and only plain files
+are opened: a pipe waits forever, a device has no end, and a link leads to another user's file. This
+imports nothing of opscope, because the watchdog is run by its path.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def open_inside(folder: AnyPath, inside: AnyPath, flags: int = os.O_RDONLY) -> i
     """Open a plain file inside a folder; returns its descriptor.
 
     Args:
-        folder: that the user named.
-        inside: where the file is in it: a name, or a path of folders and a name.
-        flags: as of ``os.open``; with ``O_CREAT`` only the user can read what is made.
+        folder: the folder that the user named.
+        inside: path inside the folder: a name, or folders and a name.
+        flags: as for ``os.open``; ``O_CREAT`` creates files that only the user can read.
 
     Raises:
-        OSError: it is not there, or not plain, or a folder on the way is a link. What is opened for
-            writing must belong to the user, or to whom the folder belongs.
+        OSError: the file is missing or not plain, or a folder on the way is a link, or a file to
+            write belongs neither to the user nor to the folder's owner.
     """
     *parents, name = os.fspath(inside).split(os.sep)
     path = os.path.join(folder, inside)
@@ -44,14 +44,14 @@ def open_inside(folder: AnyPath, inside: AnyPath, flags: int = os.O_RDONLY) -> i
     try:
         return _open_plain(place, name, flags, path)
     except OSError as error:
-        error.filename = path  # and not the name alone
+        error.filename = path  # full path, not only the name
         raise
     finally:
         os.close(place)
 
 
 def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
-    """All of a plain file inside a folder."""
+    """Content of a plain file inside a folder; OSError if it has more than ``most_bytes``."""
     with open(open_inside(folder, inside), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -60,9 +60,9 @@ def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
 
 
 def remove_inside(folder: AnyPath, inside: AnyPath) -> None:
-    """Remove a file, a link or a folder with all that is in it. What links point to stays.
+    """Remove a file, a link, or a folder with its content. Targets of links stay.
 
-    No error where it is not there, or cannot be removed.
+    No error if it is missing or cannot be removed.
     """
     *parents, name = os.fspath(inside).split(os.sep)
     with suppress(OSError):
@@ -74,7 +74,7 @@ def remove_inside(folder: AnyPath, inside: AnyPath) -> None:
 
 
 def is_folder_inside(folder: AnyPath, name: str) -> bool:
-    """Whether a folder of this name is there that is no link."""
+    """Whether ``name`` is a folder and not a link."""
     with suppress(OSError):
         return stat.S_ISDIR(os.lstat(os.path.join(folder, name)).st_mode)
     return False
@@ -96,7 +96,7 @@ def _open_folder(folder: AnyPath, parents: list[str]) -> int:
 
 def _open_plain(place: int, name: str, flags: int, path: str) -> int:
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(FileNotFoundError):  # looked at first, because opening a device may do something
+    with suppress(FileNotFoundError):  # checked first: opening a device may have an effect
         there = os.stat(_checked_name(name, path), dir_fd=place, follow_symlinks=False)
         if not stat.S_ISREG(there.st_mode):
             raise _refused(_KINDS[stat.S_IFMT(there.st_mode)], path)
@@ -112,7 +112,7 @@ def _open_plain(place: int, name: str, flags: int, path: str) -> int:
 
 
 def _owners(place: int) -> set[int]:
-    """The user and the owner of the folder: some file systems give all files one owner."""
+    """The user and the folder's owner: some file systems give all files one owner."""
     return {os.geteuid(), os.fstat(place).st_uid}
 
 

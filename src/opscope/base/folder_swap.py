@@ -1,7 +1,7 @@
-"""Replacing a folder that other processes may be reading: they get all of the old or of the new.
+"""Replacing a folder that other processes may be reading: they get the old or the new one.
 
-The writer exchanges the two folders in one step, so that there always is one. A reader checks
-afterwards whether the folder is still the same one, and reads again if not.
+The writer exchanges the two folders in one step, so one always exists. A reader checks afterwards
+whether the folder is still the same, and reads again if not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _EXCHANGE = 2
 
 
 def replace_folder(final: Path, new: Path, old: Path) -> None:
-    """Put ``new`` at ``final``; what was there is at ``new`` or inside ``old`` afterwards.
+    """Put ``new`` at ``final``; the previous folder is at ``new`` or inside ``old`` afterwards.
 
     Args:
-        final: where others look for it.
-        new: a folder beside it, with all that it is to hold.
-        old: a folder for what stood there, on file systems that cannot exchange two.
+        final: path where readers look.
+        new: complete folder beside it.
+        old: folder for the previous one, on file systems that cannot exchange two.
     """
     for attempt in range(_MOST_ATTEMPTS):
         if _exchange(new, final):
@@ -45,7 +45,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Whether two folders changed places: both must exist, and the system must support it."""
+    """Exchange two folders; False if one is missing or the system does not support it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
@@ -55,10 +55,10 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> _Read:
-    """Return ``read(folder)`` of one and the same folder, whatever others do meanwhile.
+    """Return ``read(folder)`` of a folder that was not replaced during the read.
 
     Raises:
-        TraceFormatError: as ``read`` does, or the folder never was the same for long enough.
+        TraceFormatError: ``read`` raised it, or the folder was replaced during every attempt.
     """
     for _ in range(_MOST_ATTEMPTS):
         folder = find()
@@ -78,7 +78,7 @@ def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> 
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
-    # Numbers of folders are used again, but not within a tick of the clock.
+    # Inode numbers are reused, but not within a tick of the clock.
     try:
         found = folder.stat()
     except OSError:

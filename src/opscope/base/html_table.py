@@ -1,4 +1,4 @@
-"""A table for a notebook or a terminal; its HTML takes its colours from the page it is in."""
+"""A table for notebooks and terminals; its HTML inherits the colours of the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXT_STYLE = "text-align:left;padding:2px 10px"
 
 @dataclass(frozen=True)
 class ShownTable:
-    """What ``print`` and notebooks show of a result: texts; those of the first column are names."""
+    """A table of texts that ``print`` and notebooks show; the first column has the names."""
 
     title: str
     columns: Sequence[str]
@@ -46,7 +46,7 @@ def html_table(
     *,
     texts: Container[int] = (0,),
 ) -> str:
-    """Rows under a title; ``texts`` are the columns that are text, the others are numbers.
+    """HTML of rows under a title; ``texts`` are the columns with text, the others have numbers.
 
     Everything is escaped: names come from recorded programs.
     """

@@ -1,7 +1,7 @@
-"""Who may send requests to a server of opscope's.
+"""Access control of opscope's servers.
 
-A request needs the server's token, one of its names in the Host header (another site's name may
-lead to its address, too), and no page of another site as its origin.
+A request needs the server's token and one of the server's names in the Host header (another site's
+name may resolve to its address, too). Its origin must not be another site's page.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Headers(Protocol):
-    """Headers of a request; names are given in lower case."""
+    """Headers of a request; names are in lower case."""
 
     def get(self, name: str, otherwise: str, /) -> str:
-        """The value of one."""
+        """Value of a header, or ``otherwise``."""
 
 
 class Access:
-    """The check that comes before anything else is read of a request."""
+    """Check of a request before anything else of it is read."""
 
     def __init__(self, token: str, hosts: Collection[str] = (), page: str = "") -> None:
-        """Set who may.
+        """Set which requests are allowed.
 
         Args:
-            token: that requests have to send.
-            hosts: names of the server beside those of the own machine; with any of them other
-                machines may send requests.
-            page: origin of the pages that may; by default those that the server sent itself.
+            token: token that requests have to send.
+            hosts: names of the server besides those of this machine; if any, other machines may
+                send requests.
+            page: origin of allowed pages; by default those that the server sent itself.
         """
         self._token, self._page = token.encode(), page
         self._hosts = _LOCAL | {name.lower() for name in hosts}
         self._is_local = not hosts
 
     def refusal(self, token: str, headers: Headers, client: str) -> tuple[int, str] | None:
-        """Status and reason for a refused request; None: it may be answered.
+        """Status and reason of a refusal; None if the request is allowed.
 
         Args:
-            token: that it sent.
-            headers: of the request.
-            client: address that it came from; empty for a Unix socket.
+            token: token that the request sent.
+            headers: headers of the request.
+            client: address of the client; empty for a Unix socket.
         """
         host = headers.get("host", "")
         if self._is_local and not _is_loopback(client):
@@ -67,7 +67,7 @@ def _is_loopback(client: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
+    """Host without port: ``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

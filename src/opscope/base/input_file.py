@@ -1,8 +1,8 @@
 """Opening a possible trace: folders and plain files are accepted, everything else is refused with
 its kind.
 
-A device has no end, a pipe waits for a writer that never comes, and a small file of compressed
-zeros fills any memory: none of them may be taken for a trace.
+A device has no end, a pipe may wait for a writer forever, and a small file of compressed zeros
+fills any memory: none of them is a trace.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _KINDS = (
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there.
+    """Whether ``path`` is a folder.
 
     Raises:
-        TraceFormatError: it cannot be known, because of the path or of permissions.
+        TraceFormatError: the path is invalid, or permissions are missing.
     """
     found = status_of(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """What is at ``path``, None if nothing is."""
+    """Status of the file at ``path``; None if there is none."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -45,11 +45,11 @@ def status_of(path: Path) -> os.stat_result | None:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a plain file, without waiting for anything.
+    """Open a plain file without blocking.
 
     Raises:
-        TraceFormatError: it is something else, or cannot be read.
-        FileNotFoundError: nothing is there.
+        TraceFormatError: it is not a plain file, or cannot be read.
+        FileNotFoundError: there is no file.
     """
     try:
         file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
@@ -64,11 +64,11 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def open_in_folder(path: Path) -> BinaryIO:
-    """Open a file in an opscope folder of unknown origin: no link, and only a plain file.
+    """Open a file in an opscope folder of unknown origin; it must be a plain file and no link.
 
     Raises:
-        TraceFormatError: it is something else, or cannot be read.
-        FileNotFoundError: nothing is there.
+        TraceFormatError: it is not a plain file, or cannot be read.
+        FileNotFoundError: there is no file.
     """
     try:
         return open(open_inside(path.parent, path.name), "rb")
@@ -79,13 +79,13 @@ def open_in_folder(path: Path) -> BinaryIO:
 
 
 def checked_in_folder(path: Path) -> Path:
-    """The path of such a file, for libraries that open it themselves."""
+    """Check as ``open_in_folder`` does, for libraries that open the file themselves."""
     open_in_folder(path).close()
     return path
 
 
 def unreadable(path: Path, error: Exception) -> TraceFormatError:
-    """An error about a path that nothing can be read from."""
+    """Error for a path that cannot be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return TraceFormatError(
         f"{shown_path(path)} cannot be read: {reason}. Check the path and its permissions."
@@ -93,7 +93,7 @@ def unreadable(path: Path, error: Exception) -> TraceFormatError:
 
 
 def shown_path(path: Path) -> str:
-    """The path, with what no terminal or file can take spelled out."""
+    """Path as text, with characters escaped that UTF-8 cannot encode."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,8 +1,7 @@
-"""Locks that say which process owns a file, also across containers and machines.
+"""File locks that show which process owns a file, also across containers and machines.
 
-A process that records holds the lock shared for as long as it runs; a process that takes over what
-it left holds it exclusively. The kernel releases both with the process. This imports nothing of
-opscope.
+A recording process holds the lock shared while it runs; a process that takes over its files holds
+it exclusively. The kernel releases both when the process ends. This imports nothing of opscope.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import time
 
 TRIES = 5
 _PAUSE_S = 0.01
-"""Between two of them at most."""
+"""Maximum pause between two tries."""
 
 
 class Holder(enum.Enum):
-    """Who has a file."""
+    """Owner of a file."""
 
     OURS = "this process, from now on"
     RECORDER = "the process that records to it"
@@ -27,18 +26,18 @@ class Holder(enum.Enum):
 
 
 class NoLocksError(OSError):
-    """The file system has no locks, or does not answer: the owner is unknown."""
+    """The file system has no locks or does not respond: the owner is unknown."""
 
 
 def try_lock(file: int, tries: int = 1) -> Holder:
-    """Lock a file that is open for writing, if it is free; says who has it now.
+    """Lock a file that is open for writing, if it is free; returns its owner now.
 
     Args:
-        file: its descriptor.
-        tries: several for who means to keep it: others may look at the same moment.
+        file: file descriptor.
+        tries: more than 1 to keep the lock: other processes may look at the same moment.
 
     Raises:
-        NoLocksError: that cannot be known.
+        NoLocksError: the owner cannot be determined.
     """
     holder = Holder.OURS
     for number in range(tries):
@@ -54,7 +53,7 @@ def try_lock(file: int, tries: int = 1) -> Holder:
 
 
 def lock_shared(file: int) -> bool:
-    """Lock as the process that records does; False where there are no locks."""
+    """Lock shared, as a recording process does; False if locking fails."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
         return True
@@ -63,18 +62,18 @@ def lock_shared(file: int) -> bool:
 
 
 def lock_alone(file: int) -> None:
-    """Lock exclusively, as a claimant does, once no other process has the file."""
+    """Lock exclusively, as a claimant does; waits until no other process holds the lock."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def wait_for_claimant(file: int) -> None:
-    """Until no process makes a trace of it any more."""
+    """Wait until no process makes a trace of the file."""
     fcntl.flock(file, fcntl.LOCK_SH)
     unlock(file)
 
 
 def unlock(file: int) -> None:
-    """Also for children that were forked meanwhile and have the same file."""
+    """Unlock, also for children that were forked meanwhile and share the file."""
     fcntl.flock(file, fcntl.LOCK_UN)
 
 

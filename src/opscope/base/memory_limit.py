@@ -1,4 +1,4 @@
-"""Available memory, and the error if it is not sufficient."""
+"""Available memory, and the error if it is insufficient."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
 UNLIMITED_BYTES = 2**64 - 1
 _SIZE, _DATA = 0, 5
-"""Fields of ``statm`` that limits are about."""
+"""Indexes of the fields of ``statm`` that limits apply to."""
 
 _LIBRARY_DOES_NOT_FIT = ("failed to map segment", "cannot map zero-fill pages", "cannot allocate")
-"""What the system's loader says where a module finds no memory."""
+"""Messages of the dynamic loader when a module does not fit into memory."""
 
 
 @contextmanager
 def memory_for(what: str) -> Iterator[None]:
-    """Turn running out of memory inside into an error that says what to do."""
+    """Convert errors of lack of memory to InsufficientMemoryError, which says what to do."""
     try:
         yield
     except InsufficientMemoryError:
@@ -36,11 +36,10 @@ def memory_for(what: str) -> Iterator[None]:
 
 
 def require_memory(needed_bytes: int, what: str, left: int | None = None) -> None:
-    """Raise an error before memory runs out, where the limit is known.
+    """Raise an error before memory runs out, if the limit is known.
 
     Raises:
-        InsufficientMemoryError: ``needed_bytes`` is more than is ``left``; by default, than
-            :func:`memory_left`.
+        InsufficientMemoryError: ``needed_bytes`` exceeds ``left``, by default :func:`memory_left`.
     """
     left = memory_left() if left is None else left
     if left is not None and needed_bytes > left:
@@ -49,18 +48,18 @@ def require_memory(needed_bytes: int, what: str, left: int | None = None) -> Non
 
 
 def memory_left() -> int | None:
-    """Bytes this process can still have: of the machine, its container, its own limit."""
+    """Bytes left to this process, its container and the machine; None if unknown."""
     return _least(_of_machine(), _of_container(), process_memory_left())
 
 
 def default_growth_bytes() -> int:
-    """The default limit of a recording: half of what is left."""
+    """Default limit of a recording: half of the available memory."""
     left = memory_left()
     return UNLIMITED_BYTES if left is None else left // 2
 
 
 def process_memory_left() -> int | None:
-    """Bytes this process can still have by its own limits; None if it has none."""
+    """Bytes left below the process's own limits; None without limits."""
     return _least(_of_process("RLIMIT_AS", _SIZE), _of_process("RLIMIT_DATA", _DATA))
 
 
@@ -71,10 +70,10 @@ def _least(*limits: int | None) -> int | None:
 
 @contextmanager
 def no_more_than_is_free() -> Iterator[None]:
-    """Have allocations fail inside that the machine has no memory for, instead of being killed.
+    """Make allocations fail that exceed free memory, so that the process is not killed.
 
-    Addresses that are merely set aside, as drivers of GPUs do, do not count. For a process of our
-    own: others' threads would fail, too.
+    Address space that is only reserved, as by GPU drivers, does not count. Only for opscope's own
+    processes: the limit concerns all threads. No effect if a limit is set already.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     left, used = memory_left(), _pages_of_process(_DATA)
@@ -112,7 +111,7 @@ def _of_container() -> int | None:
     try:
         used = int((_CONTAINER / "memory.current").read_text())
         return int((_CONTAINER / "memory.max").read_text()) - used
-    except (OSError, ValueError):  # no limit, which is "max", or another kind of system
+    except (OSError, ValueError):  # no limit ("max"), or another kind of system
         return None
 
 
@@ -125,7 +124,7 @@ def _of_process(name: str, field: int) -> int | None:
 
 
 def _pages_of_process(field: int) -> int | None:
-    """Bytes of what ``proc(5)`` describes as this field of ``statm``."""
+    """Bytes of a field of ``/proc/self/statm``, see ``proc(5)``; None if it cannot be read."""
     try:
         return int(_PROCESS.read_text().split()[field]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):

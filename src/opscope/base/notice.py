@@ -11,9 +11,9 @@ from opscope.base.printable import printable
 
 
 def notice(text: str) -> None:
-    """Say ``text`` on standard error. One that is closed or full is no error of the program's."""
+    """Print ``text`` to standard error. A closed or full one causes no error in the program."""
     stream = sys.stderr
-    if stream is None:  # print() would take standard output instead
+    if stream is None:  # print() would use standard output instead
         return
     with suppress(OSError, ValueError), broken_pipes_are_errors():
         stream.write(f"opscope: {printable(text)}\n")
@@ -22,12 +22,12 @@ def notice(text: str) -> None:
 
 @contextmanager
 def broken_pipes_are_errors() -> Iterator[None]:
-    """Have writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
+    """Make writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
     pipe = {signal.SIGPIPE}
     others = signal.pthread_sigmask(signal.SIG_BLOCK, pipe)
     try:
         yield
     finally:
         if signal.SIGPIPE not in others:
-            signal.sigtimedwait(pipe, 0)  # a signal of this thread's own: it wrote
+            signal.sigtimedwait(pipe, 0)  # the pending signal is of this thread: it wrote
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pipe)

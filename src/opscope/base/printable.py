@@ -1,8 +1,8 @@
 """Text from programs and traces, made safe for terminals, spreadsheets and pages.
 
-A name may hold anything: sequences that clear a terminal or set its title, marks that turn the
-direction of writing, formulas. Data files keep the true name; what people read shows characters
-that have no glyph as Python's ``repr`` does (``\\x1b``, ``\\u202e``).
+A name may contain escape sequences of terminals, marks that change the direction of writing, or
+formulas. Data files keep the true name; what people read shows characters without a glyph as
+Python's ``repr`` does (``\\x1b``, ``\\u202e``).
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 from enum import Enum
 
 _PLAIN = str.maketrans({"…": "...", "µ": "u", "·": ".", "─": "-", "├": "|", "└": "`", "→": "->"})
-"""Replacements of our own signs in encodings that lack them."""
+"""ASCII replacements of opscope's own symbols, for encodings that lack them."""
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With the wide forms, which spreadsheets of some languages compute too."""
+"""Includes the full-width forms, which spreadsheets of some languages compute too."""
 _MARKUP = str.maketrans({c: f"\\{c}" for c in "|`<[]*"})
 
 
 def printable(text: str, keep: str = "") -> str:
-    """``text`` without anything that is not itself a sign, but for the characters of ``keep``."""
+    """``text`` with characters that are not printable escaped, except those in ``keep``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
 
 
 def in_encoding(text: str, encoding: str | None) -> str:
-    """``text`` with what ``encoding`` cannot say written otherwise."""
+    """``text`` with characters replaced that ``encoding`` lacks."""
     if text.isascii():
         return text
     encoding = encoding or "utf-8"
@@ -38,10 +38,10 @@ def in_encoding(text: str, encoding: str | None) -> str:
 
 
 def spreadsheet_cell(value: object) -> object:
-    """``value`` for a CSV file: numbers as they are, text as text even if it looks like a formula.
+    """``value`` for a CSV file: numbers unchanged, text as text even if it looks like a formula.
 
-    A spreadsheet takes an apostrophe in front as the sign for text; nothing else stops it from
-    computing what begins with one of these characters.
+    A leading apostrophe marks text; nothing else stops a spreadsheet from computing a text that
+    begins with one of these characters.
     """
     if isinstance(value, Enum):
         value = value.value

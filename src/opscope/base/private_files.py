@@ -1,8 +1,8 @@
 """opscope's files and sockets in the program's process.
 
-The program may close all file descriptors and open other files under the same numbers, so each use
-checks that the descriptor still refers to our file. None of ours has the number of standard input,
-output or error. ``native/log/own_file.h`` does the same.
+The program may close all file descriptors and open other files under the same numbers. So each use
+checks that the descriptor still refers to our file. Ours never have the numbers of standard input,
+output and error. ``native/log/own_file.h`` does the same.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _HIGH = 512
-"""Above what programs mostly have, and so above what many of them close."""
+"""Above the numbers that most programs use, and so above those that many of them close."""
 _STANDARD = 3
 
 
 class OwnFile:
-    """An open file, which this closes."""
+    """An open file that this object owns and closes."""
 
     def __init__(self, descriptor: int) -> None:
-        """``descriptor`` was opened just now; the file has another one from now on."""
+        """Take over ``descriptor``, just opened; the file gets another number."""
         os.fstat(descriptor)
         self._descriptor = _out_of_the_way(descriptor)
         self._identity = _identity_of(self._descriptor)
 
     @property
     def descriptor(self) -> int:
-        """Its number; -1 where it is not ours any more."""
+        """File descriptor; -1 if it no longer refers to this file."""
         return self._descriptor if self.is_ours() else -1
 
     def is_ours(self) -> bool:
-        """Whether its descriptor still is one of this file."""
+        """Whether the descriptor still refers to this file."""
         try:
             return self._descriptor >= 0 and _identity_of(self._descriptor) == self._identity
         except OSError:
             return False
 
     def close(self) -> None:
-        """Close it, if it is ours."""
+        """Close the file if the descriptor is still ours."""
         if self.is_ours():
             with suppress(OSError):
                 os.close(self._descriptor)
@@ -49,21 +49,21 @@ class OwnFile:
 
 
 class OwnSocket:
-    """A socket, which this closes.
+    """A socket that this object owns and closes.
 
     Attributes:
-        socket: itself; not to be used where it is not ours.
+        socket: the socket; use it only if ``is_ours()``.
     """
 
     def __init__(self, made: socket.socket) -> None:
-        """``made`` was opened just now, and is not used any more."""
+        """Take over ``made``, just opened, which must not be used any more."""
         timeout = made.gettimeout()
         self._take(OwnFile(made.detach()))
         self.socket.settimeout(timeout)
 
     @classmethod
     def of(cls, file: OwnFile) -> OwnSocket:
-        """The socket of this file descriptor, which is closed with it."""
+        """Socket of a file descriptor; closing the socket closes the file."""
         made = cls.__new__(cls)
         made._take(file)
         return made
@@ -73,18 +73,18 @@ class OwnSocket:
         self._file = file
 
     def is_ours(self) -> bool:
-        """Whether its descriptor still is this socket's."""
+        """Whether the descriptor still refers to this socket."""
         return self._file.is_ours()
 
     def close(self) -> None:
-        """Close it, if it is ours."""
+        """Close the socket if the descriptor is still ours."""
         self.socket.detach()
         self._file.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Likewise: Python's own socket would close whatever has its number by now."""
+        """Close if ours; Python's socket would close any file that has its number now."""
         if hasattr(self, "_file"):
-            # When Python ends, functions of this module may be gone; so are the files, soon.
+            # At exit functions of this module may be gone; the files soon are, too.
             self.socket.detach() if is_finalizing() else self.close()
 
 
@@ -92,7 +92,7 @@ def _out_of_the_way(descriptor: int) -> int:
     for least in (_HIGH, _STANDARD) if descriptor < _STANDARD else (_HIGH,):
         try:
             higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
-        except OSError:  # this process may have only so many
+        except OSError:  # the limit of descriptors
             continue
         os.close(descriptor)
         return higher

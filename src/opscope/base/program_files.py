@@ -12,11 +12,11 @@ LIBRARY_MARKS = (
     *("/site-packages/", "/dist-packages/", "<frozen", "/lib/python3", "\\Lib\\"),
     sys.prefix + "/lib/python",
 )
-"""What the full names of installed files contain."""
+"""Parts of the paths of installed files."""
 
 LIBRARY_ENDINGS = ("/opscope", "/pytest", "/torchrun", "/opscope/torch_api/annotate.py")
-"""How the names of installed files end that start programs, and stand in no such folder; the last
-is opscope's one file whose calls are recorded, wherever opscope is."""
+"""Path endings of installed files that start programs outside such folders. The last is opscope's
+only file whose calls are recorded."""
 
 WAITING_FUNCTIONS = (
     *("threading.py:wait", "threading.py:acquire", "threading.py:join"),
@@ -31,21 +31,21 @@ WAITING_FUNCTIONS = (
     *("concurrent/futures/_base.py:wait", "concurrent/futures/_base.py:as_completed"),
     "zmq/sugar/poll.py:poll",
 )
-"""Functions of libraries that do nothing until something else has happened: file and name."""
+"""Functions of libraries that only wait: file and name."""
 
 IMPORTING_FUNCTION = "<frozen importlib._bootstrap>:_find_and_load"
 
 ALWAYS_RECORDED = (*WAITING_FUNCTIONS, IMPORTING_FUNCTION)
-"""Where only the program's own functions are recorded these are too, so the time is not theirs."""
+"""Recorded even with the program's own functions only, so their time is not counted for those."""
 
 
 _GENERATED = re.compile(r"(^|/)[a-z2-7]{2}/c[a-z2-7]{51}\.py$")
-"""Files that inductor generates have a checksum for a name, in a folder named after part of it."""
+"""Files that inductor generates: the name is a checksum, the folder a part of it."""
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is installed, or generated, and not part of the program; or has no name."""
-    if not file or file.startswith("torch/"):  # as older traces name it
+    """Whether a file is installed or generated, not the program's; True for an empty name."""
+    if not file or file.startswith("torch/"):  # in older traces
         return True
     if _GENERATED.search(file):
         return True
@@ -53,21 +53,20 @@ def is_library(file: str) -> bool:
 
 
 _LARGEST_BYTES = 16 << 20
-"""Of a file of source."""
+"""Maximum size of a source file."""
 
 
 def lines_of_source(file: str) -> list[str]:
-    """The lines of a file of source; none of what cannot be read.
+    """Lines of a source file; empty if it cannot be read.
 
-    What was recorded elsewhere may name anything: a pipe that nothing is written to, a device that
-    has no end.
+    A trace from elsewhere may name anything, such as a pipe without a writer.
     """
-    if file not in linecache.cache:  # the text of a cell of a notebook is nowhere else
+    if file not in linecache.cache:  # the only copy of a notebook cell's text
         try:
             status = os.stat(file)
         except OSError:
-            pass  # linecache looks for it in the places that modules come from
-        except ValueError:  # no file can be called so
+            pass  # linecache searches the module paths
+        except ValueError:  # not a valid file name
             return []
         else:
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:

@@ -20,7 +20,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("opscope_progress", default=
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Have ``listener`` called with the share that is done, 0 to 1, within this context."""
+    """Call ``listener`` with the share done, 0 to 1, within this context."""
     token = _LISTENER.set(listener)
     try:
         yield
@@ -29,7 +29,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(done: int, total: int) -> None:
-    """Say that ``done`` of ``total`` rows, bytes or whatever it is are done."""
+    """Report that ``done`` of ``total`` units (rows, bytes) are done."""
     listener = _LISTENER.get()
     if listener is not None and total > 0:
         listener(min(max(done / total, 0.0), 1.0))

@@ -1,4 +1,4 @@
-"""Times, sizes and shares as sentences write them, and as people give them: "30s", "256MiB"."""
+"""Times, sizes and shares as text, and parsed from text: "30s", "256MiB"."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def time_text(nanoseconds: int) -> str:
-    """A time with three digits and its unit."""
+    """Time with three digits and its unit."""
     return _scaled(nanoseconds, _TIMES, "ns")
 
 
 def bytes_text(size: int) -> str:
-    """A size with three digits and its unit."""
+    """Size with three digits and its unit."""
     return _scaled(size, _SIZES, "B")
 
 
 def share_text(share: float) -> str:
-    """A share as a percentage: whole ones from 10 on."""
+    """Share as a percentage, without decimals from 10 % on."""
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
@@ -40,12 +40,12 @@ _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
 
 
 def nanoseconds(given: str | float, what: str) -> int:
-    """A time: a number of seconds, or one with ``ms``, ``s``, ``min`` or ``h``."""
+    """Nanoseconds of a number of seconds, or of a text with ``ms``, ``s``, ``min`` or ``h``."""
     return int(_positive(given, _SECONDS, what, "a time such as '30s', '500ms' or '5min'") * 1e9)
 
 
 def count_bytes(given: str | int, what: str) -> int:
-    """A size: a number of bytes, or one with ``KiB``, ``MiB`` or ``GiB``."""
+    """Bytes of a number of bytes, or of a text with ``B``, ``KiB``, ``MiB`` or ``GiB``."""
     return int(_positive(given, _BYTES, what, "a size such as '256MiB' or '1GiB'"))
 
 

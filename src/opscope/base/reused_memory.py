@@ -1,8 +1,8 @@
-"""Functions whose large arrays take the memory of those that were dropped before.
+"""Functions whose large arrays reuse the memory of arrays freed before.
 
-The C library gives what a dropped array of many MiB held back to the kernel, which clears every
-page of the next one: for columns of millions of rows that takes as long as computing them. All that
-is free goes back when the function returns, so that the program around it has what it had.
+The C library returns the memory of a freed array of many MiB to the kernel, which clears every page
+of the next array. For columns of millions of rows that takes as long as computing them. When the
+function returns, all free memory is given back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def reusing_memory(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Have arrays that ``function`` makes on its thread take the memory of those it dropped."""
+    """Wrap ``function`` so that its arrays, on its thread, reuse the memory of those it freed."""
 
     @functools.wraps(function)
     def reusing(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -28,13 +28,13 @@ def reusing_memory(function: Callable[Arguments, Result]) -> Callable[Arguments,
 
 
 _ROWS = 1 << 17
-"""A megabyte of 64-bit numbers: less than malloc asks the system for anew each time."""
+"""1 MiB of 64-bit numbers: small enough that malloc does not map new memory each time."""
 
 
 def row_blocks(rows: int) -> Iterator[slice]:
-    """Slices that cover ``rows`` rows, in order, for work whose arrays are to stay in the cache.
+    """Slices that cover ``rows`` rows in order, for work whose arrays should stay in the cache.
 
-    An array as long as a large trace is fresh memory, which the system takes longer to clear than
-    computing it takes; the arrays of a block are the heap's, again and again.
+    An array as long as a large trace is fresh memory, which the kernel takes longer to clear than
+    the computation takes. Arrays of one block reuse heap memory.
     """
     return (slice(first, min(first + _ROWS, rows)) for first in range(0, rows, _ROWS))

@@ -1,6 +1,6 @@
 """Temporary folders, removed with the object that owns them.
 
-Those of killed processes are removed by the next process that makes one.
+The next process that makes one removes those of killed processes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from opscope.base.private_files import OwnFile
 
 
 def scratch_folder(owner: object) -> Path:
-    """A new folder, which is removed with an object, or else at the end of the process.
+    """New folder, removed with ``owner`` or at the end of the process.
 
-    Those that killed processes left are removed.
+    Removes the folders that killed processes left.
     """
     place = Path(tempfile.gettempdir())
     for one in find(place, LeftKind.SCRATCH):
-        with suppress(OSError), claimed(one) as is_there:  # or its process is there
+        with suppress(OSError), claimed(one) as is_there:  # an OSError: its process is alive
             if is_there:
                 remove(one)
     name = f".opscope-scratch-{os.getpid()}-{os.urandom(16).hex()}"
@@ -34,10 +34,10 @@ def scratch_folder(owner: object) -> Path:
 
 
 class Scratch:
-    """A folder for what is computed once, by the first thread that needs it, and kept for a time.
+    """A folder for results that the first thread in need computes, and that are kept for a time.
 
-    Every process has its own, also one that is forked: it writes nothing where its parent does, and
-    waits for none of its parent's threads.
+    Each process has its own, also a forked child: it never writes to its parent's folder, nor waits
+    for threads of its parent.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Scratch:
 
     @property
     def lock(self) -> threading.RLock:
-        """Of the process, for the thread that computes."""
+        """The process's lock, for the thread that computes."""
         return self._own.lock
 
     @property
     def folder(self) -> Path:
-        """It is made when it is first asked for, and removed with this object."""
+        """Folder, created on first access and removed with this object."""
         own = self._own
         with own.lock:
             if own.folder is None:
@@ -69,6 +69,6 @@ class _OfProcess:
 
 
 def _remove(folder: Path, process: int, held: OwnFile) -> None:
-    if os.getpid() == process:  # a forked child has the objects of its parent, too
+    if os.getpid() == process:  # a forked child has copies of its parent's objects
         remove_inside(folder.parent, folder.name)
     held.close()

@@ -1,4 +1,4 @@
-"""Results in notebooks: what a result says of itself, as tables; one way for all of them."""
+"""Results in notebooks: one way to show any result as tables."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ShownResult:
     """
 
     def _repr_html_(self) -> str:
-        said, facts, tables = _as_row(self), list[list[str]](), list[str]()
-        for name, value in said.items():
+        values, facts, tables = _as_row(self), list[list[str]](), list[str]()
+        for name, value in values.items():
             rows = _rows(value)
             if rows:
                 columns = [key for key, cell in rows[0].items() if _is_plain(cell)]
@@ -47,15 +47,15 @@ def _as_row(value: Any) -> _Row:
     if isinstance(value, Mapping):
         return value
     if hasattr(value, "as_dict"):
-        said: _Row = value.as_dict()
-        return said
+        values: _Row = value.as_dict()
+        return values
     if is_dataclass(value):
         return {one.name: getattr(value, one.name) for one in fields(value)}
     return {}
 
 
 def _rows(value: Any) -> list[_Row]:
-    """A list of results or of their dictionaries; empty for anything else."""
+    """Results in a list, as mappings; empty for anything else."""
     is_list = isinstance(value, list | tuple) and not hasattr(value, "_fields")
     return list(filter(None, map(_as_row, value))) if is_list else []
 

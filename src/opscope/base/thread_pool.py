@@ -1,7 +1,7 @@
-"""Threads for work that may have to be done at any time: at exit, or in a signal handler.
+"""Threads for work at any time: at exit, or in a signal handler.
 
-``opscope run`` writes a program's trace from an exit function, when Python starts no threads any
-more. And a signal handler may write a trace while the interrupted code is writing one: the pools of
+``opscope run`` writes a program's trace from an exit function, when Python no longer starts
+threads. A signal handler may write a trace while the interrupted code is writing one: the pools of
 concurrent.futures share a lock, on which the handler would deadlock. These pools share nothing.
 """
 
@@ -27,11 +27,11 @@ _Task = tuple["Future[Any]", Callable[[], Any]]
 class ThreadPool:
     """Does work on up to ``max_workers`` threads, or in the calling thread if none can be started.
 
-    None can be started at shutdown and at the system's limit of threads. None are started either
-    in a process whose address space is limited: a thread that gets no memory at its start never
-    reports that it runs, and the thread that started it would wait for ever.
+    No thread can be started at shutdown or at the system's limit of threads. In a process with
+    limited address space none is started: a thread that gets no memory at its start never reports
+    that it runs, and its starter would wait forever.
 
-    For a ``with`` block, at whose end everything has been done; or with :meth:`close`.
+    Use it in a ``with`` block, which ends when all work is done, or call :meth:`close`.
     """
 
     def __init__(self, max_workers: int) -> None:
@@ -53,11 +53,11 @@ class ThreadPool:
             ended.acquire()
 
     def close(self) -> None:
-        """Let the workers end after the queued work, without waiting."""
+        """End the workers after the queued work, without waiting."""
         self._tasks.put(None)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have ``fn`` called; its result or exception is the future's."""
+        """Queue a call of ``fn``; the future gets its result or exception."""
         future: Future[T] = Future()
         task = (future, lambda: fn(*args, **kwargs))
         if len(self._workers) < self._max_workers:
@@ -69,7 +69,7 @@ class ThreadPool:
         return future
 
     def map(self, fn: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-        """The results for all of ``items``, in their order."""
+        """Results of all ``items``, in their order."""
         futures = [self.submit(fn, item) for item in items]
         return (future.result() for future in futures)
 
@@ -81,7 +81,7 @@ class ThreadPool:
         ended.acquire()
         try:
             _thread.start_new_thread(_work, (self._tasks, ended))
-        except RuntimeError:  # the process has as many threads as it may have
+        except RuntimeError:  # the process's limit of threads
             return
         self._workers.append(ended)
 

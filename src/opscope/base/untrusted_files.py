@@ -1,7 +1,7 @@
-"""Reading files of no published format, which a recording leaves: what they say may be anything.
+"""Reading files of unpublished format that a recording leaves; their content may be anything.
 
-Native code checks what it is given of them; here is what their JSON is held against, and the one
-place that makes an error of opscope's of whatever is wrong, with the name of the file.
+Native code checks its own input. This checks the shape of JSON, and is the one place that turns
+what is wrong into opscope's errors with the name of the file.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What code raises that is given other values than it was written for. Not errors of the system,
-nor of memory, which say something else."""
+"""Errors of code that gets unexpected values. Not errors of the system or of memory, which mean
+something else."""
 
 _MOST = 2**64
-"""No number that is left is as large: addresses are the largest."""
+"""Limit of all numbers in the files; addresses are the largest."""
 
 
 @contextmanager
 def reading(source: Path | str) -> Iterator[None]:
-    """Whatever is wrong with what ``source`` says is an error that names it.
+    """Convert errors of damaged content to an error that names ``source``.
 
     Raises:
-        TraceFormatError: it is damaged.
+        TraceFormatError: the content is damaged.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def reading(source: Path | str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Between:
-    """A whole number from ``least`` to ``most``, both included."""
+    """Integer from ``least`` to ``most``, both included."""
 
     least: int
     most: int
@@ -62,19 +62,19 @@ class Between:
 Shape: TypeAlias = (
     type | Between | list["Shape"] | tuple["Shape", ...] | Mapping[str, "Shape"] | None
 )
-"""What a JSON value may be: of a type; null; a number in a range; a list of one element, which is
-the shape of all; any of several; an object with at least these keys."""
+"""Shape of a JSON value: a type; None for null; a range of numbers; a list whose one element is the
+shape of all; a tuple of alternatives; a mapping of required keys to shapes."""
 
 TIME_NS = Between(-(2**62), 2**62)
 COUNT = Between(0, 2**53)
 ROW = Between(0, 2**31 - 1)
 
 
-def said(text: str | bytes, shape: Shape) -> Any:
-    """The value of a JSON text.
+def parsed_json(text: str | bytes, shape: Shape) -> Any:
+    """Value of a JSON text.
 
     Raises:
-        ValueError: it is none, or of another shape.
+        ValueError: it is not JSON, or has another shape.
         RecursionError: it is nested deeper than Python can read.
     """
     value = json.loads(text, parse_int=_whole_number)
@@ -91,7 +91,7 @@ def _whole_number(digits: str) -> int:
 
 
 def has_shape(value: Any, shape: Shape) -> bool:
-    """Whether a value read from JSON is what was to be there."""
+    """Whether a value read from JSON has this shape."""
     if isinstance(shape, Between):
         return type(value) is int and shape.least <= value <= shape.most
     if isinstance(shape, tuple):

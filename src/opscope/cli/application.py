@@ -82,7 +82,7 @@ def parser_of(name: str, parser: Parser | None = None) -> Parser:
 
 
 def parser_of_all() -> Parser:
-    """Of the whole command line, with every command's options."""
+    """Parser of the whole command line, with every command's options."""
     parser, commands = _parser()
     for name, command in commands.items():
         parser_of(name, command)
@@ -135,7 +135,7 @@ def _do(words: Sequence[str]) -> Any:
 
 
 def _parser() -> tuple[Parser, dict[str, Parser]]:
-    """That of opscope itself; its commands' have no options yet, since their modules are not
+    """Parser of ``opscope`` itself. Its commands have no options yet, since their modules are not
     imported."""
     parser = Parser("opscope", description=_ABOUT, usage="%(prog)s COMMAND [OPTIONS] ...")
     parser.add_argument("--version", action="version", version=f"opscope {opscope.__version__}")

@@ -99,34 +99,34 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope attach", "opscope attach 4711 --seconds 5 --shapes")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """List processes, or do with one of them what was asked for."""
-    if asked.process is None:
-        if asked.start or asked.stop or asked.dump or asked.status:
+    if args.process is None:
+        if args.start or args.stop or args.dump or args.status:
             raise UsageError(
                 "The PID of the process is missing; `opscope attach` lists the processes."
             )
-        _list(asked.format)
-    elif asked.start:
-        with unwound_when_ended(), reach(asked.process) as asking:
-            asking.ask("start", recorded=arguments_of(asked.recorded))
-        Messages().say(f"recording; end it with: opscope attach {asked.process} --stop")
-    elif asked.stop:
-        with connect(asked.process) as asking:
-            folder = _folder_for(asked.output, asked.process, asking.status["command"])
+        _list(args.format)
+    elif args.start:
+        with unwound_when_ended(), reach(args.process) as asking:
+            asking.ask("start", recorded=arguments_of(args.recorded))
+        Messages().say(f"recording; end it with: opscope attach {args.process} --stop")
+    elif args.stop:
+        with connect(args.process) as asking:
+            folder = _folder_for(args.output, args.process, asking.status["command"])
             log, answer = asking.log_of("stop", folder=str(folder))
         _keep(log, answer, folder)
-    elif asked.dump:
-        with connect(asked.process) as asking:
-            answer = asking.ask("dump", reason=asked.reason)
+    elif args.dump:
+        with connect(args.process) as asking:
+            answer = asking.ask("dump", reason=args.reason)
         Output().show(f"{answer['trace']}\n")
-    elif asked.status:
-        with connect(asked.process) as asking:
-            said = {key: value for key, value in asking.status.items() if key != "opscope"}
-        Output().write(json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+    elif args.status:
+        with connect(args.process) as asking:
+            status = {key: value for key, value in asking.status.items() if key != "opscope"}
+        Output().write(json.dumps(status, indent=1, ensure_ascii=False) + "\n")
     else:
         with unwound_when_ended():
-            folder, (log, answer) = _recorded(asked)
+            folder, (log, answer) = _recorded(args)
             _keep(log, answer, folder)
 
 
@@ -135,21 +135,21 @@ def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
     return {s.parameter: True for s in switches() if s.option in recorded and s.parameter}
 
 
-def _recorded(asked: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
-    """Where the trace goes, what was recorded, and what the process said of it."""
-    with reach(asked.process) as asking:
-        folder = _folder_for(asked.output, asked.process, asking.status["command"])
-        asking.ask("record", recorded=arguments_of(asked.recorded))
+def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
+    """Record for some seconds: the folder of the trace, the log, and the process's answer."""
+    with reach(args.process) as asking:
+        folder = _folder_for(args.output, args.process, asking.status["command"])
+        asking.ask("record", recorded=arguments_of(args.recorded))
         try:
-            Messages().say(f"recording process {asked.process} for {asked.seconds:g} s ...")
-            asking.wait(asked.seconds)
+            Messages().say(f"recording process {args.process} for {args.seconds:g} s ...")
+            asking.wait(args.seconds)
         except KeyboardInterrupt:
             Messages().say("ended early")
         return folder, asking.log_of("hand over", folder=str(folder))
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
-    """Where the trace goes: where asked, or a new folder here."""
+    """Folder of the trace: the requested one, or a new one here."""
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     place = destination.choose(output, None, f"{name}-{process}")
@@ -204,7 +204,7 @@ def _row(address: Address) -> tuple[str, ...]:
 
 
 def described(status: dict[str, Any]) -> tuple[str, ...]:
-    """What is listed of a process that answers, behind its number."""
+    """Description of a process that answers, for the list, without its id."""
     since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
     flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
     recording = flights or ("yes" if status["recording"] else "no")

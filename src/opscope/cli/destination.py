@@ -74,7 +74,7 @@ def write_or_rescue(
 
 
 def reason(error: BaseException) -> str:
-    """What is wrong, as part of a sentence."""
+    """Reason for an error, as part of a sentence."""
     if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
         return "there is not enough memory. Free some memory, raise the limit, or record less."
     return str(error)

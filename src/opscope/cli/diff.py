@@ -35,7 +35,7 @@ FAILED, NOT_JUDGED = 3, 4
 
 
 class DiffFormat(str, Enum):
-    """What ``--format`` may be."""
+    """Values of ``--format``."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -94,28 +94,28 @@ def options(parser: Parser) -> None:
     )
 
 
-def main(asked: Namespace) -> int:
+def main(args: Namespace) -> int:
     """Print what changed; the exit code is that of the gate."""
-    conditions = read_gate(asked.gate) if asked.gate is not None else []
+    conditions = read_gate(args.gate) if args.gate is not None else []
     messages = Messages()
     rounds: Rounds | None = None
-    if asked.run is not None:
-        rounds = _recorded(asked, messages)
+    if args.run is not None:
+        rounds = _recorded(args, messages)
         old, new = rounds.traces
     else:
-        old, new = _sides(list(map(Path, asked.recordings)), asked.to)
+        old, new = _sides(list(map(Path, args.recordings)), args.to)
     with messages.progress("comparing"):
         sides = open_sides(old, new, ("the old version", "the new version"))
-        found = compare(*sides, asked.despite or ())
+        found = compare(*sides, args.despite or ())
     judgements = judge(found, conditions)
     decision = None if rounds is None else decide(found, rounds, judgements)
-    if asked.format is DiffFormat.HTML:
-        page = asked.output or Path("diff.html")
+    if args.format is DiffFormat.HTML:
+        page = args.output or Path("diff.html")
         write_file(page, [diff_html(found, *sides, judgements).encode("utf-8")])
         messages.say(f"wrote {page}; open it in a browser")
     else:
-        _show(found, judgements, asked.format, asked.output, asked.row_limit)
-    code = _said(judgements, messages)
+        _show(found, judgements, args.format, args.output, args.row_limit)
+    code = _gate_result(judgements, messages)
     if rounds is None or decision is None:
         return code
     messages.say(rounds.outputs[1])
@@ -131,13 +131,13 @@ _DECISIONS = {
 }
 
 
-def _recorded(asked: Namespace, messages: Messages) -> Rounds:
-    if asked.to or len(asked.recordings) < 2:
+def _recorded(args: Namespace, messages: Messages) -> Rounds:
+    if args.to or len(args.recordings) < 2:
         raise UsageError(
             "--run takes two scripts: opscope diff --run 5 OLD.py NEW.py -- ARGUMENTS."
         )
-    old, new, *arguments = asked.recordings
-    return record_rounds(old, new, arguments, asked.run, messages.say)
+    old, new, *arguments = args.recordings
+    return record_rounds(old, new, arguments, args.run, messages.say)
 
 
 def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:
@@ -179,7 +179,7 @@ def _as_json(found: Diff, judgements: list[Judgement]) -> dict[str, object]:
     return {**found.as_dict(), "gate": gate}
 
 
-def _said(judgements: list[Judgement], messages: Messages) -> int:
+def _gate_result(judgements: list[Judgement], messages: Messages) -> int:
     """Say what became of the gate; the exit code that goes with it."""
     for one in judgements:
         say = messages.say if one.outcome is Outcome.PASSED else messages.fail
@@ -196,7 +196,8 @@ _MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.NOT_JUDGED: "❔
 def diff_sections(
     diff: Diff, most_rows: int, judgements: Sequence[Judgement] = ()
 ) -> list[Section]:
-    """What became of a gate, where there is one; what was compared; what changed."""
+    """Sections of a comparison: outcome of the gate, if there is one; the compared recordings; the
+    changes."""
     gate = [
         (one.condition.text, f"{_MARKS[one.outcome]} {one.outcome.value}", one.why)
         for one in judgements

@@ -48,7 +48,7 @@ from opscope.recording.bridge import bridge
 
 
 class Health(str, Enum):
-    """How a check is marked; ``FATAL`` means that nothing can be recorded."""
+    """Outcome of a check; ``FATAL`` means that nothing can be recorded."""
 
     GOOD = "ok"
     ABSENT = "no"
@@ -105,20 +105,20 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope doctor", "opscope doctor --recover train.opscope")
 
 
-def main(asked: Namespace) -> int:
+def main(args: Namespace) -> int:
     """Check, or do what was asked for instead."""
-    if asked.recover is not None:
-        recover_all(asked.recover, Messages())
-    elif asked.completion is not None:
+    if args.recover is not None:
+        recover_all(args.recover, Messages())
+    elif args.completion is not None:
         from opscope.cli.views.completion import completion
 
-        Output().write(completion(asked.completion.value))
-    elif asked.skill is not None:
+        Output().write(completion(args.completion.value))
+    elif args.skill is not None:
         from opscope.readers.skill import write_skill
 
-        Messages().say(f"wrote {write_skill(asked.skill)}")
-    elif asked.build:
-        _build(asked.force)
+        Messages().say(f"wrote {write_skill(args.skill)}")
+    elif args.build:
+        _build(args.force)
     else:
         return _check()
     return 0
@@ -245,7 +245,7 @@ def _record_a_little() -> TraceData:
 
 
 def _sources(trace: TraceData) -> Iterator[Check]:
-    """What the trial shows about each source."""
+    """Check each source in the trial recording."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
     # Functions that were running when the recording began are in every trace; only these show
     # that calls are recorded.

@@ -108,48 +108,48 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope export -o train.json.gz", "opscope export --replay --repeat 3")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Write the file, or run the operators."""
-    if asked.replay:
-        return _replay(asked)
+    if args.replay:
+        return _replay(args)
     wanted = (
-        _format_of(asked.output) if asked.format is None else find_format(asked.format, ALL_FORMATS)
+        _format_of(args.output) if args.format is None else find_format(args.format, ALL_FORMATS)
     )
     write: Callable[[TraceData, str], object] = wanted.write
-    if asked.metric is not None:
+    if args.metric is not None:
         if wanted is not STACKS:
             raise UsageError(f"--metric is for stacks and has no effect on {wanted.name}.")
-        check_metric(asked.metric)
-        write = functools.partial(write_own_stacks, metric=asked.metric)
-    messages, chosen = Messages(), choose_trace(asked)
-    is_confidential = asked.no_arguments or asked.hash_names
+        check_metric(args.metric)
+        write = functools.partial(write_own_stacks, metric=args.metric)
+    messages, chosen = Messages(), choose_trace(args)
+    is_confidential = args.no_arguments or args.hash_names
     if is_confidential and chosen.is_of_several:
         raise UsageError("--no-arguments and --hash-names need one process. Choose it with --rank.")
     if wanted is _TRACE and chosen.is_of_several:
-        with messages.progress(f"writing {asked.output}"):
-            chosen.job.save(asked.output)
-        return messages.say(f"wrote {asked.output}, {len(chosen.parts)} processes")
+        with messages.progress(f"writing {args.output}"):
+            chosen.job.save(args.output)
+        return messages.say(f"wrote {args.output}, {len(chosen.parts)} processes")
     loaded = open_traces(chosen)
     if loaded.is_empty:
         raise TraceFormatError(f"{chosen.path} contains no events, so no file was written.")
     if is_confidential:
-        loaded = confidential_copy(loaded, names=asked.hash_names)
-    with messages.progress(f"writing {asked.output}"):
-        write(loaded, os.fspath(asked.output))
-    messages.say(f"wrote {asked.output}")
+        loaded = confidential_copy(loaded, names=args.hash_names)
+    with messages.progress(f"writing {args.output}"):
+        write(loaded, os.fspath(args.output))
+    messages.say(f"wrote {args.output}")
 
 
-def _replay(asked: Namespace) -> None:
+def _replay(args: Namespace) -> None:
     from opscope.cli.views.replay import replay
 
     printed = {one.value: one for one in RowsFormat}
-    if asked.format not in (None, *printed):
+    if args.format not in (None, *printed):
         raise UsageError(
-            f"--format: {asked.format!r} is not one of {', '.join(printed)}. See `opscope export "
+            f"--format: {args.format!r} is not one of {', '.join(printed)}. See `opscope export "
             "--help`."
         )
-    format = printed[asked.format or RowsFormat.TABLE.value]
-    replay(choose_trace(asked), asked.repeat, asked.device, asked.row_limit, format)
+    format = printed[args.format or RowsFormat.TABLE.value]
+    replay(choose_trace(args), args.repeat, args.device, args.row_limit, format)
 
 
 def _format_of(output: Path) -> Format:

@@ -32,10 +32,10 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope mcp", "opscope mcp --allow-run --http 8765")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Serve until the client goes, or Ctrl-C."""
     from opscope.readers.mcp_server import serve
 
-    if asked.http is not None and asked.http > 65535:
-        raise UsageError(f"--http is {asked.http}, and the highest port is 65535.")
-    serve(asked.allow_run, asked.http, opscope.__version__, Messages().say)
+    if args.http is not None and args.http > 65535:
+        raise UsageError(f"--http is {args.http}, and the highest port is 65535.")
+    serve(args.allow_run, args.http, opscope.__version__, Messages().say)

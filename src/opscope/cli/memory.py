@@ -22,7 +22,7 @@ from opscope.analysis.memory.peak import NO_LINE, PeakMemory, memory_at_peak
 from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.trace_argument import add_trace, choose_trace
-from opscope.cli.views.findings import below_here
+from opscope.cli.views.findings import relative_file
 from opscope.cli.views.peak_groups import group_section
 from opscope.cli.views.results import Result, Section, add_format
 from opscope.cli.views.side_by_side import answer
@@ -53,17 +53,17 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope memory", "opscope memory job --rank 2 --device cuda:2")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Print the peak of one process, or of each; or what a memory snapshot says."""
-    if asked.trace is not None and is_snapshot(asked.trace):
-        snapshot_result(asked.trace, asked.device, asked.row_limit).show(asked.format)
+    if args.trace is not None and is_snapshot(args.trace):
+        snapshot_result(args.trace, args.device, args.row_limit).show(args.format)
         return
     answer(
-        choose_trace(asked),
+        choose_trace(args),
         "adding up the memory of",
-        lambda one: memory_at_peak(one, asked.device),
-        lambda peak: _result(peak, asked.row_limit),
-    ).show(asked.format)
+        lambda one: memory_at_peak(one, args.device),
+        lambda peak: _result(peak, args.row_limit),
+    ).show(args.format)
 
 
 def _result(peak: PeakMemory, row_limit: int) -> Result:
@@ -111,7 +111,7 @@ def _about(peak: PeakMemory) -> Iterator[str]:
 def _largest(groups: tuple[PeakGroup, ...] | list[PeakGroup]) -> str:
     if not groups:
         return "-"
-    return f"{below_here(groups[0].name)} {bytes_text(groups[0].size_bytes)}"
+    return f"{relative_file(groups[0].name)} {bytes_text(groups[0].size_bytes)}"
 
 
 def _groups(peak: PeakMemory) -> list[tuple[str, tuple[PeakGroup, ...]]]:

@@ -40,13 +40,13 @@ class Parser(argparse.ArgumentParser):
         """The help with the common options."""
         options = [one for one in self._actions if one.option_strings]
         rare = [one for one in options if self.common and not self.common & {*one.option_strings}]
-        said = [one.help for one in rare]
+        help_texts = [one.help for one in rare]
         for one in rare:
             one.help = argparse.SUPPRESS
         try:
             return super().format_help()
         finally:
-            for one, text in zip(rare, said, strict=True):
+            for one, text in zip(rare, help_texts, strict=True):
                 one.help = text
 
     def show_only(self, *common: str) -> None:
@@ -79,7 +79,7 @@ class _Help(argparse.HelpFormatter):
 
 
 def one_of(kind: type[Enum]) -> dict[str, Any]:
-    """For ``add_argument``: one value of an enumeration."""
+    """Arguments of ``add_argument`` for one value of an enumeration."""
     values = [one.value for one in kind]
 
     def read(text: str) -> Enum:
@@ -91,7 +91,7 @@ def one_of(kind: type[Enum]) -> dict[str, Any]:
 
 
 def whole_number(least: int | None = None) -> Callable[[str], int]:
-    """For ``type=``: a whole number that is not less than ``least``."""
+    """Parser for ``type=`` of a whole number that is at least ``least``."""
 
     def read(text: str) -> int:
         try:
@@ -106,7 +106,7 @@ def whole_number(least: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
-    """For ``type=``: a time in this range."""
+    """Parser for ``type=`` of a time in this range."""
 
     def read(text: str) -> float:
         try:
@@ -152,5 +152,5 @@ def add_confidential(parser: argparse.ArgumentParser) -> None:
 
 
 def example(*lines: str) -> str:
-    """What ``-h`` ends with: commands to copy."""
+    """Examples at the end of ``-h``."""
     return "\n".join(("examples:\n", *(f"  {line}" for line in lines)))

@@ -38,7 +38,7 @@ from opscope.cli.parser import Parser, example, one_of, whole_number
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.views.console import Messages
 from opscope.cli.views.results import Result, RowsFormat, Section, add_format
-from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.cli.whole_job import of_readable, report_missing
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
     CollectiveKind,
@@ -113,25 +113,26 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope ranks job", "opscope ranks job --ask spread --limit 10")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Print what was asked of a job."""
-    if asked.rollup:
-        return _roll_up(asked.trace or choose_trace(asked).path, asked.again)
-    if not asked.ask:
+    if args.rollup:
+        return _roll_up(args.trace or choose_trace(args).path, args.again)
+    if not args.ask:
         keep_freed_memory()
-    chosen = choose_trace(asked)
+    chosen = choose_trace(args)
     if not chosen.is_of_several:
         raise _nothing_beside(chosen)
-    if asked.ask:
-        _show_answer(chosen, asked)
-    elif asked.collectives:
-        _show_collectives(chosen, asked.format)
+    if args.ask:
+        _show_answer(chosen, args)
+    elif args.collectives:
+        _show_collectives(chosen, args.format)
     else:
-        _show_slow_ranks(chosen, asked.format)
+        _show_slow_ranks(chosen, args.format)
 
 
 def _nothing_beside(chosen: Chosen) -> UsageError:
-    """What is wrong where one process is looked at, unless it cannot be read."""
+    """Error for a single process, which has nothing to be compared with; raises another one if it
+    cannot be read."""
     if not chosen.parts or chosen.part not in (None, *chosen.parts):
         load_chosen(chosen)
     lacks = "cannot be compared with others"
@@ -150,22 +151,22 @@ def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
     whole = chosen.job
     doing = f"comparing {len(whole)} processes"
     found, *_ = of_readable(whole, doing, Job.slow_ranks, fewest=2)
-    said = found.sentences()
+    lines = found.sentences()
     if format is RowsFormat.CSV:  # its rows are what is said first
-        said = said[len(found.found) :]
+        lines = lines[len(found.found) :]
     Result(
         content=found.as_dict(),
         columns=_SLOW_COLUMNS,
         rows=map(_slow_row, found.found),
-        lines=said,
+        lines=lines,
     ).show(format)
-    say_what_is_missing(whole, Messages())
+    report_missing(whole, Messages())
 
 
 def _slow_row(one: SlowRank) -> list[object]:
-    said = one.as_dict()
+    row = one.as_dict()
     where = one.excess.as_dict() if one.excess is not None else {}
-    values = [said[key] for key in _SLOW_COLUMNS[1:9]]
+    values = [row[key] for key in _SLOW_COLUMNS[1:9]]
     return [str(one.process), *values, *(where.get(key, "") for key in _SLOW_COLUMNS[9:])]
 
 
@@ -185,7 +186,7 @@ def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
         rows=([kind.as_dict()[key] for key in _KIND_COLUMNS] for kind in kinds),
         lines=sentences(found),
     ).show(format)
-    say_what_is_missing(whole, Messages())
+    report_missing(whole, Messages())
 
 
 def _as_dict(
@@ -207,16 +208,16 @@ def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
     return Section(columns=headings, rows=list(cells), notes=notes)
 
 
-def _show_answer(chosen: Chosen, asked: Namespace) -> None:
-    is_table = asked.format is RowsFormat.TABLE
-    most = SHOWN + 1 if asked.limit is None and is_table else asked.limit
+def _show_answer(chosen: Chosen, args: Namespace) -> None:
+    is_table = args.format is RowsFormat.TABLE
+    most = SHOWN + 1 if args.limit is None and is_table else args.limit
     messages, whole = Messages(), chosen.job
     answer, *_ = of_readable(
         whole,
         f"querying {len(whole)} processes",
-        lambda job: job.query(asked.ask, asked.engine, most, asked.master),
+        lambda job: job.query(args.ask, args.engine, most, args.master),
     )
-    shown = asked.limit or SHOWN
+    shown = args.limit or SHOWN
     rows = answer.rows[:shown] if is_table else answer.rows
     cells = [list(map(_cell, answer.columns, row)) for row in rows]
     Result(
@@ -224,15 +225,15 @@ def _show_answer(chosen: Chosen, asked: Namespace) -> None:
         content=answer.as_dicts(),
         columns=answer.columns,
         rows=answer.rows,
-    ).show(asked.format)
+    ).show(args.format)
     if is_table and len(answer) > shown:
         messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
     if not len(answer):
-        messages.say(f"no rows for {asked.ask.value}: {_NOTHING[asked.ask]}")
+        messages.say(f"no rows for {args.ask.value}: {_NOTHING[args.ask]}")
     if answer.silent:
         messages.say(f"without any event: {listed(answer.silent)}")
-    is_said = asked.ask is JobQuestion.LOSSES  # by the answer itself
-    say_what_is_missing(whole, messages, () if is_said else answer.incomplete)
+    is_said = args.ask is JobQuestion.LOSSES  # by the answer itself
+    report_missing(whole, messages, () if is_said else answer.incomplete)
 
 
 _NOTHING = {

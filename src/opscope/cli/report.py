@@ -22,7 +22,7 @@ from opscope.cli.parser import Parser, example
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_chosen
 from opscope.cli.views.console import Messages
 from opscope.cli.views.snapshot import is_snapshot
-from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
 from opscope.report.page import report_html, write_report
@@ -55,30 +55,30 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope report", "opscope report job --rank 0,3 -o job.html --open")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Write the page."""
     messages = Messages()
-    if asked.trace is not None and is_snapshot(asked.trace):
-        page = asked.output or Path(f"{asked.trace.stem}.html")
-        html = snapshot_html(read_snapshot(asked.trace), asked.title or asked.trace.name)
+    if args.trace is not None and is_snapshot(args.trace):
+        page = args.output or Path(f"{args.trace.stem}.html")
+        html = snapshot_html(read_snapshot(args.trace), args.title or args.trace.name)
         write_file(page, [html.encode("utf-8")])
     else:
-        page = _write_page(asked, messages)
+        page = _write_page(args, messages)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
-    if asked.open:
+    if args.open:
         webbrowser.open(page.resolve().as_uri())
 
 
-def _write_page(asked: Namespace, messages: Messages) -> Path:
-    chosen = choose_trace(asked)
-    page: Path = asked.output or Path(f"{page_stem(chosen.path)}.html")
+def _write_page(args: Namespace, messages: Messages) -> Path:
+    chosen = choose_trace(args)
+    page: Path = args.output or Path(f"{page_stem(chosen.path)}.html")
     if chosen.is_of_several:
-        html = page_of_several(chosen, asked.title, asked.period, messages)
+        html = page_of_several(chosen, args.title, args.period, messages)
         write_file(page, [html.encode("utf-8")])
     else:
         loaded = load_chosen(chosen)
         with messages.progress(f"writing {page}"):
-            write_report(loaded, page, title=asked.title, period=asked.period)
+            write_report(loaded, page, title=args.title, period=args.period)
     return page
 
 
@@ -114,14 +114,14 @@ def page_of_several(
             is_served=is_served,
         )
     there = parts_text(shown.parts, len(whole))
-    say_what_is_missing(whole, messages)
+    report_missing(whole, messages)
     messages.say(f"tables, findings and steps are of {one}")
     messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
     return html
 
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
-    """All processes as one trace, and the slowest of them, else that with most events."""
+    """All processes as one trace, and the slowest process, or else the one with most events."""
     from opscope.jobs.merged_trace import traces_together
     from opscope.storage.processes import ProcessEntry
 
@@ -137,7 +137,7 @@ def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Parti
 
 
 def page_stem(trace: Path) -> str:
-    """What to call the page of a trace: its name, without what says what kind of file it is."""
+    """File name of a trace's page without suffix: the trace's name without its own suffixes."""
     name = trace.resolve().name
     for suffix in (".opscope", ".json.gz", ".json", ".pt.trace"):
         name = name.removesuffix(suffix)

@@ -36,7 +36,7 @@ from opscope.cli.session.options import (
     RunOptions,
     ScheduleOption,
     add_switches,
-    what_to_record,
+    parse_record_option,
 )
 from opscope.cli.session.page_after_run import show_when_over
 from opscope.cli.session.termination import LastAction
@@ -80,9 +80,9 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "-c", dest="is_code", action="store_true", help="Run the given code, like python -c."
     )
-    _add_what_to_record(parser)
+    _add_recording_options(parser)
     _add_flight_recorder(parser)
-    _add_what_to_write(parser)
+    _add_output_options(parser)
     add_confidential(parser)
     parser.show_only(
         *("--why", "--shapes", "--memory", "--stack", "--children", "--flight-recorder"),
@@ -93,7 +93,7 @@ def options(parser: Parser) -> None:
     )
 
 
-def _add_what_to_record(parser: Parser) -> None:
+def _add_recording_options(parser: Parser) -> None:
     group = parser.add_argument_group("what to record")
     group.add_argument(
         "--why",
@@ -103,7 +103,7 @@ def _add_what_to_record(parser: Parser) -> None:
     group.add_argument(
         "--record",
         metavar="WHAT[,WHAT]",
-        type=what_to_record,
+        type=parse_record_option,
         help="Record this data during the whole run, and nothing in detail: operators, and the "
         "data of the options below. [default: operators during the whole run, and some steps "
         "in detail]",
@@ -159,7 +159,7 @@ def _add_flight_recorder(parser: Parser) -> None:
     )
 
 
-def _add_what_to_write(parser: Parser) -> None:
+def _add_output_options(parser: Parser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
@@ -219,7 +219,7 @@ def _budget(text: str) -> float:
 
 
 def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
-    """What the words say; ``-mtimeit`` is ``-m timeit``, as for python."""
+    """Parse the words; ``-mtimeit`` is ``-m timeit``, as for python."""
     for place, word in enumerate(words):
         if re.match("-[mc].", word):
             apart = [*words[:place], word[:2], word[2:]]
@@ -232,19 +232,19 @@ def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
     return parser.parse_args(words)
 
 
-def main(asked: Namespace) -> Callable[[], None]:
+def main(args: Namespace) -> Callable[[], None]:
     """Check what was asked for; what it returns runs the program."""
-    run_options = _run_options(asked)
-    _refuse_what_excludes(asked)
-    if asked.no_arguments or asked.hash_names:  # also for programs that this one starts
-        os.environ[LEAVE_OUT] = NAMES if asked.hash_names else ARGUMENTS
+    run_options = _run_options(args)
+    _refuse_conflicts(args)
+    if args.no_arguments or args.hash_names:  # also for programs that this one starts
+        os.environ[LEAVE_OUT] = NAMES if args.hash_names else ARGUMENTS
     # Before Python 3.13.1 argparse leaves the dashes there that end options.
-    words = asked.words
+    words = args.words
     target, *arguments = words[1:] if words[0] == "--" and len(words) > 1 else words
-    what = program.Program(target, tuple(arguments), asked.is_module, asked.is_code)
+    what = program.Program(target, tuple(arguments), args.is_module, args.is_code)
     program.check(what)
-    files = destination.choose(asked.output, asked.chrome, what.short_name, asked.report)
-    is_whole = asked.flight_recorder is None and asked.http is None
+    files = destination.choose(args.output, args.chrome, what.short_name, args.report)
+    is_whole = args.flight_recorder is None and args.http is None
     if is_whole:
         destination.check(files)
     check_bridge()
@@ -253,13 +253,13 @@ def main(asked: Namespace) -> Callable[[], None]:
 
     messages = Messages(animated=False)
     if not is_whole:
-        flying = None if asked.flight_recorder is None else _flight(asked, run_options, messages)
-        served = flying if asked.http is None else _http(asked, messages, flying)
+        flying = None if args.flight_recorder is None else _flight(args, run_options, messages)
+        served = flying if args.http is None else _http(args, messages, flying)
         assert served is not None
         return lambda: _record(what, served)
-    if asked.view and launched_rank() in (None, 0):
+    if args.view and launched_rank() in (None, 0):
         show_when_over(files.trace)
-    if not asked.children:
+    if not args.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what, alone, alone.program_is_over)
     from opscope.live.children.job import ChildrenOfRun
@@ -271,7 +271,7 @@ def main(asked: Namespace) -> Callable[[], None]:
             arguments=run_options.settings.arguments,
             max_disk_bytes=run_options.max_disk_bytes,
             drop_in=os.environ.get("OPSCOPE_DROP_IN") != "0",
-            schedule=None if asked.schedule is None else asdict(asked.schedule),
+            schedule=None if args.schedule is None else asdict(args.schedule),
             detail={} if run_options.detail is None else run_options.detail.arguments,
         ),
         run_options.keeper,
@@ -281,42 +281,42 @@ def main(asked: Namespace) -> Callable[[], None]:
     return lambda: _record(what, session, session.program_is_over)
 
 
-def _flight(asked: Namespace, run_options: RunOptions, messages: Messages) -> FlightSession:
+def _flight(args: Namespace, run_options: RunOptions, messages: Messages) -> FlightSession:
     from opscope.cli.session.flight_session import FlightSession
 
-    budget = _BUDGET if asked.budget is None else asked.budget
-    place = None if asked.http is not None else asked.output
+    budget = _BUDGET if args.budget is None else args.budget
+    place = None if args.http is not None else args.output
     flight = {
-        "last": asked.flight_recorder,
-        "max_memory": asked.max_memory or _MAX_MEMORY,
+        "last": args.flight_recorder,
+        "max_memory": args.max_memory or _MAX_MEMORY,
         "budget": None if budget == math.inf else budget,
         "directory": os.path.abspath(place or "opscope-dumps"),
     }
-    return FlightSession(run_options, flight, messages, has_children=asked.children)
+    return FlightSession(run_options, flight, messages, has_children=args.children)
 
 
-def _http(asked: Namespace, messages: Messages, flying: FlightSession | None) -> HttpSession:
+def _http(args: Namespace, messages: Messages, flying: FlightSession | None) -> HttpSession:
     from opscope.cli.session.http_session import HttpSession
 
-    root = Path(os.path.abspath(asked.output or "opscope-profiles"))
-    return HttpSession(asked.http, root, messages, flying)
+    root = Path(os.path.abspath(args.output or "opscope-profiles"))
+    return HttpSession(args.http, root, messages, flying)
 
 
-def _run_options(asked: Namespace) -> RunOptions:
-    recorded = [*asked.recorded, *(asked.record or ())]
+def _run_options(args: Namespace) -> RunOptions:
+    recorded = [*args.recorded, *(args.record or ())]
     is_in_detail = all(
-        getattr(asked, name) is None for name in ("record", "schedule", "flight_recorder")
+        getattr(args, name) is None for name in ("record", "schedule", "flight_recorder")
     )
     return RunOptions(
-        settings=_settings(asked, recorded),
-        schedule=asked.schedule,
-        detail=_settings(asked, DETAIL.union(recorded)) if is_in_detail else None,
-        why=asked.why,
-        table=asked.table is True,
-        view=asked.view,
-        stream=asked.stream is not False,
-        keeper=asked.keeper is not False,
-        max_disk_bytes=None if asked.max_disk is None else asked.max_disk * 1_000_000,
+        settings=_settings(args, recorded),
+        schedule=args.schedule,
+        detail=_settings(args, DETAIL.union(recorded)) if is_in_detail else None,
+        why=args.why,
+        table=args.table is True,
+        view=args.view,
+        stream=args.stream is not False,
+        keeper=args.keeper is not False,
+        max_disk_bytes=None if args.max_disk is None else args.max_disk * 1_000_000,
     )
 
 
@@ -324,48 +324,48 @@ def _option_of(name: str) -> str:
     return "what to record" if name == "recorded" else f"--{name}"
 
 
-def _settings(asked: Namespace, recorded: Collection[str]) -> ProfileSettings:
+def _settings(args: Namespace, recorded: Collection[str]) -> ProfileSettings:
     return ProfileSettings.of(
         {
             **{s.parameter: True for s in switches() if s.option in recorded},
-            "with_flops": asked.flops,
+            "with_flops": args.flops,
         },
-        source_lines=asked.source_lines is not False,
+        source_lines=args.source_lines is not False,
     )
 
 
-def _refuse_what_excludes(asked: Namespace) -> None:
+def _refuse_conflicts(args: Namespace) -> None:
     """Raise UsageError for options of which one makes no sense beside another."""
     drop = "Use only one of them."
-    if asked.why and asked.schedule is not None:
+    if args.why and args.schedule is not None:
         raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
-    if asked.is_module and asked.is_code:
+    if args.is_module and args.is_code:
         raise UsageError(f"-m and -c exclude each other. {drop}")
-    if asked.children and (asked.no_arguments or asked.hash_names):
+    if args.children and (args.no_arguments or args.hash_names):
         raise UsageError(
             "--no-arguments and --hash-names need one process: the list of processes that "
             f"--children makes has their command lines. {drop}"
         )
-    if asked.http is not None:
-        for name in (*_OF_WHOLE_RUNS, *(() if asked.flight_recorder else _OF_RECORDINGS)):
-            if getattr(asked, name):
+    if args.http is not None:
+        for name in (*_OF_WHOLE_RUNS, *(() if args.flight_recorder else _OF_RECORDINGS)):
+            if getattr(args, name):
                 raise UsageError(
                     "With --http, each request chooses what to record: "
                     f"--http excludes {_option_of(name)}. {drop}"
                 )
-    if asked.flight_recorder is not None:
+    if args.flight_recorder is not None:
         for name in _OF_WHOLE_RUNS:
-            if getattr(asked, name):
+            if getattr(args, name):
                 raise UsageError(
                     f"--{name} needs a recording of the whole program, but --flight-recorder "
                     f"keeps only the last part. {drop}"
                 )
-    elif asked.max_memory is not None or asked.budget is not None:
+    elif args.max_memory is not None or args.budget is not None:
         raise UsageError(
             "--max-memory and --budget are options of the flight recorder. Add "
             "--flight-recorder 30s, or remove them."
         )
-    elif asked.children and asked.stream is False:
+    elif args.children and args.stream is False:
         raise UsageError(
             "--children needs a file for each process, because child processes are often "
             f"killed; --no-stream works for a single process only. {drop}"

@@ -54,20 +54,20 @@ def options(parser: Parser) -> None:
     )
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Print the rows."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    format = asked.format or (RowsFormat.TABLE if is_terminal else RowsFormat.CSV)
-    chosen = choose_trace(asked)
+    format = args.format or (RowsFormat.TABLE if is_terminal else RowsFormat.CSV)
+    chosen = choose_trace(args)
     if chosen.is_of_several:
         doing = f"reading {chosen.path}"
         relation, *_ = of_readable(
-            chosen.job, doing, lambda job: job.sql(asked.query, asked.read_only)
+            chosen.job, doing, lambda job: job.sql(args.query, args.read_only)
         )
     elif (long := long_trace(chosen)) is not None:
-        relation = query_long(long, asked.query, asked.read_only)
+        relation = query_long(long, args.query, args.read_only)
     else:
-        relation = query_trace(load_chosen(chosen), asked.query, asked.read_only)
+        relation = query_trace(load_chosen(chosen), args.query, args.read_only)
     columns = list(relation.columns)
     rows = rows_of(relation)
     if format is RowsFormat.CSV:

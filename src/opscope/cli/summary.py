@@ -36,7 +36,7 @@ from opscope.analysis.top_operators import (
     check_row_limit,
     check_sort_key,
     find_top_operators,
-    ran_anything,
+    has_work,
 )
 from opscope.api.trace import Trace
 from opscope.cli.parser import Parser, add_row_limit, example, whole_number
@@ -94,48 +94,48 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope summary", "opscope summary job --rank 2 --gpu")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Print the view that was asked for."""
-    sort_by = check_sort_key(asked.sort_by or DEFAULT_SORT)
+    sort_by = check_sort_key(args.sort_by or DEFAULT_SORT)
     keep_freed_memory()
-    is_view = asked.gpu or asked.roofline or asked.compiled
-    if is_view and (asked.sort_by or asked.group_by_shape):
+    is_view = args.gpu or args.roofline or args.compiled
+    if is_view and (args.sort_by or args.group_by_shape):
         raise UsageError(
             "--sort-by and --group-by-shape are for the table of operators. Remove them."
         )
-    if asked.measure and not asked.roofline:
+    if args.measure and not args.roofline:
         raise UsageError("--measure needs --roofline.")
-    if asked.tokens is not None and (is_view or asked.format is not RowsFormat.MARKDOWN):
+    if args.tokens is not None and (is_view or args.format is not RowsFormat.MARKDOWN):
         raise UsageError("--tokens is for the summary as Markdown. Add --format md.")
-    chosen, row_limit = choose_trace(asked), asked.row_limit
-    if asked.tokens is not None:
-        return Output().show(_brief(chosen, asked.tokens))
-    if asked.gpu:
+    chosen, row_limit = choose_trace(args), args.row_limit
+    if args.tokens is not None:
+        return Output().show(_brief(chosen, args.tokens))
+    if args.gpu:
         from opscope.cli.views.gpu import device_use
 
-        device_use(chosen, asked.period, row_limit).show(asked.format)
-    elif asked.roofline:
+        device_use(chosen, args.period, row_limit).show(args.format)
+    elif args.roofline:
         from opscope.cli.views.roofline import roofline
 
-        roofline(chosen, asked.period, row_limit, asked.measure).show(asked.format)
-    elif asked.compiled:
+        roofline(chosen, args.period, row_limit, args.measure).show(args.format)
+    elif args.compiled:
         from opscope.cli.views.compiled import compiled
 
-        compiled(chosen, asked.period, row_limit).show(asked.format)
+        compiled(chosen, args.period, row_limit).show(args.format)
     elif chosen.is_of_several:
         from opscope.cli.views.process_table import print_processes
 
-        print_processes(chosen.job, asked.format)
+        print_processes(chosen.job, args.format)
     else:
         how = {
             "sort_by": sort_by,
             "row_limit": check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
-            "by_shape": asked.group_by_shape,
+            "by_shape": args.group_by_shape,
         }
         if (long := long_trace(chosen)) is not None:
-            _print_long(long, chosen, how, asked.format)
+            _print_long(long, chosen, how, args.format)
         else:
-            _print(chosen, asked.period, how, asked.format)
+            _print(chosen, args.period, how, args.format)
 
 
 def _brief(chosen: Chosen, tokens: int) -> str:
@@ -150,7 +150,7 @@ def _brief(chosen: Chosen, tokens: int) -> str:
 
 def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsFormat) -> None:
     trace, loaded = chosen.path, load_chosen(chosen)
-    is_empty = not ran_anything(loaded)
+    is_empty = not has_work(loaded)
     if is_empty and format is RowsFormat.TABLE:
         _print_why(loaded)  # which is what a dump is for, also where it has nothing else
         Messages().say(describe_completeness(loaded))
@@ -183,7 +183,7 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
 
 
 def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat) -> None:
-    """Of a long recording the operators of all of it, and the rest of what stands for it."""
+    """Print a long recording: operators of all of it, the rest from a representative stretch."""
     with Messages().progress("adding up"):
         top = find_long_top_operators(trace, **how)
     if format is RowsFormat.CSV:

@@ -28,7 +28,7 @@ from opscope.analysis.top_operators import (
     TopOperators,
     check_row_limit,
     find_top_operators,
-    ran_anything,
+    has_work,
 )
 from opscope.base.printable import printable
 from opscope.base.quantity_text import share_text, time_text
@@ -69,22 +69,22 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope top 4711", "opscope top 4711 --once --modules > now.txt")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Look at a process until the user has seen enough."""
-    rows, console = check_row_limit(asked.row_limit), console_for(sys.stdout)
-    is_live = console.is_terminal and not asked.once
+    rows, console = check_row_limit(args.row_limit), console_for(sys.stdout)
+    is_live = console.is_terminal and not args.once
     with (
         unwound_when_ended(),
-        reach(asked.process) as asking,
+        reach(args.process) as asking,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        asking.ask("record", recorded=arguments_of(asked.recorded))
+        asking.ask("record", recorded=arguments_of(args.recorded))
         asking.log_of("sample")  # the steps begin to be counted
-        time.sleep(asked.every)
+        time.sleep(args.every)
         if not is_live:
             console.print(view_of(asking.status, *_looked(asking, rows), console.width))
         else:
-            _live(asking, console, asked.every, rows)
+            _live(asking, console, args.every, rows)
 
 
 def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
@@ -119,7 +119,7 @@ def view_of(
     parts: list[RenderableType] = [
         Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
     ]
-    if ran_anything(trace):
+    if has_work(trace):
         parts.append(operator_text(top, width))
     else:
         parts.append(Text("no operators ran since the last update"))
@@ -128,7 +128,7 @@ def view_of(
 
 
 def steps_text(count: int, durations_ns: list[int]) -> str:
-    """How many steps, and what the last of them took."""
+    """Number of steps, and median and slowest of the last ones."""
     if not count or not durations_ns:
         return f"{count} steps"
     known = np.sort(np.array(durations_ns, dtype=np.int64))
@@ -138,7 +138,7 @@ def steps_text(count: int, durations_ns: list[int]) -> str:
 
 
 def own_share_text(trace: TraceData) -> str:
-    """What recording cost, as a share of the time; empty where it is not known."""
+    """Cost of recording as a share of the time; empty if unknown."""
     cost_ns = cost_of_an_event_ns(trace)
     took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
     if not cost_ns or took_ns <= 0:
@@ -173,7 +173,7 @@ def _memory_text(process: int) -> str:
 
 
 class TypedKeys:
-    """Of a terminal, each as it is typed; where there is no terminal, none ever are.
+    """Keys typed in a terminal; empty without a terminal.
 
     Ctrl-C stays what it is. The terminal is left as it was.
     """

@@ -17,7 +17,7 @@ from opscope.api.load import load
 from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
-from opscope.cli.whole_job import of_readable, say_what_is_missing
+from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.chrome_files import ChromeFile
@@ -27,8 +27,8 @@ from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_reco
 from opscope.storage.partition import (
     RANK,
     Partition,
-    asked_partition,
     choose_part,
+    chosen_partition,
     listed,
     partition_folders,
     parts_text,
@@ -94,7 +94,7 @@ _MOST_DOUBTS = 4
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at."""
+    """The trace, processes and part of the recording that a command is about."""
 
     path: Path  # where it is
     part: Partition | None  # which process was asked for; None where that was not said
@@ -132,20 +132,20 @@ class Chosen:
 
     @property
     def is_of_several(self) -> bool:
-        """Likewise, and all of what each did is looked at."""
+        """Whether there are several processes, and the whole recording of each is wanted."""
         return self.has_several and self.is_whole
 
 
-def choose_trace(asked: Namespace) -> Chosen:
+def choose_trace(args: Namespace) -> Chosen:
     """Find what the options of :func:`add_trace` say; says which it is, if that was not said."""
     messages = Messages()
-    with messages.progress(f"looking at {asked.trace}"):
-        path = _newest() if asked.trace is None else local_path(asked.trace)
-    if asked.trace is None:
+    with messages.progress(f"looking at {args.trace}"):
+        path = _newest() if args.trace is None else local_path(args.trace)
+    if args.trace is None:
         messages.say(f"{path}, the newest trace in this folder")
-    ranks = [] if asked.rank is None else _numbers(asked.rank)
-    part = asked_partition(ranks[0] if ranks else None, asked.process)
-    cut = (getattr(asked, name, None) for name in ("range", "steps", "period"))
+    ranks = [] if args.rank is None else _numbers(args.rank)
+    part = chosen_partition(ranks[0] if ranks else None, args.process)
+    cut = (getattr(args, name, None) for name in ("range", "steps", "period"))
     if len(ranks) > 1:
         from opscope.api.job import Job
 
@@ -163,7 +163,7 @@ def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
 
 
 def _on_disk(chosen: Chosen) -> LongTrace | None:
-    """All of one process in a folder of ours; None for something else."""
+    """The whole trace of one process in an opscope folder; None for anything else."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
@@ -213,12 +213,12 @@ def load_chosen(chosen: Chosen) -> TraceData:
         messages.say(f"{missing}: the job is incomplete")
     if doubtful := doubts_text(loaded):
         messages.say(doubtful)
-    _say_what_cannot_be_read(chosen, messages)
+    _report_unreadable(chosen, messages)
     return loaded
 
 
-def _say_what_cannot_be_read(chosen: Chosen, messages: Messages) -> None:
-    """Of a folder, of which another part was read."""
+def _report_unreadable(chosen: Chosen, messages: Messages) -> None:
+    """Name unfinished recordings of the folder that cannot be read."""
     if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
         from opscope.recording.recovered import unreadable_recordings
 
@@ -255,24 +255,24 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
             f"{chosen.path} contains no events{_beside(damaged)}. Record a program that runs "
             "torch operators."
         )
-    for line in said_once(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
+    for line in shared_notes(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
         messages.say(line)
     for part, error in damaged.items():
         messages.say(f"{part} is excluded: {error}")
     if empty:
         messages.say(f"without any event: {listed(empty)}")
-    say_what_is_missing(job, messages, incomplete)
+    report_missing(job, messages, incomplete)
 
 
-def said_once(
-    said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
+def shared_notes(
+    notes: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
 ) -> list[str]:
     """Notes of processes (``among`` is their number): each once, with the processes that have it.
 
     Of what JSON has as well, ``most`` lines are enough.
     """
     of_text: dict[str, list[Partition]] = {}
-    for part, lines in said.items():
+    for part, lines in notes.items():
         for line in lines:
             of_text.setdefault(line, []).append(part)
     found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
@@ -286,7 +286,7 @@ def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
 
 
 def _stretch(chosen: Chosen) -> TraceData | None:
-    """Of a long recording, where its steady state was asked for."""
+    """The stretch that represents a long recording, if its steady state is wanted; else None."""
     trace = long_trace(chosen) if chosen.period is Which.STEADY else None
     return None if trace is None else stretch_of(trace)
 
@@ -364,7 +364,7 @@ def _numbers(text: str) -> list[int]:
 
 def _newest() -> Path:
     """The trace in this folder that was written last."""
-    written = list(_traces_here())
+    written = list(_local_traces())
     if not written:
         raise UsageError(
             f"There is no trace in {os.getcwd()}. Record one with `opscope run train.py`, or "
@@ -373,8 +373,9 @@ def _newest() -> Path:
     return max(written)[1]
 
 
-def _traces_here() -> Iterator[tuple[int, Path]]:
-    """When each was written, and where it is; cycles of a schedule are traces of their own."""
+def _local_traces() -> Iterator[tuple[int, Path]]:
+    """Yield time of writing and path of each trace in this folder; each cycle of a schedule is a
+    trace of its own."""
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):
             manifests = [folder / MANIFEST for folder in partition_folders(path).values()]

@@ -83,34 +83,34 @@ def options(parser: Parser) -> None:
     )
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Serve the page until it is closed."""
     messages = Messages()
-    if asked.trace is not None and is_snapshot(asked.trace):
-        return _serve(_page_of_snapshot(asked, messages), asked, messages)
-    chosen = choose_trace(asked)
-    if asked.perfetto and asked.other is not None:
-        raise UsageError(f"--perfetto shows one trace. Leave {asked.other} out.")
-    if asked.perfetto:
-        return _serve_to_perfetto(asked, chosen, messages)
-    _serve(_page(chosen, asked, messages), asked, messages)
+    if args.trace is not None and is_snapshot(args.trace):
+        return _serve(_page_of_snapshot(args, messages), args, messages)
+    chosen = choose_trace(args)
+    if args.perfetto and args.other is not None:
+        raise UsageError(f"--perfetto shows one trace. Leave {args.other} out.")
+    if args.perfetto:
+        return _serve_to_perfetto(args, chosen, messages)
+    _serve(_page(chosen, args, messages), args, messages)
 
 
-def _serve(page: LivePage, asked: Namespace, messages: Messages) -> None:
-    server = PageServer(page, asked.port)
+def _serve(page: LivePage, args: Namespace, messages: Messages) -> None:
+    server = PageServer(page, args.port)
     messages.say(f"open {server.address}")
     if "SSH_CONNECTION" in os.environ:
         messages.say(f"from another machine, first run `{tunnel(server.port)}`")
     messages.say("closing the page or Ctrl-C ends this command")
-    _open(server.address, asked)
+    _open(server.address, args)
     with contextlib.suppress(KeyboardInterrupt):
         server.serve()
 
 
-def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
-    title, period = asked.title, asked.period
-    if asked.other is not None:
-        return _page_of_two(chosen, asked, messages)
+def _page(chosen: Chosen, args: Namespace, messages: Messages) -> LivePage:
+    title, period = args.title, args.period
+    if args.other is not None:
+        return _page_of_two(chosen, args, messages)
     if chosen.is_of_several:
         html = page_of_several(chosen, title, period, messages, is_served=True)
         return LivePage(lambda: html, lambda statement: chosen.job.sql(statement, True))
@@ -130,14 +130,14 @@ def _page(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
     )
 
 
-def _page_of_snapshot(asked: Namespace, messages: Messages) -> LivePage:
-    with messages.progress(f"reading {asked.trace}"):
-        html = snapshot_html(read_snapshot(asked.trace), asked.title or asked.trace.name, True)
+def _page_of_snapshot(args: Namespace, messages: Messages) -> LivePage:
+    with messages.progress(f"reading {args.trace}"):
+        html = snapshot_html(read_snapshot(args.trace), args.title or args.trace.name, True)
     return LivePage(lambda: html, lambda statement: query(_NO_TRACE, statement, True))
 
 
-def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePage:
-    other = choose_trace(Namespace(**{**vars(asked), "trace": asked.other}))
+def _page_of_two(chosen: Chosen, args: Namespace, messages: Messages) -> LivePage:
+    other = choose_trace(Namespace(**{**vars(args), "trace": args.other}))
     names = [page_stem(chosen.path), page_stem(other.path)]
     if names[0] == names[1]:
         names = [str(chosen.path), str(other.path)]
@@ -145,10 +145,10 @@ def _page_of_two(chosen: Chosen, asked: Namespace, messages: Messages) -> LivePa
     if any(long_trace(one, MOST_ON_PAGE) for one in both):
         long = [found for one in both if (found := long_trace(one, 0)) is not None]
         if len(long) == len(both):
-            return _page_of_two_long(long, both, names, asked, messages)
+            return _page_of_two_long(long, both, names, args, messages)
     a, b = (Side((name,), (load_chosen(one),)) for name, one in zip(names, both, strict=True))
     with messages.progress("comparing"):
-        html = two_traces(a, b, asked.title, asked.period)
+        html = two_traces(a, b, args.title, args.period)
     new = b.traces[0]
     return LivePage(lambda: html, lambda statement: query(new, statement, True))
 
@@ -157,7 +157,7 @@ def _page_of_two_long(
     long: list[LongTrace],
     chosen: tuple[Chosen, Chosen],
     names: list[str],
-    asked: Namespace,
+    args: Namespace,
     messages: Messages,
 ) -> LivePage:
     old, new = long
@@ -166,21 +166,21 @@ def _page_of_two_long(
             Side((name,), (stretch_of(trace, MOST_ON_PAGE) or load_chosen(one),))
             for name, trace, one in zip(names, long, chosen, strict=True)
         )
-        page = two_long_traces(old, new, (a, b), asked.title, asked.period)
+        page = two_long_traces(old, new, (a, b), args.title, args.period)
     html, windows, start_ns = page
     return LivePage(
         lambda: html, lambda statement: query_long(new, statement, True), windows, start_ns
     )
 
 
-def _open(address: str, asked: Namespace) -> None:
-    """In the browser, where one with windows can be shown."""
+def _open(address: str, args: Namespace) -> None:
+    """Open the address in the browser, if there is a screen."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    if has_screen and not asked.no_open:
+    if has_screen and not args.no_open:
         webbrowser.open(address)
 
 
-def _serve_to_perfetto(asked: Namespace, chosen: Chosen, messages: Messages) -> None:
+def _serve_to_perfetto(args: Namespace, chosen: Chosen, messages: Messages) -> None:
     trace = open_traces(chosen)
     with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
         file = Path(folder) / f"{page_stem(chosen.path)}.pftrace"
@@ -191,6 +191,6 @@ def _serve_to_perfetto(asked: Namespace, chosen: Chosen, messages: Messages) -> 
         if "SSH_CONNECTION" in os.environ:
             messages.say(f"from another machine, first run `{tunnel(server.port)}`")
         messages.say("ends when Perfetto has read the trace, or at Ctrl-C")
-        _open(server.address, asked)
+        _open(server.address, args)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve()

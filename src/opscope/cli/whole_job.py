@@ -53,7 +53,7 @@ def of_readable(
     return found, job, left_out
 
 
-def say_what_is_missing(
+def report_missing(
     job: Job, messages: Messages, incomplete: Sequence[Partition] | None = None
 ) -> None:
     """Which ranks are not there, and of which not all is; those are found out if not given."""

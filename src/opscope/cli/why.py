@@ -26,7 +26,7 @@ from opscope.analysis.account.account import Account, Entry
 from opscope.analysis.account.find import find_account
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parser import Parser, example
-from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, said_once
+from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, shared_notes
 from opscope.cli.views.findings import (
     findings_of_all,
     findings_result,
@@ -64,7 +64,7 @@ _HEADINGS = ("Where the time went", "Share", "Time", "Per step", "±")
 
 @dataclass(frozen=True)
 class Why:
-    """What the command shows."""
+    """Results that the command shows."""
 
     account: Account  # of the time
     findings: Findings  # what to change
@@ -91,16 +91,16 @@ def options(parser: Parser) -> None:
     parser.epilog = example("opscope why", "opscope why train.opscope --all --format md")
 
 
-def main(asked: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Print where the time went, or the list of findings."""
-    if not asked.benchmark:  # what is timed has the memory that other programs have
+    if not args.benchmark:  # what is timed has the memory that other programs have
         keep_freed_memory()
-    chosen = choose_trace(asked)
-    if asked.all or asked.explain or asked.benchmark:
-        result = _findings(chosen, asked)
+    chosen = choose_trace(args)
+    if args.all or args.explain or args.benchmark:
+        result = _findings(chosen, args)
     else:
-        result = _account(chosen, asked.period)
-    result.show(asked.format)
+        result = _account(chosen, args.period)
+    result.show(args.format)
 
 
 def _account(chosen: Chosen, period: Which) -> Result:
@@ -114,20 +114,20 @@ def _account(chosen: Chosen, period: Which) -> Result:
     return answer(chosen, "adding up", find, result_of, of_all)
 
 
-def _findings(chosen: Chosen, asked: Namespace) -> Result:
+def _findings(chosen: Chosen, args: Namespace) -> Result:
     def find(one: TraceData) -> tuple[Findings, LineTexts]:
-        found = find_findings(one, asked.benchmark, which=asked.period)
+        found = find_findings(one, args.benchmark, which=args.period)
         return found, line_texts(one)
 
     def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
         states = {part: [state_of(one)] for part, (one, _) in found.items()}
-        return Result(sections=findings_of_all(found), lines=said_once(states, len(found)))
+        return Result(sections=findings_of_all(found), lines=shared_notes(states, len(found)))
 
     return answer(
         chosen,
-        "measuring" if asked.benchmark else "looking for findings in",
+        "measuring" if args.benchmark else "looking for findings in",
         find,
-        lambda found: findings_result(*found, explain=asked.explain),
+        lambda found: findings_result(*found, explain=args.explain),
         of_all,
     )
 
@@ -163,7 +163,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
 
     slow = job.slow_ranks()
     compared = compare_accounts({part: why.account for part, why in found.items()})
-    said = slow.sentences() if slow.compared > 1 else []
+    stragglers = slow.sentences() if slow.compared > 1 else []
     shares = compared.shares
     shown = [cause for cause in compared.causes if shares[:, cause].max() >= _LEAST_SHARE]
     shown = shown[:_MOST_CAUSES]
@@ -187,7 +187,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     )
     return Result(
         sections=[table],
-        lines=[*said, *_differences(compared)],
+        lines=[*stragglers, *_differences(compared)],
         content={"stragglers": slow.as_dict()},
     )
 
@@ -238,7 +238,7 @@ def _sentences(account: Account) -> Iterator[str]:
 
 
 def _slowest_step(account: Account) -> Iterator[str]:
-    """What the slowest step had more of than others."""
+    """A sentence on the cause that lengthened the slowest step."""
     took = account.steps.end_ns - account.steps.start_ns
     if len(took) < 3 or took.max() < _SLOW * np.median(took):
         return
@@ -253,14 +253,14 @@ def _slowest_step(account: Account) -> Iterator[str]:
 
 
 def _other_threads(account: Account) -> Iterator[str]:
-    """What each other thread or device did while it did something."""
-    told = 0
+    """A line for each other thread or device that did something."""
+    shown = 0
     for row, name in enumerate(account.threads):
         busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]
         if row == account.main or sum(e.share for e in busy) < _SMALLEST_SHOWN:
             continue
-        told += 1
-        if told > _MOST_OTHERS:
+        shown += 1
+        if shown > _MOST_OTHERS:
             yield "--format json has the other threads."
             return
         parts = ", ".join(f"{e.cause.title} {share_text(e.share)}" for e in busy[:3])

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Cause(IntEnum):
-    """Why time passed; in the order in which views list equal times. Native code has it, too."""
+    """Why time passed, in the order in which views list equal times. Native code has a copy."""
 
     OPERATOR = 0
     DISPATCH = 1
@@ -31,12 +31,12 @@ class Cause(IntEnum):
 
     @property
     def title(self) -> str:
-        """In a few words."""
+        """Short name."""
         return _WORDS[self][0]
 
     @property
     def meaning(self) -> str:
-        """In one sentence, with what to do about it where that is not plain."""
+        """One sentence: what it is and, if not obvious, what to do about it."""
         return _WORDS[self][1]
 
 
@@ -99,4 +99,4 @@ _WORDS = {
 WAITS = (
     Cause.LOADER, Cause.LOCK, Cause.IO, Cause.TIMER, Cause.COLLECTIVE, Cause.BACKWARD,
 )  # fmt: skip
-"""Causes of which a thread is expected to be off its processor."""
+"""Causes during which a thread is normally not on a CPU."""

@@ -1,8 +1,7 @@
-"""Every enumeration: what the small numbers in columns and between Python and native code mean.
+"""Every enumeration: the codes in columns and between Python and native code.
 
-Native code gets these from here (``native/schema/generate_schema.py`` writes them as C++), so this
-module imports nothing beyond the standard library. An enumeration's numbers are in files: new
-members get new numbers.
+``native/schema/generate_schema.py`` writes them as C++, so this module imports only the standard
+library. Codes are stored in files: new members get new numbers.
 """
 
 from __future__ import annotations
@@ -11,41 +10,41 @@ from enum import Enum, IntEnum, IntFlag
 
 
 class EventKind(IntEnum):
-    """What kind of span a row of ``events`` is."""
+    """Kind of span of a row of ``events``."""
 
-    OPERATOR = 0  # an operator, autograd node, TorchScript call: anything torch dispatched
-    ANNOTATION = 1  # record_function and friends: a span the user (or a library) named
+    OPERATOR = 0  # anything torch dispatched: operator, autograd node, TorchScript call
+    ANNOTATION = 1  # span that the user or a library named, as with record_function
     PYTHON_CALL = 2  # a Python function
     C_CALL = 3  # a C function called from Python
     MODULE_CALL = 4  # nn.Module.__call__, named after the instance
     OPTIMIZER_CALL = 5  # Optimizer.step of one instance
     GC_PAUSE = 6  # a garbage collection
     RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
-    TASK_RUN = 8  # what an asyncio task does between two awaits
-    COMPILED_GRAPH = 9  # a run of the code that torch.compile generated for one graph
+    TASK_RUN = 8  # part of an asyncio task between two awaits
+    COMPILED_GRAPH = 9  # run of the code that torch.compile generated for one graph
 
 
 class Want(IntFlag):
-    """What a window may ask of the recorder; ``recording/sources.py`` says which option asks it."""
+    """What a window requests of the recorder; ``recording/sources.py`` maps options to it."""
 
     OPERATORS = 1 << 0
-    INPUTS = 1 << 1  # of operators: shapes, strides, scalars
-    OUTPUTS = 1 << 2  # the same of results
+    INPUTS = 1 << 1  # shapes, strides and scalars of operators' arguments
+    OUTPUTS = 1 << 2  # shapes, strides and scalars of results
     MEMORY = 1 << 3  # allocations and frees
     OVERLOADS = 1 << 4  # operator overload names
     PYTHON = 1 << 5  # Python and C calls
     MODULES = 1 << 6  # nn.Module and optimizer calls only
     GC = 1 << 7  # garbage collections
     ANNOTATIONS = 1 << 8  # spans the user named
-    NEW_THREADS = 1 << 9  # Python calls also of threads that begin later
-    PROCESS_IDS = 1 << 10  # ids of spans that are the same in every window open meanwhile
+    NEW_THREADS = 1 << 9  # Python calls also of threads that start later
+    PROCESS_IDS = 1 << 10  # span ids that are equal in all windows open at the same time
     ASYNCIO = 1 << 11  # runs of asyncio tasks
     FUNCTIONS = 1 << 12  # Python calls without C calls
-    OWN_FUNCTIONS = 1 << 13  # those alone of the program's own files
-    INNER_OPERATORS = 1 << 14  # those that other operators run; without it outermost ones alone
+    OWN_FUNCTIONS = 1 << 13  # Python calls, only of functions in the program's own files
+    INNER_OPERATORS = 1 << 14  # operators inside operators; without it only outermost ones
     COMPILED = 1 << 15  # runs of compiled code
-    GPU = 1 << 16  # what devices do, and calls of their runtime
-    GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
+    GPU = 1 << 16  # activities of devices, and calls of their runtime
+    GPU_SYNC = 1 << 17  # with GPU: which CUDA event a wait is for
 
 
 _FUNCTIONS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
@@ -61,7 +60,7 @@ WANTED_BY = {
     EventKind.TASK_RUN: Want.ASYNCIO,
     EventKind.COMPILED_GRAPH: Want.COMPILED,
 }
-"""Which windows have spans of each kind: those that want any of this."""
+"""Requests by kind of span: any of them records that kind."""
 
 CATEGORIES = {
     EventKind.OPERATOR: "operator",
@@ -75,7 +74,7 @@ CATEGORIES = {
     EventKind.TASK_RUN: "asyncio",
     EventKind.COMPILED_GRAPH: "compiled",
 }
-"""What files that sort spans into categories call each kind."""
+"""Category of each kind in files that have categories."""
 
 
 class RecordScope(IntEnum):
@@ -94,7 +93,7 @@ class RecordScope(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> RecordScope | None:
-        """A scope that a newer torch has: ``SCOPE_12``."""
+        """Member for a scope of a newer torch, such as ``SCOPE_12``."""
         if not isinstance(value, int) or not 0 <= value <= 255:
             return None
         scope = int.__new__(cls, value)
@@ -103,9 +102,9 @@ class RecordScope(IntEnum):
 
 
 class ScalarType(IntEnum):
-    """What a row of ``scalars`` holds; its ``value`` is always text in torch's own spelling."""
+    """Type of a row of ``scalars``; its ``value`` is always text in torch's own spelling."""
 
-    NONE = 0  # None; text is ""
+    NONE = 0  # None; the text is ""
     BOOL = 1
     INT = 2
     FLOAT = 3
@@ -116,13 +115,13 @@ class ScalarType(IntEnum):
     FLOAT_LIST = 8
     BOOL_LIST = 9
     TENSOR_LIST = 10  # only for an empty list of tensors, which has no row in ``tensors``
-    OTHER_LIST = 11  # of strings, of lists, of mixed kinds; text as for OTHER, or "[]"
-    OTHER = 12  # a tuple: text is JSON, see SCALARS. Else without a text form (an object, a
+    OTHER_LIST = 11  # strings, lists or mixed kinds; text as for OTHER, or "[]"
+    OTHER = 12  # tuple: text is JSON, see SCALARS. Without a text form (object,
     # generator): text is torch's name for its kind
 
 
 class Role(IntEnum):
-    """On which side of a call a tensor or scalar was seen."""
+    """Side of a call on which a tensor or scalar was seen."""
 
     INPUT = 0
     OUTPUT = 1
@@ -132,7 +131,7 @@ class Role(IntEnum):
 
 
 class AllocationAction(IntEnum):
-    """What a row of ``allocations`` records."""
+    """Action of a row of ``allocations``."""
 
     ALLOCATE = 0
     FREE = 1
@@ -140,7 +139,7 @@ class AllocationAction(IntEnum):
 
 
 class ParameterRole(IntEnum):
-    """What a row of ``parameters`` is to its owner."""
+    """Relation of a row of ``parameters`` to its owner."""
 
     PARAMETER = 0
     GRADIENT = 1
@@ -148,55 +147,55 @@ class ParameterRole(IntEnum):
 
 
 class LinkKind(IntEnum):
-    """What an arrow of ``links`` joins."""
+    """Kind of arrow of a row of ``links``."""
 
     FORWARD_BACKWARD = 0
-    COLLECTIVE = 1  # of several ranks: from one's call to that of the rank that it waited for
+    COLLECTIVE = 1  # between ranks: from a waiting call to that of the rank it waited for
 
 
 class CompilationKind(IntEnum):
-    """What a row of ``compilations`` is."""
+    """Kind of a row of ``compilations``."""
 
-    COMPILATION = 0  # of a function that had not been compiled
-    RECOMPILATION = 1  # of one that had, because the code that there was did not fit
-    GRAPH_BREAK = 2  # where code cannot be part of a graph, so that there are two
-    FAILURE = 3  # the function runs as it is
+    COMPILATION = 0  # of a function not compiled before
+    RECOMPILATION = 1  # of a function whose existing compiled code did not fit
+    GRAPH_BREAK = 2  # code that cannot be part of a graph, which splits it in two
+    FAILURE = 3  # the function runs uncompiled
 
 
 class OriginsKnownFrom(IntEnum):
-    """What says of which lines of the program a line of generated code is."""
+    """Source of the map from lines of generated code to lines of the program."""
 
     NOTHING = 0
-    GENERATION = 1  # what torch.compile knew when it generated the code: every operation
-    CACHE = 2  # what its cache has kept: a line each, and names of operators
+    GENERATION = 1  # torch.compile's data at code generation: every operation
+    CACHE = 2  # its cache: one line of the program each, and names of operators
 
 
 class WaitsFor(IntEnum):
-    """What a thread waits for in a system call, as a row of ``thread_samples`` has it."""
+    """What a thread waits for in a system call, in a row of ``thread_samples``."""
 
-    NOTHING = 0  # it computes, or could
-    GIL = 1  # Python's lock, which one thread at a time has
-    LOCK = 2  # a lock of the program's or of a library
-    TIMER = 3  # time to pass
-    READINESS = 4  # of files, sockets, pipes: poll, select, epoll
+    NOTHING = 0  # it runs or could run
+    GIL = 1  # Python's global lock
+    LOCK = 2  # a lock of the program or of a library
+    TIMER = 3  # the end of a period of time
+    READINESS = 4  # readiness of files, sockets, pipes: poll, select, epoll
     TRANSFER = 5  # reading, writing, receiving, sending, flushing
     PROCESS = 6  # the end of another process
     OTHER = 7  # any other system call, or one that the kernel does not name
-    DISK = 8  # a disk, without a call that says so: pages that have to be read
+    DISK = 8  # a disk, without a system call: page faults
 
 
 class GpuKind(IntEnum):
-    """What a row of ``gpu`` is; the kinds up to ``SET`` are work."""
+    """Kind of a row of ``gpu``; the kinds up to ``SET`` are work."""
 
     KERNEL = 0
     COPY = 1
     SET = 2
     SYNCHRONISATION = 3
-    ANNOTATION = 4  # from the first to the last work that was launched inside one
+    ANNOTATION = 4  # from the first to the last work launched inside an annotation
 
 
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation")
-"""By ``GpuKind``: what Chrome traces, and Kineto's activities, call it."""
+"""Names in Chrome traces and Kineto's activities, by ``GpuKind``."""
 
 OVERHEAD_NAMES = {
     0: "Unknown",
@@ -210,18 +209,18 @@ OVERHEAD_NAMES = {
     7 << 16: "Activity Buffer Request",
     8 << 16: "UVM Activity Init",
 }
-"""Names that tools look for, by CUpti_ActivityOverheadKind."""
+"""Names by CUpti_ActivityOverheadKind; other tools search for them."""
 
 
 class RuntimeApi(IntEnum):
-    """Whose function a row of ``runtime_calls`` called."""
+    """API whose function a row of ``runtime_calls`` called."""
 
     RUNTIME = 0
     DRIVER = 1
 
 
 class DeviceType(IntEnum):
-    """``c10::DeviceType`` with torch's spelling (c10/core/DeviceType.h); part of torch's files."""
+    """``c10::DeviceType`` (c10/core/DeviceType.h); torch's spelling is part of its files."""
 
     CPU = 0
     CUDA = 1
@@ -250,7 +249,7 @@ DEVICE_NAMES = tuple(
     "privateuseone" if member is DeviceType.PrivateUse1 else member.name.lower()
     for member in DeviceType
 )
-"""By ``DeviceType``: what ``torch.device`` calls it."""
+"""Names in ``torch.device``, by ``DeviceType``."""
 
 
 class Layout(IntEnum):
@@ -269,11 +268,11 @@ class Layout(IntEnum):
 LAYOUT_NAMES = tuple(
     "_mkldnn" if member is Layout.MKLDNN else member.name.lower() for member in Layout
 )
-"""By ``Layout``: torch's attributes."""
+"""torch's attribute names, by ``Layout``."""
 
 
 class MemoryCategory(IntEnum):
-    """What memory was for; the numbers are torch's (torch.profiler._memory_profiler.Category)."""
+    """Purpose of memory; the numbers are torch's (torch.profiler._memory_profiler.Category)."""
 
     UNKNOWN = 0
     INPUT = 1
@@ -288,14 +287,14 @@ class MemoryCategory(IntEnum):
 class MemoryAction(IntEnum):
     """What happened to a block of memory; the numbers are torch's."""
 
-    PREEXISTING = 1  # it was there when the recording started
+    PREEXISTING = 1  # existed when the recording started
     CREATE = 2
     INCREMENT_VERSION = 3  # its contents changed
     DESTROY = 4
 
 
 class ArgumentAccess(IntEnum):
-    """What an operator's schemas say of one argument."""
+    """Access of an operator to an argument, by its schemas."""
 
     READS = 0
     WRITES = 1
@@ -316,7 +315,7 @@ class ArgumentKind(str, Enum):
 
 
 class FlowEnd(IntEnum):
-    """Which end of which arrow of a Chrome trace an event has."""
+    """End of an arrow of a Chrome trace at an event."""
 
     FORWARD = 0
     BACKWARD = 1

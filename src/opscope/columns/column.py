@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 from typing import Any
 
 TIME: dict[str, Any] = {"least": -(1 << 61) + 1, "most": (1 << 62) - 1, "essential": True}
-"""Unix nanoseconds: until the year 2116, so that ends and differences stay within 64 bits."""
+"""Unix nanoseconds until the year 2116, so that ends and differences fit in 64 bits."""
 
 DURATION: dict[str, Any] = {
     "least": 0,
@@ -15,19 +15,19 @@ DURATION: dict[str, Any] = {
     "most_sum": 1 << 62,
     "essential": True,
 }
-"""Nanoseconds that passed."""
+"""Nanoseconds."""
 
 BYTES: dict[str, Any] = {"least": -(1 << 62), "most": 1 << 62}
-"""Numbers of bytes, also signed ones, and totals."""
+"""Bytes, including signed values and totals."""
 
 SIZE: dict[str, Any] = {**BYTES, "most_sum": 1 << 62, "essential": True}
-"""Sizes of blocks, negative where they go: views add them up."""
+"""Sizes of blocks, negative for frees; views add them up."""
 
 SHAPE: dict[str, Any] = {"least": 0, "most_product": 1 << 62}
 """Sizes whose product is a number of elements."""
 
 POSITION: dict[str, Any] = {"least": -1, "essential": True}
-"""Where in a call an argument stood."""
+"""Position of an argument in a call."""
 
 EVENT: dict[str, Any] = {"refers": "events"}
 NO_EVENT: dict[str, Any] = {"default": -1, "refers": "events"}
@@ -35,35 +35,35 @@ NAME: dict[str, Any] = {"default": -1, "refers": "names"}
 
 
 class Delivered(Enum):
-    """Whether the native decoder fills in a column of the tables that it makes."""
+    """Whether the native decoder fills in a column of its tables."""
 
     ALWAYS = 1
-    SOMETIMES = 2  # where something asks for it; else every row has its default
-    NEVER = 3  # Python may
+    SOMETIMES = 2  # only on request; otherwise every row has the default
+    NEVER = 3  # only Python fills it in
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """Declaration of a column.
 
-    The recorder guarantees these constraints on values; ``columns.validate`` checks them for traces
-    that are read from disk, so that nothing that looks at a trace has to.
+    The recorder guarantees these limits; ``columns.validate`` checks them for traces read from
+    disk, so that no other code has to.
 
     Attributes:
-        name: with its unit, where it has one.
-        dtype: NumPy dtype name; ``list[int64]`` for a ragged column; ``string`` only in the tables
-            that hold text themselves.
-        meaning: one line, shown in the file format documentation.
-        default: what a reader fills in when a file lacks the column.
-        refers: the table a value is a row of, if it is one; -1 is none where it is the default.
-        codes: the codes of opscope's own that it holds, from 0. A newer version may have more.
-        unknown: what a reader makes of other codes; None: it leaves the row out.
-        least: the smallest value there is, also in a ragged column.
-        most: the largest.
-        most_sum: the largest sum of all, whatever their signs.
-        most_product: the largest product of a ragged column's row.
-        as_long_as: the ragged column whose rows have as many values; or this one has none.
-        essential: without this column a row says nothing, so a file that lacks it is damaged.
+        name: name, with its unit if it has one.
+        dtype: NumPy dtype name; ``list[int64]`` for a ragged column; ``string`` only in tables that
+            hold text themselves.
+        meaning: one line for the documentation of the file format.
+        default: value if a file lacks the column.
+        refers: table that values are rows of, if any; -1 is none if it is the default.
+        codes: opscope's own codes in the column, from 0. A newer version may have more.
+        unknown: replacement of unknown codes; None: the reader omits the row.
+        least: smallest value, also in a ragged column.
+        most: largest value.
+        most_sum: largest sum of absolute values.
+        most_product: largest product of a row of a ragged column.
+        as_long_as: ragged column with the same row lengths; rows of this one may also be empty.
+        essential: without this column a row means nothing, so a file that lacks it is damaged.
         delivered: whether the native decoder fills it in, if it makes the table.
     """
 
@@ -84,26 +84,26 @@ class Column:
 
     @property
     def is_list(self) -> bool:
-        """Whether a row has any number of values."""
+        """Whether the column is ragged: any number of values per row."""
         return self.dtype.startswith("list")
 
     @property
     def required(self) -> bool:
-        """Whether a file has to have it, because no default makes sense."""
+        """Whether a file must have the column, because no default makes sense."""
         is_row = bool(self.refers) and self.default != -1
         return self.essential or self.codes is not None or is_row or self.dtype == "string"
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One table.
+    """Declaration of a table.
 
     Attributes:
-        name: as in files.
-        row: what a row is.
-        columns: in order.
-        passing: what the native decoder delivers beside them, for those who fill in the rest; no
-            trace has it.
+        name: name in files.
+        row: meaning of a row.
+        columns: columns in order.
+        passing: further columns of the native decoder, for the code that fills in the rest; traces
+            do not have them.
     """
 
     name: str
@@ -113,12 +113,12 @@ class TableSchema:
 
     @property
     def delivered(self) -> tuple[Column, ...]:
-        """What the native decoder fills in, if it makes this table."""
+        """Columns that the native decoder fills in, if it makes this table."""
         own = (column for column in self.columns if column.delivered is not Delivered.NEVER)
         return (*own, *self.passing)
 
     def column(self, name: str) -> Column:
-        """The column called ``name``."""
+        """Column called ``name``; KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column

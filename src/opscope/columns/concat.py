@@ -1,4 +1,4 @@
-"""Putting traces one after another: cycles of one profiler, windows of one process."""
+"""Concatenation of traces: cycles of one profiler, windows of one process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opscope.columns.trace_data import TraceData
 
 
 def concat_traces(traces: Sequence[TraceData]) -> TraceData:
-    """One trace holding all rows of ``traces``, in the order given.
+    """One trace with all rows of ``traces``, in the order given.
 
-    Rows that refer to rows (parents, names, threads) refer to the same ones afterwards. Threads of
-    different traces stay apart even where they are the same system thread. Metadata of the last
-    trace wins.
+    References between rows (parents, names, threads) are renumbered. Threads of different traces
+    stay separate even if they are the same system thread. Metadata of the last trace wins, but
+    ``start_ns`` is the first's.
     """
     if not traces:
         raise ValueError("nothing to concatenate")
@@ -47,7 +47,7 @@ def _merge_names(traces: Sequence[TraceData]) -> tuple[Names, list[np.ndarray[An
     maps = []
     for trace in traces:
         mapped = [ids.setdefault(text, len(ids)) for text in trace.names]
-        maps.append(np.array([*mapped, -1], dtype=np.int32))  # the last serves index -1
+        maps.append(np.array([*mapped, -1], dtype=np.int32))  # the last entry maps index -1
     return Names.from_strings(ids), maps
 
 
@@ -70,7 +70,7 @@ def _concat_column(
 
 
 def concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
-    """The rows of all parts, in order."""
+    """Rows of all parts, in order."""
     offsets = [np.zeros(1, dtype=np.int64)]
     total = 0
     for part in parts:
@@ -80,7 +80,7 @@ def concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
 
 
 def joined(parts: Sequence[Table], name: str) -> Table:
-    """The rows of all parts of a table."""
+    """Rows of all parts of a table, in order."""
     parts = [part for part in parts if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else Table(TABLES[name], {})
@@ -94,11 +94,11 @@ def joined(parts: Sequence[Table], name: str) -> Table:
 
 
 def in_order_of_start(joined: TraceData) -> dict[str, Table]:
-    """The tables of traces that were at the same time, with events in order of their start."""
+    """Tables of a concatenation of simultaneous traces, with events in order of start."""
     order = np.argsort(joined.events["start_ns"], kind="stable")
     row_of = np.empty(len(order) + 1, dtype=np.int32)
     row_of[order] = np.arange(len(order), dtype=np.int32)
-    row_of[-1] = -1  # serves what refers to no event
+    row_of[-1] = -1  # for references to no event
     tables = {}
     for name, schema in TABLES.items():
         table = joined.table(name)
@@ -108,7 +108,7 @@ def in_order_of_start(joined: TraceData) -> dict[str, Table]:
             table = table.take(order)
         refer = [column.name for column in schema.columns if column.refers == "events"]
         table = table.replaced({column: row_of[table[column]] for column in refer})
-        if "event" in refer and "time_ns" not in table.given:  # those are in order of time
+        if "event" in refer and "time_ns" not in table.given:  # the others are in order of time
             table = table.take(np.argsort(table["event"], kind="stable"))
         tables[name] = table
     return tables

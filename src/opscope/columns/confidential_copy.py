@@ -20,10 +20,10 @@ from opscope.columns.trace_data import TraceData
 
 _Data = TypeVar("_Data", bound=TraceData)
 LEAVE_OUT = "OPSCOPE_LEAVE_OUT"
-"""In the environment of a recorded process: ``arguments`` or ``names``, which its traces lack."""
+"""Environment variable: ``arguments`` or ``names``, which the process's traces then lack."""
 ARGUMENTS, NAMES = "arguments", "names"
 CONFIDENTIAL = "confidential"
-"""Key of the metadata with that."""
+"""Metadata key with its value."""
 _METADATA = frozenset(
     {"start_ns", "end_ns", "end_monotonic_ns", "options", "process_id", "parent_process_id"}
     | {"python_version", "torch_version", "recorded_in_detail", "trace_id"}
@@ -41,21 +41,21 @@ _PREFIX = re.compile(r"(nn\.Module: |request: |Optimizer\.\w+#|)(.*?)(_\d+|)")
 _TO_PACKAGES = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
 
 
-def as_confidential_as_asked(trace: _Data) -> _Data:
-    """A new trace without what its process was to leave out."""
+def apply_confidentiality(trace: _Data) -> _Data:
+    """The trace, or a copy without what its process requested to leave out."""
     asked = trace.metadata.get(CONFIDENTIAL)
     return confidential_copy(trace, names=asked != ARGUMENTS) if asked else trace
 
 
 def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
-    """The trace without values of arguments, texts of annotations, and the command line.
+    """Copy without values of arguments, texts of annotations, and the command line.
 
     Sizes of tensors and times stay.
 
     Args:
-        trace: as recorded; it stays as it is.
-        names: besides, leave out source lines, and replace names that are neither torch's nor an
-            installed library's by hashes: the same name has the same hash within this copy only.
+        trace: the recorded trace; not changed.
+        names: also omit source lines, and replace names that are neither torch's nor an installed
+            library's by hashes: equal names have equal hashes within this copy only.
     """
     tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
     metadata = trace.metadata
@@ -73,13 +73,13 @@ def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
 
 
 def _renumbered(trace: TraceData, tables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Rows of the names that the tables refer to, and the tables with rows among these."""
+    """Rows of the names that the tables refer to, and the tables with these names renumbered."""
     kept = {name: table for name, table in tables.items() if len(table)}
     columns = {name: [c.name for c in TABLES[name].columns if c.refers == "names"] for name in kept}
     values = [kept[name][column] for name in kept for column in columns[name]]
     used = np.unique(np.concatenate([np.zeros(0, np.int32), *values]))
     used = used[used >= 0]
-    place = np.full(len(trace.names) + 1, -1, dtype=np.int32)  # the last one is that of -1
+    place = np.full(len(trace.names) + 1, -1, dtype=np.int32)  # the last entry is for -1
     place[used] = np.arange(len(used))
     for name, table in kept.items():
         kept[name] = table.replaced({column: place[table[column]] for column in columns[name]})
@@ -87,7 +87,7 @@ def _renumbered(trace: TraceData, tables: dict[str, Any]) -> tuple[Any, dict[str
 
 
 def _hashing(texts: list[str]) -> Callable[[str], str]:
-    """From a name to what the copy has instead."""
+    """Function from a name to its replacement in the copy."""
     key = secrets.token_bytes(16)
     calls = [found for text in texts if (found := _CALL.fullmatch(text))]
     of_libraries = {found[3] for found in calls if is_library(found[1])}

@@ -1,4 +1,4 @@
-"""Keeping some kinds of device activity only, by the names that torch's activity filters have."""
+"""Selecting kinds of device activity by the names of torch's activity filters."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ DEVICE_KINDS = {
     "CUDA_SYNC": GpuKind.SYNCHRONISATION,
     "GPU_USER_ANNOTATION": GpuKind.ANNOTATION,
 }
-"""Kinds of device activity that a filter may name, and the ``gpu.kind`` each is."""
+"""Kinds of device activity that a filter may name, and their ``gpu.kind``."""
 
 OTHER_DEVICE_KINDS = frozenset(
     {"OVERHEAD", "CUDA_RUNTIME", "CUDA_DRIVER", "CUDA_EVENT", "EXTERNAL_CORRELATION"}
 )
-"""Further names. Calls of the runtime stay, named or not: they lead from work to operators."""
+"""Further names. Runtime calls always stay: they connect work with operators."""
 
 
 def device_kinds(filters: Mapping[Any, Collection[str]]) -> frozenset[str] | None:
-    """What activity filters say of devices, in capitals; None if they say nothing."""
+    """Kinds that activity filters name for devices, in capitals; None without such a filter."""
     for activity, kinds in filters.items():
         if activity.name == "CUDA":
             return frozenset(kind.upper() for kind in kinds)
@@ -35,9 +35,9 @@ def device_kinds(filters: Mapping[Any, Collection[str]]) -> frozenset[str] | Non
 
 
 def keep_device_kinds(trace: TraceData, kinds: Collection[str]) -> TraceData:
-    """``trace`` with the named kinds in ``gpu``, and ``gpu_overheads`` if ``OVERHEAD`` is named.
+    """``trace`` with only the named kinds in ``gpu``; ``gpu_overheads`` only with ``OVERHEAD``.
 
-    The ledger stays: it is about everything that was recorded.
+    The ledger is unchanged: it counts everything that was recorded.
     """
     wanted = [kind for name, kind in DEVICE_KINDS.items() if name in kinds]
     tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}

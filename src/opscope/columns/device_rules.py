@@ -1,12 +1,12 @@
-"""Rules that device activity of any recorder has to keep; if one is broken, its times are doubtful.
+"""Rules for device activity of any recorder; if one is broken, its times are doubtful.
 
 1. no work begins before the call that launched it
 2. on one stream, one piece of work ends before the next begins; branches of a CUDA graph may
-   overlap, and so may kernels whose launch can ask for it (programmatic dependent launch)
-3. over any streams, busy time is at most the time that passed; for what may not overlap
-4. no piece of work is there twice
+   overlap, and so may kernels whose launch can allow it (programmatic dependent launch)
+3. the work that may not overlap takes at most the elapsed time, per stream
+4. no piece of work occurs twice
 
-They are checked when a trace is made, and how often each is broken is in its ledger.
+They are checked when a trace is made, and its ledger says how often each is broken.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from opscope.columns.trace_data import TraceData
 Values = npt.NDArray[np.int64]
 
 _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
-"""Calls that launch a kernel with attributes; one of those lets it begin before the last ends."""
+"""Calls that launch a kernel with attributes, one of which permits overlap with the previous."""
 
 TOLERANCE_NS = 2
-"""Rounding: a device's clock, the recorder's ticks and nanoseconds are each whole numbers."""
+"""Rounding: device clock, recorder ticks and nanoseconds are integers."""
 
 _NOTED = 0.001
-"""Of the time of all work."""
+"""Share of the time of all work from which broken rules of imported traces count."""
 
 IMPORTED_TOLERANCE_NS = 1000
-"""The same of a file of another tool: times in it are microseconds, whole ones in older files."""
+"""Tolerance for files of other tools: their times are microseconds, integers in older files."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,18 @@ class DeviceRules:
     """How often each rule is broken.
 
     Attributes:
-        work: kernels, copies and sets that were checked.
-        before_launch: of them, how many begin before their launch.
-        overlapping: how many begin on a stream before the one before them there ended.
-        twice: how many are there already.
-        busy_ns: device time in which at least one stream of a device was busy, over all devices.
+        work: number of kernels, copies and sets checked.
+        before_launch: number of them that begin before their launch.
+        overlapping: number that begin on a stream before the previous one there ends.
+        twice: number of duplicates.
+        busy_ns: time with at least one busy stream, summed over devices.
         work_ns: sum of all durations.
-        ordered_ns: of it, of work that may not overlap on its stream.
-        wall_ns: from the first beginning to the last end, summed over devices.
-        streams: pairs of device and stream that had work.
-        earliest_ns: by how much work begins before its launch, at most.
-        overlap_ns: how long two pieces overlap on a stream, at most.
-        is_noted: so much is broken that it matters; of what another tool recorded a few clock
-            steps do not.
+        ordered_ns: part of it in work that may not overlap on its stream.
+        wall_ns: from the first begin to the last end, summed over devices.
+        streams: number of pairs of device and stream that had work.
+        earliest_ns: largest time from the begin of work to its later launch.
+        overlap_ns: largest overlap of two pieces on a stream.
+        is_noted: whether the errors matter; a few clock steps in another tool's file do not.
     """
 
     work: int
@@ -70,12 +69,12 @@ class DeviceRules:
 
     @property
     def too_busy(self) -> bool:
-        """More work on the streams than there was time."""
+        """Whether the streams had more work than time."""
         return self.ordered_ns > self.wall_ns * max(self.streams, 1)
 
     @property
     def doubts(self) -> list[Doubt]:
-        """Which rules are broken, how often, and by how much."""
+        """Doubts about broken rules, with counts and the largest error."""
         found = [
             Doubt(
                 "device activities begin before their launch",
@@ -98,7 +97,7 @@ class DeviceRules:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """What the ledger of a trace says of this, under ``device rules``."""
+        """Rows of the ledger under ``device rules``."""
         return {
             "work checked": self.work,
             "broken: begins before its launch": self.before_launch,
@@ -143,7 +142,7 @@ def check_device_rules(trace: TraceData) -> DeviceRules:
 
 
 def _before_launch(trace: TraceData, rows: Values, tolerance: int) -> Values:
-    """By how much each piece of work begins before its launch, of those that do."""
+    """Nanoseconds by which work begins before its launch, for the work that does."""
     gpu = trace.table("gpu")
     launch = gpu["launch"][rows]
     known = (launch >= 0) & (launch < len(trace.events))
@@ -156,7 +155,7 @@ def _may_overlap(trace: TraceData, rows: Values) -> npt.NDArray[np.bool_]:
     launch = gpu["launch"][rows]
     known = (launch >= 0) & (launch < len(events))
     result: npt.NDArray[np.bool_] = gpu["graph_node"][rows] != 0
-    # Of other devices it is not known what a stream is.
+    # The meaning of streams of other devices is unknown.
     result |= gpu["device_type"][rows] != DeviceType.CUDA
     calls = [name for text in _MAY_OVERLAP if (name := trace.names.find(text)) >= 0]
     result[known] |= np.isin(events["name"][launch[known]], calls)
@@ -166,7 +165,7 @@ def _may_overlap(trace: TraceData, rows: Values) -> npt.NDArray[np.bool_]:
 def _overlapping(
     stream: Values, start: Values, end: Values, ordered: npt.NDArray[np.bool_], tolerance: int
 ) -> Values:
-    """How long work overlaps what is before it on its stream, of that which must not."""
+    """Nanoseconds by which work overlaps the previous work on its stream, where it must not."""
     order = np.lexsort((end, start, stream))
     stream, start, end, ordered = stream[order], start[order], end[order], ordered[order]
     same = stream[1:] == stream[:-1]
@@ -179,7 +178,7 @@ def _twice(trace: TraceData, rows: Values, stream: Values) -> int:
     gpu = trace.table("gpu")
     start = gpu["start_ns"][rows]
     alike = np.flatnonzero(np.diff(start[np.argsort(start, kind="stable")]) == 0)
-    if not len(alike):  # as good as always
+    if not len(alike):  # nearly always
         return 0
     columns = [gpu[name][rows].astype(np.int64) for name in _IDENTITY]
     order = np.lexsort((*columns, stream))
@@ -193,7 +192,7 @@ _IDENTITY = ("correlation_id", "graph_node", "start_ns", "duration_ns", "name", 
 
 
 def _busy_and_wall(device: Values, start: Values, end: Values) -> tuple[int, int]:
-    """Length of the union of the spans of each device, and from its first to its last moment."""
+    """Union of the spans of each device, and time from first to last moment; both summed."""
     busy = wall = 0
     for one in np.unique(device):
         rows = np.flatnonzero(device == one)

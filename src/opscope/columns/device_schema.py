@@ -1,7 +1,7 @@
-"""The tables of what devices did; ``columns.schema`` has the others, and the conventions of all.
+"""Tables of device activity; ``columns.schema`` has the others and the conventions.
 
-The native decoder delivers them before it is known which events there are: what a row refers to is
-filled in afterwards (``recording/gpu/events.py``), from columns that are there for that alone.
+The native decoder delivers them before events are known: references to events are filled in
+afterwards (``recording/gpu/events.py``), from columns that exist only for that.
 """
 
 from __future__ import annotations

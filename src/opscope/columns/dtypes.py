@@ -39,7 +39,7 @@ TORCH_NAMES: dict[int, str] = {
     45: "float4_e2m1fn_x2",
     46: "bcomplex32",
 }
-"""``tensors.dtype`` to what follows ``torch.`` in Python."""
+"""``tensors.dtype`` to the name after ``torch.`` in Python."""
 
 CPP_NAMES: dict[int, str] = {
     0: "unsigned char",
@@ -82,7 +82,7 @@ CPP_NAMES: dict[int, str] = {
 
 CODES_BY_CPP_NAME: dict[str, int] = {
     **{name: code for code, name in CPP_NAMES.items()},
-    # Clang's spellings, in files recorded by other builds of torch.
+    # Clang's spellings, in files of other builds of torch.
     "long": 4,
     "long long": 4,
     "short": 2,
@@ -93,7 +93,7 @@ CODES_BY_CPP_NAME: dict[str, int] = {
 
 ITEM_SIZES: dict[int, int] = {
     **dict.fromkeys((0, 1, 11, 12, 13, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26), 1),
-    **dict.fromkeys(range(30, 46), 1),  # of less than a byte too
+    **dict.fromkeys(range(30, 46), 1),  # also types of less than a byte
     **dict.fromkeys((2, 5, 15, 22, 27), 2),
     **dict.fromkeys((3, 6, 8, 14, 28, 46), 4),
     **dict.fromkeys((4, 7, 9, 29), 8),

@@ -32,10 +32,10 @@ def _of(enum: type[IntEnum]) -> dict[int, str]:
 
 
 DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))
-"""c10::DeviceType."""
+"""Names by c10::DeviceType."""
 
 LAYOUTS: dict[int, str] = _of(Layout)
-"""c10::Layout."""
+"""Names by c10::Layout."""
 
 LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("events", "kind"): {**_of(EventKind), UNKNOWN_KIND: "unknown"},
@@ -66,19 +66,19 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
         LinkKind.COLLECTIVE.value: "between ranks",
     },
 }
-"""(table, column) to the text of each code. A code without a text is shown as its number."""
+"""(table, column) to the text of each code. A code without a text is shown as a number."""
 
 Codes = npt.NDArray[np.int8]
 
 
 def device_name(device_type: int, device_index: int) -> str:
-    """``cpu``, ``cuda:0``, ...; -1 as index means none."""
+    """``cpu``, ``cuda:0``, ...; without a number if the index is -1."""
     name = DEVICES.get(device_type, f"device type {device_type}")
     return name if device_index < 0 else f"{name}:{device_index}"
 
 
 def device_title(device: str) -> str:
-    """As shown to people: ``CPU``, ``CUDA 0``."""
+    """Device name for display: ``CPU``, ``CUDA 0``."""
     return device.upper().replace(":", " ")
 
 
@@ -88,7 +88,7 @@ def device_names(device_type: Codes, device_index: Codes) -> list[str]:
 
 
 def rows_on_device(device_type: Codes, device_index: Codes, device: str) -> npt.NDArray[np.bool_]:
-    """Which rows are on ``device``. A kind without a number, as in ``cuda``, means its first."""
+    """Which rows are on ``device``, shape (rows,). ``cuda`` means ``cuda:0``."""
     result = np.zeros(len(device_type), dtype=np.bool_)
     for kind, index in _pairs(device_type, device_index):
         if device_name(kind, index) in (device, f"{device}:0"):
@@ -97,7 +97,7 @@ def rows_on_device(device_type: Codes, device_index: Codes, device: str) -> npt.
 
 
 def _pairs(device_type: Codes, device_index: Codes) -> list[tuple[int, int]]:
-    # One small number per device, because those are quick to sort.
+    # One small number per device, which sorts fast.
     codes = (device_type.astype(np.int16) << 8) | device_index.astype(np.uint8)
     found = np.unique(codes)
     return list(zip((found >> 8).tolist(), found.astype(np.int8).tolist(), strict=True))

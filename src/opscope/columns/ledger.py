@@ -1,7 +1,7 @@
 """The ledger: what was requested, recorded and lost, for every source.
 
-Doubts are numbers that may not be true. Code that finds some adds rows under one source, of which
-``timeline.doubts`` makes sentences for every view.
+Doubts are numbers that may be wrong. Code that finds some adds rows under one source;
+``timeline.doubts`` turns these into sentences for every view.
 """
 
 from __future__ import annotations
@@ -11,55 +11,55 @@ from dataclasses import dataclass
 from enum import Enum
 
 LOSS = "dropped"
-"""What rows begin with that count what was asked for and is not there."""
+"""Prefix of rows that count requested data that is missing."""
 
 NEWER = "newer opscope"
-"""The source of counts of what only a newer opscope knows."""
+"""Source of counts of data that only a newer opscope knows."""
 
 
 class Ledger(dict[str, dict[str, float]]):
     """``{source: {what: value}}``."""
 
     def losses(self, source: str | None = None) -> Iterator[tuple[str, str, float]]:
-        """Source, what and how many of all that was lost; of one source alone where it is named."""
+        """Source, what and count of every loss, or of those of one source."""
         for name, counts in self.items():
             for what, value in counts.items():
                 if value > 0 and what.startswith(LOSS) and source in (None, name):
                     yield name, what, value
 
     def lost(self, source: str | None = None) -> float:
-        """How many were lost, of all sources or of one."""
+        """Number of lost items of all sources or of one."""
         return sum(count for *_, count in self.losses(source))
 
     def missing(self) -> float:
-        """How many no answer is about: they were lost, or only a newer opscope knows them."""
+        """Number of items missing from all answers: lost, or known only to a newer opscope."""
         newer = self.get(NEWER, {})
         others = (count for what, count in newer.items() if not what.startswith(LOSS))
         return self.lost() + sum(count for count in others if count > 0)
 
 
 WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
-"""Of the source ``import``."""
+"""Row of the source ``import``."""
 
 OVERLAPS = "spans that overlap others of their thread"
 OVERLAP_NS = "ns in which they do, which count for the span that began last"
-"""Of the source ``import``; overlaps within the rounding of the file's times are none."""
+"""Rows of the source ``import``; overlaps within the rounding of the file's times do not count."""
 
 NOT_SHOWN = "not shown: "
-"""Of the source ``import``; what follows is in the file, and no table is for it."""
+"""Prefix of rows of the source ``import``: parts of the file for which no table exists."""
 
 END_MISSING = "the end of the file is missing"
-"""Of the source ``import``: its writer was killed, or the disk was full."""
+"""Row of the source ``import``: the file's writer was killed, or the disk was full."""
 
 NOT_EXPORTED = "rows that this format cannot hold: "
-"""Of the source ``import``; a table of the recording follows, which opscope wrote the file of."""
+"""Prefix of rows of the source ``import``, before a table that opscope's export left out."""
 
 KIND_COST = "cost_ns of one "
-"""Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
+"""Prefix of rows of the source ``recorder``, before a ``CostKind``; for the recording's options."""
 
 
 class CostKind(str, Enum):
-    """What recording costs by the piece."""
+    """Unit of recording cost."""
 
     OPERATOR = "operator"
     INNER_OPERATOR = "operator in another"
@@ -71,17 +71,17 @@ class CostKind(str, Enum):
 
 
 RECORDED_FOR = "share of time recorded: "
-"""Of the source ``governor``, what a level's row begins with."""
+"""Prefix of rows of the source ``governor``, before a level."""
 
 NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
-"""Of the source ``flight recorder``."""
+"""Row of the source ``flight recorder``."""
 
 RECORDER_PREFIX = "opscope: "
-"""What spans begin with that a recorder adds to say what it did."""
+"""Prefix of spans that a recorder adds about its own work."""
 
 
 def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
-    """What was recorded for part of the time only, to stay below a budget; empty for nothing."""
+    """What was recorded for part of the time only, to stay below a budget; empty if nothing was."""
     shares = [
         f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
         for what, share in ledger.get("governor", {}).items()
@@ -95,21 +95,21 @@ COMPUTED = "computed, of the thread that opened it; ns"
 WAITED = "waited for a CPU; ns"
 
 DOUBTFUL = "doubtful"
-"""The source of these rows in the ledger."""
+"""Source of doubts in the ledger."""
 
 OF, LONGEST_NS = ", of", ", longest in ns"
-"""Suffixes of a doubt: affected and total counts, and the largest error."""
+"""Suffixes of a doubt's rows: the total count, and the largest error."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """What is doubtful.
+    """Statement that some data is implausible.
 
     Attributes:
-        what: in words that follow "3 of 500".
-        count: how many.
-        of: of how many; 0 where that means nothing.
-        longest_ns: by how much the worst is off; 0 where that means nothing.
+        what: words that follow "3 of 500".
+        count: number affected.
+        of: total number; 0 if meaningless.
+        longest_ns: largest error; 0 if meaningless.
     """
 
     what: str
@@ -119,7 +119,7 @@ class Doubt:
 
 
 def doubt_rows(doubts: Iterable[Doubt]) -> list[tuple[str, str, float]]:
-    """Rows of the ledger: source, what and value; zero counts have no row."""
+    """Rows of the ledger: source, what and value; none for zero counts."""
     rows: list[tuple[str, str, float]] = []
     for doubt in doubts:
         if doubt.count:
@@ -132,7 +132,7 @@ def doubt_rows(doubts: Iterable[Doubt]) -> list[tuple[str, str, float]]:
 
 
 def doubts_in(ledger: dict[str, dict[str, float]]) -> list[Doubt]:
-    """The doubts that a ledger has rows of."""
+    """Doubts in the rows of a ledger."""
     rows = ledger.get(DOUBTFUL, {})
     return [
         Doubt(what, int(count), int(rows.get(what + OF, 0)), int(rows.get(what + LONGEST_NS, 0)))

@@ -10,28 +10,28 @@ from opscope.base.untrusted_files import Between, Shape, has_shape
 from opscope.columns.column import TIME
 
 ENDED = "ended"
-"""Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
-from when until when records found no room."""
+"""How a recording ended that its own process did not write: ``how``, whether it is ``whole``, and
+from when until when records were dropped."""
 
 DETAIL = "recorded_in_detail"
-"""Some stretches were recorded in more detail than the rest: with which ``options``, and of each of
-the ``stretches`` when it began and ended and how many steps of the optimizer ended in it; None of
-one that lasted until the process was killed."""
+"""Stretches recorded in more detail than the rest: ``options``, and for each of the
+``stretches`` begin, end and the number of optimizer steps that ended in it; None if the process
+was killed in it."""
 
 WARM = "program_was_warm"
-"""Of a part of a recording: there is no start-up in it."""
+"""Whether this part of a recording has no start-up."""
 
 OVER = "program_over_ns"
-"""When the program's own code had ended, on all threads that Python waits for; after that Python
-itself ends, and what was registered for its exit runs."""
+"""End of the program's own code, on all threads that Python waits for; then exit functions run and
+Python ends."""
 
 STEPS = "steps_of_program"
-"""Of a recording of some steps: how many steps of the program ended (``ended``), recorded or not,
-and the program's time from the end of the first to that of the last (``passed_ns``)."""
+"""For a recording of some steps: the number of steps of the program that ``ended``, recorded or
+not, and the time from the end of the first to the end of the last (``passed_ns``)."""
 
 SAMPLE = "sample"
-"""Of a stretch that stands for a long recording: how many steps it has, how many the recording has
-(0 where steps cannot be told), and how long that is, nanoseconds."""
+"""For a sample of a long recording: its number of steps, the recording's (0 if unknown), and the
+recording's length in nanoseconds."""
 
 _DEEPEST = 100
 
@@ -49,13 +49,13 @@ def metadata_problem(key: str, value: Any) -> str:
 
 
 def sound_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What of a foreign file's metadata can be used, and the keys that are left out."""
+    """Valid metadata of a foreign file, and the omitted keys."""
     sound = {key: value for key, value in metadata.items() if not metadata_problem(key, value)}
     return sound, [key for key in metadata if key not in sound]
 
 
 def _is_shallow(value: Any) -> bool:
-    """Whether it is nested so little that encoding it cannot exceed the recursion limit."""
+    """Whether the nesting is shallow enough to encode within the recursion limit."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [
@@ -84,7 +84,7 @@ def _is_overloads(value: Any) -> bool:
 
 
 def _is_devices(value: Any) -> bool:
-    """Kineto's descriptions of devices: numbers but for their names."""
+    """Kineto's descriptions of devices: all known fields but names are numbers."""
     return has_shape(value, [{}]) and all(
         isinstance(device.get(key, 0), int | float) and math.isfinite(device.get(key, 0))
         for device in value
@@ -131,4 +131,4 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ("an object", _is({})),
     ),
 }
-"""Key to what it should be, in words and as a test."""
+"""Key to its required value, in words and as a test."""

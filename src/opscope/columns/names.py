@@ -1,4 +1,4 @@
-"""The string table of a trace, and the names of a profiler's steps."""
+"""The string table of a trace, and names of steps and requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy.typing as npt
 class Names:
     """Immutable strings, decoded on access.
 
-    Text is kept as one UTF-8 blob and ``int64`` offsets (the Arrow layout), so a table of a
-    million names costs no Python objects until they are read. Bytes that are not UTF-8 are shown
-    with replacement characters.
+    Text is one UTF-8 blob with ``int64`` offsets (the Arrow layout), so a table of a million names
+    needs no Python objects until they are read. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, offsets: npt.NDArray[np.int64], blob: bytes) -> None:
@@ -35,7 +34,7 @@ class Names:
 
     @classmethod
     def joined(cls, parts: Iterable[Names]) -> Names:
-        """The names of several tables, one after the other."""
+        """Names of several tables, one after the other."""
         offsets, blobs, total = [np.zeros(1, dtype=np.int64)], [], 0
         for part in parts:
             offsets.append(part.offsets[1:] + total)
@@ -44,7 +43,7 @@ class Names:
         return cls(np.concatenate(offsets), b"".join(blobs))
 
     def followed_by(self, more: Names) -> Names:
-        """These names and then others, whose rows begin at ``len(self)``."""
+        """These names, then others, whose rows begin at ``len(self)``."""
         offsets = np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]])
         return Names(offsets, self.blob + more.blob)
 
@@ -55,7 +54,7 @@ class Names:
         return f"<Names: {len(self):,} texts>"
 
     def __getitem__(self, index: int) -> str:
-        """The text; ``""`` for -1."""
+        """Text of a row; ``""`` for -1."""
         index = int(index)
         if index < 0:
             return ""
@@ -75,20 +74,20 @@ class Names:
         return iter(self._all)
 
     def find(self, text: str) -> int:
-        """The row of ``text``, or -1 if no event uses it."""
+        """First row of ``text``, or -1 if it is not in the table."""
         if self._index is None:
             self._index = {name: i for i, name in reversed(list(enumerate(self)))}
         return self._index.get(text, -1)
 
 
 STEP_PREFIX = "ProfilerStep#"
-"""What the span of a step is called, with its number after it."""
+"""Prefix of the span of a step, before its number."""
 
 REQUEST_PREFIX = "request: "
-"""What the span of a request of a server is called, with the request's name after it."""
+"""Prefix of the span of a server's request, before the request's name."""
 
 _MOST_DIGITS = 9
-"""Of the number of a step: one of 32 bits."""
+"""Maximum digits of a step number, which fits in 32 bits."""
 
 
 def step_number(name: str) -> int | None:

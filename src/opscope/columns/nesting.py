@@ -1,4 +1,4 @@
-"""Nesting of spans from times, for traces without parents."""
+"""Nesting of spans by time, for traces without parents."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Int64 = npt.NDArray[np.int64]
 def parents_by_nesting(
     thread: Int64, start: Int64, end: Int64, rounding_ns: int = 0
 ) -> tuple[npt.NDArray[np.int32], Int64]:
-    """The innermost earlier span of the same thread that contains each span, and which overlap.
+    """Innermost earlier span of the same thread that contains each span, and overlaps.
 
     Args:
         thread: shape (spans,).
         start: shape (spans,), ascending; of spans with equal starts the outer one comes first.
         end: shape (spans,), not before ``start``.
-        rounding_ns: a span that ends so much after another, and is mostly inside it, is in it.
+        rounding_ns: a span mostly inside another that ends at most this much later is in it.
 
     Returns:
-        ``parent``, shape (spans,), -1 for none; and of each span the time that it shares with one
+        ``parent``, shape (spans,), -1 for none; and for each span the time that it shares with one
         that it began in and outlasts, 0 for none: those overlap.
     """
     columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (thread, start, end)]
@@ -30,10 +30,10 @@ def parents_by_nesting(
 
 
 def rounding_of(start: Int64, duration: Int64) -> int:
-    """How late a span may end only because a file's times are rounded, in nanoseconds.
+    """Nanoseconds by which a span may end late because a file's times are rounded.
 
-    Start and duration are rounded each for itself, so by two of the file's units. Of units coarser
-    than a microsecond no profiler writes.
+    Start and duration are rounded separately, so the error is two of the file's units. No profiler
+    writes units coarser than a microsecond.
     """
     return 2 * max(_unit_ns(start), _unit_ns(duration))
 
@@ -45,7 +45,7 @@ def _unit_ns(times: Int64) -> int:
 def enclosing(
     events: tuple[Int64, Int64, Int64, npt.NDArray[np.int32]], thread: Int64, time: Int64
 ) -> npt.NDArray[np.int32]:
-    """The innermost span open on ``thread`` at ``time``, or -1, for many points at once.
+    """Innermost span open on ``thread`` at ``time``, -1 for none, for many points at once.
 
     Args:
         events: thread, start (ascending), end and parent of the spans, each of shape (spans,).

@@ -1,7 +1,7 @@
-"""The ways an operator can be called, from the schemas torch has registered under its name.
+"""Overloads of an operator, from the schemas torch has registered under its name.
 
-A recording of memory keeps them (``overloads`` in its metadata), so that categories of memory need
-no torch, whose import takes a second.
+A recording of memory keeps them (``overloads`` in its metadata), so that memory categories do not
+need to import torch, which takes a second.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _WRITTEN, _BETWEEN = "!", "|"
 
 @dataclass(frozen=True)
 class SchemaParameter:
-    """One parameter of a schema.
+    """Parameter of a schema.
 
     Attributes:
-        accepts: kinds of arguments that it may be given, as letters.
-        writes: whether what it is given may be changed.
+        accepts: letters of the kinds of arguments it accepts.
+        writes: whether the argument may be changed.
     """
 
     accepts: frozenset[str]
@@ -38,7 +38,7 @@ class SchemaParameter:
 
     @property
     def is_optional_tensors(self) -> bool:
-        """Tensor?[]."""
+        """Whether the type is ``Tensor?[]``."""
         return self.accepts == frozenset((NOTHING, TENSOR_LIST))
 
 
@@ -47,8 +47,8 @@ class Overload:
     """One schema.
 
     Attributes:
-        name: of the overload, such as ``out``; empty for the first.
-        parameters: in order.
+        name: name of the overload, such as ``out``; empty for the first.
+        parameters: parameters in order.
     """
 
     name: str
@@ -62,13 +62,13 @@ class Overload:
         )
 
     def as_text(self) -> str:
-        """``out|T|bif|T!``: its name, then the letters of each parameter."""
+        """Text form: name, then the letters of each parameter, as in ``out|T|bif|T!``."""
         letters = ("".join(sorted(p.accepts)) + _WRITTEN * p.writes for p in self.parameters)
         return _BETWEEN.join((self.name, *letters))
 
     @classmethod
     def from_text(cls, text: str) -> Overload:
-        """What :meth:`as_text` made."""
+        """Parse the text of :meth:`as_text`."""
         name, *letters = text.split(_BETWEEN)
         return cls(
             name,
@@ -80,13 +80,13 @@ class Overload:
 
 
 def described(names: Iterable[str]) -> dict[str, list[str]]:
-    """The overloads of the operators among ``names``, as metadata of a trace has them."""
+    """Overloads of the operators among ``names``, as in the metadata of a trace."""
     found = {name: [overload.as_text() for overload in overloads_of(name)] for name in names}
     return {name: overloads for name, overloads in found.items() if overloads}
 
 
 def kept(metadata: Mapping[str, Any]) -> dict[str, tuple[Overload, ...]]:
-    """What a recording kept; empty if it kept nothing."""
+    """Overloads in a recording's metadata; empty without any."""
     return {
         name: tuple(map(Overload.from_text, overloads))
         for name, overloads in metadata.get("overloads", {}).items()
@@ -97,7 +97,7 @@ _known: dict[str, tuple[Overload, ...]] = {}
 
 
 def overloads_of(name: str) -> tuple[Overload, ...]:
-    """Those of ``name`` that this process knows; the first time takes a tenth of a millisecond.
+    """Overloads of ``name`` known to this process; the first look-up takes 0.1 ms.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -105,7 +105,7 @@ def overloads_of(name: str) -> tuple[Overload, ...]:
     overloads = _known.get(name)
     if overloads is None:
         overloads = tuple(_look_up(name))
-        if overloads:  # one that is not known yet may be registered later
+        if overloads:  # an unknown one may be registered later
             _known[name] = overloads
     return overloads
 
@@ -130,7 +130,7 @@ def _argument(argument: Any) -> SchemaParameter:
 
 
 def _accepted(kind: Any) -> frozenset[str]:
-    """Kinds of arguments that a parameter of a schema may have been given."""
+    """Letters of the kinds of arguments that a schema's type accepts."""
     import torch
 
     if isinstance(kind, torch._C.OptionalType):
@@ -145,7 +145,7 @@ def _accepted(kind: Any) -> frozenset[str]:
             return accepted
     if str(kind) == "List[Optional[Tensor]]":
         return frozenset((NOTHING, TENSOR_LIST))
-    return frozenset(NOTHING)  # of a type that is not recorded
+    return frozenset(NOTHING)  # a type that is not recorded
 
 
 @cache
@@ -156,7 +156,7 @@ def _plain_types() -> tuple[tuple[Any, frozenset[str]], ...]:
         (torch._C.TensorType, frozenset(TENSOR)),
         (torch._C.NoneType, frozenset(NOTHING)),
         (torch._C.BoolType, frozenset(_BOOL)),
-        (torch._C.IntType, frozenset((_BOOL, _INT))),  # as Python's isinstance() has it
+        (torch._C.IntType, frozenset((_BOOL, _INT))),  # as isinstance() in Python
         (torch._C.FloatType, frozenset(_FLOAT)),
         (torch._C.ComplexType, frozenset(_COMPLEX)),
         (torch._C.NumberType, frozenset((_BOOL, _INT, _FLOAT, _COMPLEX))),
@@ -168,21 +168,20 @@ _overloads: dict[str, tuple[str, ...]] = {}
 
 
 def registered_overloads(name: str) -> tuple[str, ...]:
-    """Names of an operator's overloads, ``""`` among them; none for what is no operator.
+    """Names of an operator's overloads, ``""`` among them; empty if it is no operator.
 
-    torch's dispatcher has them in tables that are read without a lock. The registry of TorchScript
-    has them behind one that a forked child finds held for ever if a thread of its parent was
-    reading at the fork.
+    torch's dispatcher has them in tables that are read without a lock. TorchScript's registry has a
+    lock that a forked child finds held forever if a thread of its parent was reading at the fork.
 
-    Those for tensors come before those for numbers, which some tensors would be taken for.
+    Overloads for tensors precede those for numbers, because some tensors fit these, too.
     """
     if name not in _overloads and _NAME.fullmatch(name) is not None:
-        _list_operators()  # it may have been registered since
+        _list_operators()  # registered meanwhile, perhaps
     return _overloads.get(name, ())
 
 
 def registered_schema(name: str, overload: str) -> Any:
-    """torch's schema of an operator that it has registered."""
+    """torch's schema of a registered operator."""
     import torch
 
     return torch._C._dispatch_find_schema_or_throw(name, overload).schema()

@@ -1,4 +1,4 @@
-"""The part of a trace between two moments, with what was running then."""
+"""The part of a trace between two moments, with what ran at that time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Values = npt.NDArray[np.int64]
 
 _ELSEWHERE = ("events", "metadata", "ledger")
 _LASTING = ("gpu",)
-"""Tables beside that of events whose rows take time, and are cut where the part begins and ends."""
+"""Tables besides events whose rows have a duration, and are clipped to the part."""
 
 _READINGS = "thread_samples"
-"""Readings of counters: what they tell is from one to the next."""
+"""Table of counter readings; its data is about the time between two rows."""
 
 LATEST_NS = int(np.iinfo(np.int64).max)
 _EARLIEST_NS = int(np.iinfo(np.int64).min)
@@ -31,8 +31,8 @@ class Part:
     """Part of a trace.
 
     Attributes:
-        trace: that part; what began before it begins with it, what ended later ends with it.
-        rows: of each of its events the row in the whole trace. Shape (events,).
+        trace: the part; events are clipped to its begin and end.
+        rows: row in the whole trace of each event of the part. Shape (events,).
     """
 
     trace: TraceData
@@ -45,10 +45,10 @@ def part_from(
     end_ns: int = LATEST_NS,
     kept: tuple[npt.NDArray[np.bool_], Values] | None = None,
 ) -> Part:
-    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds.
+    """Everything that ends after ``begin_ns`` and begins before ``end_ns``, Unix nanoseconds.
 
-    ``kept``: of its events those that are wanted alone, and for each event the nearest of these
-    around it, -1 for none. Shapes (events,).
+    ``kept``: which events to keep, and for each event its nearest kept ancestor, -1 for none.
+    Shapes (events,).
     """
     events = trace.events
     start = events["start_ns"].astype(np.int64)
@@ -76,12 +76,12 @@ def part_from(
 def without(
     trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
 ) -> TraceData:
-    """The rest of a trace without some outermost events, and without some threads.
+    """Copy of a trace without some outermost events, and without some threads.
 
     Args:
-        trace: all of it.
-        events: which are left out: none that is in one that stays. Shape (events,).
-        threads: which rows of ``threads``; that table stays as it is.
+        trace: the whole trace.
+        events: which are left out; none may be inside one that stays. Shape (events,).
+        threads: which rows of ``threads`` are left out; the table itself stays. Shape (threads,).
     """
     kept = ~(events | np.append(threads, False)[trace.events["thread"]])  # -1 is no thread
     parent = trace.events["parent"].astype(np.int64)
@@ -94,16 +94,15 @@ def without(
 
 
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:
-    """Rows about events that are in it, and rows about moments in it.
+    """Rows of a table about events in a part, and about moments in it.
 
-    Of counters the readings just before and after it are kept: they tell of its first and last
-    stretch.
+    The last counter reading before and the first after the part are kept: they cover its edges.
 
     Args:
-        table: of the whole trace.
-        renumber: rows of events in the whole trace as rows in the part; -1 for others.
-        begin_ns: when the part begins, Unix nanoseconds.
-        end_ns: when it ends.
+        table: table of the whole trace.
+        renumber: rows of events in the whole trace to rows in the part; -1 for others.
+        begin_ns: begin of the part, Unix nanoseconds.
+        end_ns: end of the part.
     """
     if not len(table):
         return table
@@ -130,13 +129,13 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
         start, took = table["start_ns"][rows], table["duration_ns"][rows]
         changed["start_ns"] = np.maximum(start, begin_ns)
         changed["duration_ns"] = np.minimum(start + took, end_ns) - changed["start_ns"]
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # one after the other
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # consecutive
         return table.between(int(rows[0]), int(rows[-1]) + 1).replaced(changed)
     return table.take(rows).replaced(changed)
 
 
 def _around(readings: Table, begin_ns: int, end_ns: int) -> npt.NDArray[np.bool_]:
-    """Of each thread's readings the last before a part, and the first after it."""
+    """Which readings are the last of their thread before a part, or the first after it."""
     order = np.lexsort((readings["time_ns"], readings["system_thread_id"]))
     thread, time_ns = readings["system_thread_id"][order], readings["time_ns"][order]
     same = thread[1:] == thread[:-1]

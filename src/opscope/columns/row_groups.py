@@ -1,14 +1,14 @@
-"""Rows of columns in order, and which of them are equal; what a row costs does not grow with them.
+"""Ordering and grouping of equal rows of columns; the cost per row is constant.
 
-Comparing rows with each other, as ``np.unique`` and ``np.lexsort`` do, takes longer the more there
-are, and for rows of several columns many times as long as for one.
+``np.unique`` and ``np.lexsort`` compare rows, which takes longer per row the more there are, and
+many times as long for several columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,13 @@ Column = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """Equal rows of some columns. Groups are in order of what the rows hold.
+    """Groups of equal rows, in order of their values.
 
     Attributes:
-        columns: what the rows of each group hold, column by column. Each of shape (groups,).
-        group: of every row, shape (rows,).
-        first: the first row of each group, shape (groups,).
-        count: how many rows each has, shape (groups,).
+        columns: values of each group, column by column. Each of shape (groups,).
+        group: group of every row, shape (rows,).
+        first: first row of each group, shape (groups,).
+        count: number of rows of each group, shape (groups,).
     """
 
     columns: tuple[Values, ...]
@@ -39,30 +39,24 @@ class RowGroups:
         return len(self.first)
 
     def rows(self) -> list[tuple[int, ...]]:
-        """What the rows of each group hold, group by group."""
+        """Values of each group."""
         return list(zip(*(column.tolist() for column in self.columns), strict=True))
 
 
 def group_rows(*columns: Column) -> RowGroups:
-    """Number equal rows; the first column decides first about the order. Each of shape (rows,)."""
+    """Group equal rows; the first column orders the groups first. Each of shape (rows,)."""
     wide = _wide(columns)
     group, first, count = _native.row_groups(wide)
     return RowGroups(tuple(column[first] for column in wide), group, first, count)
 
 
 def order_rows(*columns: Column) -> Values:
-    """Rows in order of the first column, of equal ones by the next; else as they are."""
+    """Rows in order of the first column, then of the next; stable. Shape (rows,)."""
     return _native.row_order(_wide(columns))
 
 
-def places_in(ordered: Values, values: Values, side: Literal["left", "right"] = "left") -> Values:
-    """As ``np.searchsorted``, faster where values are nearly in order, too."""
-    ordered, values = _wide((ordered, values))
-    return _native.places(ordered, values, side == "right")
-
-
 def rows_among(ascending: Values, values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The place of each value among ascending ones, each there once; -1 for what is not there."""
+    """Position of each value among unique ascending ones, -1 if missing. Shape of ``values``."""
     if not len(ascending):
         return np.full(len(values), -1, dtype=np.int32)
     place = np.searchsorted(ascending, values)

@@ -1,9 +1,9 @@
 """Every table and column of a trace: dtype, unit and meaning, in one place.
 
 The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` all follow
-this module: the decoder's C++ columns are generated from it, and what the decoder returns is
-compared with it (``recording/decoded.py``). Units are part of the name (``_ns``, ``_bytes``). What
-codes mean is in ``columns.codes``.
+this module: the decoder's C++ columns are generated from it, and the decoder's result is compared
+with it (``recording/decoded.py``). Units are part of the name (``_ns``, ``_bytes``).
+``columns.codes`` explains codes.
 
 Conventions: ``-1`` in an index column means "none"; strings are indices into ``names``; times are
 nanoseconds since the Unix epoch; row number is identity (``events.id`` is the row number, in start
@@ -36,11 +36,11 @@ from opscope.columns.column import (
 from opscope.columns.device_schema import DEVICE_TABLES
 
 SCHEMA_VERSION = 1
-"""Raised when a column is removed or changes meaning. Added columns do not raise it."""
+"""Raised when a column is removed or changes meaning, not when one is added."""
 
 
 UNKNOWN_KIND = 255
-"""``events.kind`` of a span of a kind that only a newer opscope knows, once it has been read."""
+"""``events.kind`` after reading a span of a kind that only a newer opscope knows."""
 
 EVENTS = TableSchema(
     "events",
@@ -428,8 +428,7 @@ LEDGER = TableSchema(
 )
 
 UNHEARD = "devices were last heard before the end_ns"
-"""In the ledger under ``gpu``, of a recording whose process was killed: what its devices did in
-that time is not known."""
+"""Row of the ledger under ``gpu``: a killed process's device activity in that time is unknown."""
 
 SOURCE_LINES = TableSchema(
     "source_lines",
@@ -465,14 +464,14 @@ _OF_SPANS = (
 )
 
 RECORDED_TABLES = (*_OF_SPANS, THREADS)
-"""What the native decoder makes of a recording; where devices are recorded, ``DEVICE_TABLES`` too.
+"""Tables that the native decoder makes; ``DEVICE_TABLES`` too if devices are recorded.
 
-Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. ``links``,
-``source_lines``, ``ledger`` and ``metadata`` are Python's alone.
+``native/schema/generate_schema.py`` writes their columns as C++. Python makes ``links``,
+``source_lines``, ``ledger`` and ``metadata``.
 """
 
 SAMPLED_TABLES = (THREAD_SAMPLES,)
-"""What the native sampler of threads fills in."""
+"""Tables that the native sampler of threads fills in."""
 
 _OF_PYTHON = (COMPILED_SITES, COMPILED_ORIGINS, COMPILATIONS, SOURCE_LINES, LEDGER, METADATA)
 
@@ -480,4 +479,4 @@ TABLES: dict[str, TableSchema] = {
     table.name: table
     for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, *SAMPLED_TABLES, *_OF_PYTHON)
 }
-"""By name. ``names`` (the one string table) is kept apart: see ``trace.names``."""
+"""Tables by name. ``names`` (the one string table) is separate: see ``trace.names``."""

@@ -1,4 +1,4 @@
-"""Shapes of tensors as whole columns: which of them can be, and how many elements they mean."""
+"""Shapes of tensors as whole columns: validity and element counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def too_large(lists: ListColumn, most: int) -> Mask:
     result = np.zeros(len(lengths), dtype=np.bool_)
     if not len(lists.values):
         return result
-    # The largest value and the longest row settle it for nearly every trace.
+    # The largest value and the longest row decide it for nearly every trace.
     if max(int(lists.values.max()), 1) ** int(lengths.max()) <= most:
         return result
     filled = np.flatnonzero(lengths)
@@ -29,17 +29,17 @@ def too_large(lists: ListColumn, most: int) -> Mask:
 
 
 def element_counts(sizes: ListColumn) -> npt.NDArray[np.int64]:
-    """How many elements each of these shapes means; 1 for an empty one. Shape (rows,)."""
+    """Number of elements of each shape; 1 for an empty one. Shape (rows,)."""
     result = np.ones(len(sizes), dtype=np.int64)
     filled = np.flatnonzero(np.diff(sizes.offsets))
     if len(filled):
-        # Rows that are empty take up no values, so that each product ends where the next begins.
+        # Empty rows have no values, so each product ends where the next begins.
         result[filled] = np.multiply.reduceat(sizes.values, sizes.offsets[filled])
     return result
 
 
 def sound_shapes(sizes: ListColumn, strides: ListColumn) -> tuple[ListColumn, ListColumn]:
-    """Shapes and strides of a foreign file without those that no tensor has."""
+    """Shapes and strides of a foreign file, with impossible ones emptied."""
     impossible = _negative(sizes)
     if impossible.any():
         sizes = _emptied(sizes, impossible)

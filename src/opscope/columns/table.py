@@ -42,7 +42,7 @@ class ListColumn:
         return list(map(int, self.values[start:end]))
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> ListColumn:
-        """The given rows in the given order."""
+        """Given rows in the given order."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -50,7 +50,7 @@ class ListColumn:
         return ListColumn(offsets, self.values[shift + np.arange(offsets[-1])])
 
     def between(self, begin: int, end: int) -> ListColumn:
-        """The rows from one to before another."""
+        """Rows from ``begin`` to before ``end``."""
         offsets = self.offsets[begin : end + 1]
         return ListColumn(offsets - offsets[0], self.values[offsets[0] : offsets[-1]])
 
@@ -58,8 +58,8 @@ class ListColumn:
 class Table:
     """Columns by name; ``table["start_ns"]`` is the array itself, not a copy.
 
-    Columns the builder left out are filled with the schema's default on first use, so code
-    downstream never asks whether a source recorded something.
+    Missing columns are filled with the schema's default on first use, so that other code need not
+    check whether a source recorded something.
     """
 
     def __init__(self, schema: TableSchema, columns: Mapping[str, Any]) -> None:
@@ -74,13 +74,12 @@ class Table:
             rows = len(column)
             given[name] = column
         self._columns: Mapping[str, Any] = given
-        self._filled: dict[str, Any] = {}  # columns that were not given, once asked for
+        self._filled: dict[str, Any] = {}  # columns that were not given, once used
         self._rows = rows or 0
 
     @classmethod
-    def as_asked_for(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
-        """A table whose columns a mapping makes when they are asked for: as :func:`as_column` does,
-        of so many rows."""
+    def lazy(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
+        """Table of ``rows`` rows whose columns a mapping makes on access by :func:`as_column`."""
         table = cls(schema, {})
         table._columns, table._rows = columns, rows
         return table
@@ -93,8 +92,7 @@ class Table:
         return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
 
     def head(self, rows: int = 5) -> ShownTable:
-        """The first rows, for ``print`` and notebooks; names and codes as numbers (``to_pandas``
-        has them as text)."""
+        """First rows, for ``print`` and notebooks; texts are numbers, unlike in ``to_pandas``."""
         columns = [column for column in self.schema.columns if self.has(column.name)]
         shown = range(min(rows, self._rows))
         cells = [
@@ -111,16 +109,16 @@ class Table:
         return column  # type: ignore[no-any-return]
 
     def has(self, name: str) -> bool:
-        """Whether a column was given, or else is filled with its default."""
+        """Whether a column was given; otherwise it has its default in every row."""
         return name in self._columns
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The columns that were given: arrays and :class:`ListColumn`, by name."""
+        """Given columns: arrays and :class:`ListColumn`, by name."""
         return MappingProxyType(self._columns)
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
-        """A table of the given rows in the given order."""
+        """Table of the given rows in the given order."""
         return Table(
             self.schema,
             {
@@ -130,7 +128,7 @@ class Table:
         )
 
     def between(self, begin: int, end: int) -> Table:
-        """A table of the rows from one to before another, in the same memory."""
+        """Table of the rows from ``begin`` to before ``end``, in the same memory."""
         return Table(
             self.schema,
             {
@@ -142,7 +140,7 @@ class Table:
         )
 
     def replaced(self, columns: Mapping[str, Any]) -> Table:
-        """A table with some columns exchanged or added."""
+        """Table with some columns replaced or added."""
         return Table(self.schema, {**self._columns, **columns})
 
     def lists(self, name: str) -> ListColumn:
@@ -163,19 +161,19 @@ class Table:
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Which of some names was probably meant by one that is not there; None where none is near."""
+    """Known name most similar to an unknown one; None if none is similar."""
     return next(iter(difflib.get_close_matches(str(name), list(known), n=1)), None)
 
 
 def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameError:
-    """The error for a name that is not there, with the one that was probably meant."""
+    """Error for an unknown name, with a suggestion if one is similar."""
     near = next((one for one in known if one.startswith(f"{name}_")), None) or nearest(name, known)
     meant = f"Did you mean {near!r}? " if near else ""
     return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
 
 
 def as_column(column: Column, data: Any) -> Any:
-    """What a table keeps of a column: read-only, of the schema's dtype."""
+    """Data of a column as a table keeps it: read-only, of the schema's dtype."""
     if column.is_list:
         if not isinstance(data, ListColumn):
             raise TypeError(f"{column.name} must be a ListColumn")
@@ -188,7 +186,7 @@ def as_column(column: Column, data: Any) -> Any:
 
 
 def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
-    if column.strides == (0,) and len(column):  # a broadcast of one value
+    if column.strides == (0,) and len(column):  # one value, broadcast
         return np.broadcast_to(column[:1], rows.shape)
     taken: Array = column[rows]
     return taken
@@ -204,20 +202,20 @@ def _filled(column: Column, rows: int) -> Any:
 
 
 class ColumnsAsNeeded(Mapping[str, Any]):
-    """Columns by name, read when they are first used; one thread reads at a time."""
+    """Columns by name, read on first use; one thread reads at a time."""
 
     def __init__(
         self, names: Iterable[str], read: Callable[[str], Any], check: Callable[[str], None]
     ) -> None:
-        """``read`` makes one of the named columns; ``check`` raises where it holds what it cannot,
-        and is called once it is there, since other columns may be needed for that."""
+        """``read`` makes a column. ``check`` raises an error if its values are invalid; it runs
+        when the column is available, because it may need other columns."""
         self._names = dict.fromkeys(names)
         self._read, self._check = read, check
         self._there: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Any:
-        """A column; one that cannot be read or is damaged is read again at the next use."""
+        """A column; one that is unreadable or damaged is read again on the next access."""
         if name not in self._names:
             raise KeyError(name)
         with self._lock:

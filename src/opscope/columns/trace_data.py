@@ -1,6 +1,6 @@
 """A recording as data: tables, names, ledger, metadata. Immutable once built.
 
-Every room takes these. Users hold ``api.trace.Trace``: the same with what can be asked of it.
+Every room takes these. Users hold ``api.trace.Trace``, which adds methods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Data = TypeVar("_Data", bound="TraceData")
 
 
 class TraceData:
-    """What one recording holds, whatever made it."""
+    """Data of one recording, from any recorder."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class TraceData:
         return {**vars(self), "_derived": {}}
 
     def table(self, name: str) -> Table:
-        """The table called ``name`` (see ``columns.schema.TABLES``)."""
+        """Table called ``name`` (see ``columns.schema.TABLES``)."""
         found = self._tables.get(name)
         if found is None:
             raise unknown_name("A trace has no table", name, [*self._tables])
@@ -58,35 +58,35 @@ class TraceData:
 
     @property
     def events(self) -> Table:
-        """The spans; row number is event id."""
+        """Spans; the row number is the event id."""
         return self._tables["events"]
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither a thread nor a device did anything in it."""
+        """Whether it has neither spans nor device activity."""
         return not len(self.events) and not len(self._tables["gpu"])
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Options, versions and what the user added, decoded from JSON."""
+        """Options, versions and the user's additions, decoded from JSON."""
         table = self._tables["metadata"]
         return {str(k): json.loads(v) for k, v in zip(table["key"], table["value"], strict=True)}
 
     def with_metadata(self: _Data, more: Mapping[str, Any]) -> _Data:
-        """The same tables with some metadata added or replaced."""
+        """Copy with some metadata added or replaced."""
         return type(self)(self._tables, self.names, {**self.metadata, **more})
 
     def with_only_metadata(self: _Data, metadata: Mapping[str, Any]) -> _Data:
-        """The same tables with this metadata and no other."""
+        """Copy with this metadata only."""
         return type(self)(self._tables, self.names, metadata)
 
     def with_tables(self: _Data, more: Mapping[str, Table]) -> _Data:
-        """The same trace with some tables replaced."""
+        """Copy with some tables replaced."""
         return type(self)({**self._tables, **more}, self.names)
 
     @property
     def ledger(self) -> Ledger:
-        """What each source was asked for, recorded and dropped: ``{source: {what: value}}``."""
+        """Requested, recorded and dropped items of each source: ``{source: {what: value}}``."""
         table = self._tables["ledger"]
         result = Ledger()
         for source, what, value in zip(table["source"], table["what"], table["value"], strict=True):
@@ -95,7 +95,7 @@ class TraceData:
 
     @cached_property
     def has_times(self) -> bool:
-        """Whether it says how long anything took: a file in which everything took 0 does not."""
+        """Whether it has durations; False for an imported file in which all of them are 0."""
         spans = [self.table(name) for name in ("events", "gpu") if len(self.table(name))]
         took_time = any(bool(table["duration_ns"].any()) for table in spans)
         return took_time or not spans or "imported_from" not in self.metadata
@@ -110,7 +110,7 @@ class TraceData:
         return f"<Trace: {len(events):,} events {lasted}{also}>"
 
     def event_name(self, event: int) -> str:
-        """The name of one event."""
+        """Name of one event."""
         return self.names[self.events["name"][event]]
 
     @property
@@ -126,11 +126,11 @@ _Value = TypeVar("_Value")
 
 
 def derived(compute: Callable[[TraceData], _Value]) -> Callable[[TraceData], _Value]:
-    """Decorates a function of a trace: the same object for the same trace, gone with that.
+    """Decorator that caches a function's result for each trace, as long as the trace exists.
 
-    What is kept must not refer to the trace, which would then stay until Python collects cycles.
-    Without a lock: a signal handler or a forked child would wait for what it interrupted. Two
-    threads may both compute it; the first result is kept.
+    A result must not refer to the trace, which would then live until Python collects cycles. No
+    lock: a signal handler or a forked child would wait for the interrupted code. Two threads may
+    both compute a result; the first is kept.
     """
 
     @wraps(compute)
@@ -141,7 +141,7 @@ def derived(compute: Callable[[TraceData], _Value]) -> Callable[[TraceData], _Va
 
 
 def derive(trace: TraceData, of: object, compute: Callable[[], _Value]) -> _Value:
-    """The same of what takes more than the trace, which always is the same for it."""
+    """Cache ``compute()`` for a trace under the key ``of``; see :func:`derived`."""
     kept = trace._derived
     if of not in kept:
         kept.setdefault(of, compute())

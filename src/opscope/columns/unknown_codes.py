@@ -1,7 +1,7 @@
 """Unknown codes from a newer opscope: skipped or marked, and counted.
 
-A newer version may add kinds, roles and actions, columns and tables without raising the schema's
-version. Guessing what they are would give wrong answers, and refusing the trace none at all.
+A newer version may add kinds, roles, actions, columns and tables without raising the schema's
+version. Guessing their meaning would give wrong answers, and refusing the trace none at all.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from opscope.columns.column import Column
 from opscope.columns.table import Table
 
 _MOST_NAMED, _LONGEST = 20, 200
-"""Maximum number of unknown tables and columns that are named: a file may have any number."""
+"""Maximum number of unknown tables and columns to name, and length of a name."""
 
 DROPPED, SHOWN, LEFT_OUT = "dropped", "shown as unknown", "left out"
-"""What counts in the ledger begin with."""
+"""Prefixes of counts in the ledger."""
 
 
 def without_unknown_codes(tables: Mapping[str, Table]) -> tuple[dict[str, Table], Counter[str]]:
-    """The tables as this version understands them, and how many rows that concerned, by reason.
+    """Tables without codes unknown to this version, and the number of affected rows by reason.
 
-    Spans stay, as spans of an unknown kind: others are inside them. Rows that nothing refers to are
-    left out.
+    Spans stay, as spans of an unknown kind, because others may be inside them. Rows that nothing
+    refers to are left out.
     """
     found: Counter[str] = Counter()
     known = {}
@@ -56,7 +56,7 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
 
 
 def with_rows(table: Table, more: Mapping[tuple[str, str], float]) -> Table:
-    """The ledger with more rows, by their source and what they count."""
+    """The ledger with more rows, by source and what they count."""
     columns = {column.name: table[column.name].tolist() for column in table.schema.columns}
     columns["source"] += [source for source, _ in more]
     columns["what"] += [what for _, what in more]

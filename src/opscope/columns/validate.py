@@ -1,7 +1,6 @@
-"""Checks that tables read from disk hold what the schema says, so that nothing downstream has to.
+"""Checks that tables read from disk match the schema, so that no other code has to.
 
-What a column can hold is declared beside it (``trace.column``); here is one check for every sort of
-declaration, over whole columns.
+``columns.column`` declares limits of values; this checks each sort of limit over whole columns.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ Rows = Mapping[str, int]
 Values = npt.NDArray[Any]
 
 _MOST_UNEXPLAINED = 255
-"""How much higher than the number of its event's arguments the position of one may be: those that
-nothing was recorded of are left out."""
+"""Maximum difference between an argument's position and the number of its event's recorded
+arguments; unrecorded arguments are left out."""
 
 
 class TableChecks:
-    """The checks of one trace's tables, also one column at a time.
+    """Checks of one trace's tables, also one column at a time.
 
-    Every value is one its column can have, parents come before children, events are in order: code
-    downstream indexes with these columns and climbs parents until -1, so a damaged file would end
-    in an IndexError far away, or in an endless loop.
+    Every value is valid for its column, parents precede children, events are in order. Other code
+    indexes with these columns and follows parents until -1, so a damaged file would cause an
+    IndexError far away, or an endless loop.
     """
 
     def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
@@ -54,7 +53,7 @@ class TableChecks:
             raise damaged(self._source, problem)
 
     def check_column(self, table: str, name: str) -> None:
-        """Check a column that a table has, with those that it must fit."""
+        """Check a column of a table, and that it fits related columns."""
         found = self._tables[table]
         column = found.schema.column(name)
         rows = {"names": len(self._names), **{key: len(it) for key, it in self._tables.items()}}
@@ -63,7 +62,7 @@ class TableChecks:
                 raise damaged(self._source, f"{table}.{name} {problem}")
 
     def check_positions(self) -> None:
-        """Check ``argument`` of tensors and scalars, once it and ``event`` are checked."""
+        """Check ``argument`` of tensors and scalars, after it and ``event`` are checked."""
         if problem := _positions(self._tables):
             raise damaged(self._source, problem)
 
@@ -72,7 +71,7 @@ def checked_trace(trace: TraceData, source: str) -> TraceData:
     """``trace`` itself, after all checks.
 
     Raises:
-        TraceFormatError: naming the first column that is wrong.
+        TraceFormatError: names the first invalid column.
     """
     TableChecks({name: trace.table(name) for name in TABLES}, trace.names, source).check_whole(
         TABLES
@@ -81,7 +80,7 @@ def checked_trace(trace: TraceData, source: str) -> TraceData:
 
 
 def damaged(source: str, what: str) -> TraceFormatError:
-    """An error about tables that contradict the schema or one another."""
+    """Error for tables that contradict the schema or one another."""
     return TraceFormatError(
         f"{source} is inconsistent: {what}. The files are damaged or another program changed "
         "them: copy the trace again or record again."
@@ -89,11 +88,11 @@ def damaged(source: str, what: str) -> TraceFormatError:
 
 
 def _reference(table: Table, column: Column, rows: Rows) -> str:
-    """-1, where that is "none", or a row of the table referred to."""
+    """Values are rows of the table referred to, or -1 if that means "none"."""
     if not column.refers:
         return ""
     values = _distinct(table[column.name])
-    # A missing column reads as 0, so a thread may be 0 although there is no table of threads.
+    # A missing column reads as 0, so a thread may be 0 without a table of threads.
     count = rows.get(column.refers, 0) or int(column.refers == "threads")
     lowest = -1 if column.default == -1 else 0
     sound = values.min() >= lowest and values.max() < count
@@ -101,7 +100,7 @@ def _reference(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _range(table: Table, column: Column, rows: Rows) -> str:
-    """Between the column's least and greatest value; a float must be a number, not NaN."""
+    """Values are between the column's minimum and maximum; NaN is not."""
     if column.least is None and column.most is None:
         return ""
     values = table.lists(column.name).values if column.is_list else table[column.name]
@@ -117,12 +116,12 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _distinct(values: Values) -> Values:
-    """One value of a broadcast column, else all."""
+    """One value of a broadcast column, otherwise all."""
     return values[:1] if values.strides == (0,) else values
 
 
 def _sum(table: Table, column: Column, rows: Rows) -> str:
-    """A sum, of absolute values, of at most the column's ``most_sum``: views add them up."""
+    """The sum of absolute values is at most ``most_sum``: views add them up."""
     if column.most_sum is None:
         return ""
     values = table[column.name]
@@ -134,7 +133,7 @@ def _sum(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _length(table: Table, column: Column, rows: Rows) -> str:
-    """As many values in each row as another column has there, or none."""
+    """Each row has as many values as the same row of another column, or none."""
     if not column.as_long_as:
         return ""
     own = np.diff(table.lists(column.name).offsets)
@@ -147,7 +146,7 @@ def _length(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _product(table: Table, column: Column, rows: Rows) -> str:
-    """Sizes whose product, a number of elements, is at most the column's ``most_product``."""
+    """The product of sizes, a number of elements, is at most ``most_product``."""
     if column.most_product is None:
         return ""
     impossible = np.flatnonzero(too_large(table.lists(column.name), column.most_product))
@@ -157,7 +156,7 @@ def _product(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _order(table: Table, column: Column, rows: Rows) -> str:
-    """Parents before children, and events in order of their start."""
+    """Parents precede children, and events are in order of start."""
     if table.schema.name != "events" or column.name not in ("parent", "start_ns"):
         return ""
     values = table[column.name]
@@ -181,7 +180,7 @@ _CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (
 
 
 def _positions(tables: Mapping[str, Table]) -> str:
-    """Positions close together: views allocate room for every position up to an event's last."""
+    """Positions are close together: views allocate room for every position of an event."""
     given = [tables[name] for name in ("tensors", "scalars") if name in tables]
     far = [np.flatnonzero(table["argument"] > _MOST_UNEXPLAINED) for table in given]
     if not any(map(len, far)):

@@ -55,7 +55,7 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
 def write_own_stacks(
     trace: TraceData, path: str | Path, metric: str = METRICS[0], period: Which | str = Which.STEADY
 ) -> None:
-    """As :func:`write_stacks`, but with the times that opscope's own views show.
+    """Like :func:`write_stacks`, but with the times that opscope's own views show.
 
     One line per stack with what its innermost function and all operators in it have together. The
     start-up is left out, as in the flame graph of the report.

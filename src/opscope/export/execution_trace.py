@@ -21,7 +21,7 @@ from opscope.errors import UsageError
 from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
 from opscope.export.format import Format
 from opscope.export.output_file import Block, to_json, write_file
-from opscope.export.window import process_id_of, window_of
+from opscope.timeline.window import process_id_of, window_of
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 """Of torch 2.13."""

@@ -18,9 +18,9 @@ from opscope.export.native_columns import Columns, blocks_of, name_columns, row_
 from opscope.export.output_file import Block, to_json
 from opscope.export.schema_text import schema_size, schemas_of_events
 from opscope.export.value_rows import nested_values, value_columns
-from opscope.export.window import window_of
 from opscope.timeline.tree.arguments import keyword_values
 from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor
+from opscope.timeline.window import window_of
 
 BLOCK_BYTES = 4 << 20
 
@@ -65,7 +65,7 @@ class NodeWriter:
 
 
 def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
-    """What nodes are made of: columns, and further arguments of ``begin``."""
+    """Columns of the nodes, and further arguments of ``begin``."""
     schema, schemas = schemas_of_events(trace)
     kernel, kernels = _kernels(trace)
     columns = {
@@ -91,7 +91,7 @@ def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
 
 
 def base_ns_of(trace: TraceData) -> int:
-    """What the times of a trace count from, as in a Chrome trace."""
+    """Time 0 of the file, Unix nanoseconds, as in a Chrome trace."""
     return max(window_of(trace, trace.metadata).base_ns, 0)
 
 

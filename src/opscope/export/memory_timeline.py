@@ -148,7 +148,7 @@ def _unit(most: int) -> tuple[int, str]:
 
 
 def _write_recorded(trace: TraceData, path: str | os.PathLike[str]) -> None:
-    """As ``write_memory_timeline``; what tensors in arguments show of memory is not the whole."""
+    """Like ``write_memory_timeline``, but refuse a trace without recorded memory."""
     check_memory_recorded(trace)
     write_memory_timeline(trace, path)
 
@@ -179,7 +179,7 @@ _WIDTH, _HEIGHT = 1000, 400
 
 
 def label(category: Category) -> str:
-    """As a legend shows it: ``Optimizer state``."""
+    """Category as text for a legend: ``Optimizer state``."""
     return category.name.capitalize().replace("_", " ")
 
 

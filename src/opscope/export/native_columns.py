@@ -85,14 +85,14 @@ class BlockWriter(Protocol):
 
     @property
     def rows_written(self) -> int:
-        """How many rows are in the blocks so far."""
+        """Number of rows in the blocks so far."""
 
     def next_block(self, size: int) -> npt.NDArray[np.uint8] | None:
         """The next block, a little longer than ``size`` bytes; None after the last."""
 
 
 def blocks_of(writer: BlockWriter, size: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """All blocks of ``writer``, which has ``rows`` to write, telling how far it is."""
+    """Yield the blocks of ``writer``, which writes ``rows`` rows, and report progress."""
     while (block := writer.next_block(size)) is not None:
         yield block
         tell(writer.rows_written, rows)

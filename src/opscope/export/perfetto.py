@@ -31,10 +31,10 @@ from opscope.export.perfetto_tracks import (
     gpu_numbers,
     instant_packet,
 )
-from opscope.export.window import process_id_of, process_name_of, window_of
 from opscope.timeline.timeline import Placement, place_events, place_gpu
 from opscope.timeline.tree.frame_text import own_texts
 from opscope.timeline.tree.links import arrows
+from opscope.timeline.window import process_id_of, process_name_of, window_of
 
 Columns = dict[str, npt.NDArray[Any]]
 

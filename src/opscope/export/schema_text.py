@@ -51,7 +51,7 @@ def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str
 
 @cache
 def schema_size(text: str) -> tuple[int, int]:
-    """How many arguments and results a schema has; a great many where it does not say.
+    """Number of arguments and of results of a schema; a very large number if unknown.
 
     ``aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``
     has three and two.

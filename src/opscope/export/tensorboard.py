@@ -14,7 +14,7 @@ from opscope.errors import UsageError
 
 
 class ExportsChromeTrace(Protocol):
-    """What the handler needs of a profiler: opscope's and torch's both have it."""
+    """Methods of a profiler that the handler needs; opscope's and torch's both have them."""
 
     def export_chrome_trace(self, path: str, use_python_export: bool = ...) -> None:
         """Write the last cycle's trace."""

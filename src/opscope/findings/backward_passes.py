@@ -25,7 +25,7 @@ def _backward_steps(subject: Subject) -> tuple[Values, Values]:
     steps, inner = steps[steps >= 0].astype(np.int64), inner[first[steps >= 0]]
     source = subject.sites.source[inner].astype(np.int64)
     # What has no forward operator stands for itself, or for what evaluates it.
-    evaluating = subject.named_like(EVALUATING)
+    evaluating = subject.name_contains(EVALUATING)
     known = (source >= 0) & ~evaluating[source] & ~subject.within(evaluating)[source]
     return steps, np.where(known, source, _making(subject, inner))
 
@@ -37,7 +37,7 @@ def _making(subject: Subject, backward: Values) -> Values:
     the number that follows, for the tensor that it changed: CopySlices, which is of no other.
     """
     events, numbers = subject.events, subject.events["sequence_number"]
-    forward = subject.is_operator & (numbers >= 0) & ~subject.named_like(EVALUATING)
+    forward = subject.is_operator & (numbers >= 0) & ~subject.name_contains(EVALUATING)
     rows = np.flatnonzero(forward & (events["scope"] == RecordScope.FUNCTION))
     result = np.full(len(backward), -1, dtype=np.int64)
     own_thread = thread_numbers(subject.trace)
@@ -55,7 +55,7 @@ def _making(subject: Subject, backward: Values) -> Values:
 
 
 def steps_take_ns(subject: Subject) -> Values:
-    """How long each of the backward steps takes, with what autograd does before it.
+    """Duration of each backward step, with the work of autograd before it.
 
     That looks up the node, and frees what the one before kept.
     """

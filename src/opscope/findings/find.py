@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from opscope.analysis.recording_cost import is_cost_known
+from opscope.analysis.recording_cost import has_measured_cost
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
@@ -20,7 +20,7 @@ from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing, launched_share
-from opscope.timeline.period import Period, Which, detailed_period_of
+from opscope.timeline.period import Which, detailed_period_of
 
 
 @reusing_memory
@@ -61,10 +61,10 @@ def find_findings(
         else:
             found.append(_finding(subject, pattern, evidence, benchmark))
     general = {pattern.id for pattern in patterns if pattern.is_general}
-    found = _with_what_is_left(subject, found, general)
+    found = _with_remainder(subject, found, general)
     found.sort(key=lambda one: (not one.is_known, -one.weight, -one.time_ns))
     return Findings(
-        found=tuple(_in_recording(one, period) for one in found),
+        found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
         absent=tuple(absent),
         unchecked=tuple(unchecked),
         wall_ns=subject.wall_ns,
@@ -76,13 +76,13 @@ def find_findings(
         waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
         sampled=recorded_for(trace.ledger),
-        is_recorded_time=bool(trace.ledger) and not is_cost_known(trace),
+        is_recorded_time=bool(trace.ledger) and not has_measured_cost(trace),
         launched_elsewhere=1 - launched_share(period.trace),
     )
 
 
-def _with_what_is_left(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
-    """Of a general finding what others, which name the cause, do not save already."""
+def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
+    """Replace general findings by the part that findings with a named cause do not already save."""
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found
@@ -97,7 +97,8 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
         taken_ns += (one.saved_ns or 0) * float(shared)
     if general.saved_ns is None or taken_ns < 1:
         return general
-    left_ns = max(general.saved_ns - int(taken_ns), 0)
+    most_ns = subject.wall_ns - max(one.saved_ns or 0 for one in others)
+    left_ns = max(min(general.saved_ns - int(taken_ns), most_ns), 0)
     return replace(
         general,
         saved_ns=left_ns,
@@ -110,11 +111,6 @@ def _covered(subject: Subject, finding: Finding) -> Flags:
     """Its events and all in them; of functions of the program their own time alone."""
     chosen = subject.flags(finding.events)[:-1]
     return np.asarray(chosen | subject.within(chosen & ~subject.sites.defined_here))
-
-
-def _in_recording(finding: Finding, period: Period) -> Finding:
-    """With rows of the recording in place of those of its part."""
-    return replace(finding, events=period.in_recording(finding.events))
 
 
 def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:

@@ -83,7 +83,7 @@ class Finding:
 
     @property
     def weight(self) -> float:
-        """What it is sorted by: the share of the time saved, or half that of the memory."""
+        """Key for sorting: the share of time saved, or half of the share of memory saved."""
         return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
 
     @property
@@ -94,12 +94,6 @@ class Finding:
         """
         share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-
-    @property
-    def is_foremost(self) -> bool:
-        """Whether it is worth naming first: it saves 0.1 % of the time or more, or an unknown
-        amount."""
-        return self.saved_share is None or self.weight >= _LITTLE
 
     def __repr__(self) -> str:
         saved = "" if self.saved_share is None else f", saves {share_text(self.saved_share)}"
@@ -116,7 +110,7 @@ class Finding:
         return html_table(f"opscope: {self.title}", ("at", "times", "time"), places, note)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold: all but the events, of which it has the first."""
+        """Plain values for JSON."""
         return {
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "time_share": round(self.time_share, 6),
@@ -161,7 +155,7 @@ class Unexplained:
         return self.text()
 
     def text(self, place_text: Callable[[Place], str] = str) -> str:
-        """In words; ``place_text`` says how a place reads."""
+        """The finding-free time as a sentence; ``place_text`` formats a place."""
         parts = ", ".join(
             f"{what} {share_text(time_ns / max(self.time_ns, 1))}"
             for what, time_ns in self.parts[:3]
@@ -172,7 +166,7 @@ class Unexplained:
         return f"{text}; most at {', '.join(map(place_text, self.places))}"
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             "time_ns": self.time_ns,
             "share": round(self.share, 6),
@@ -183,7 +177,7 @@ class Unexplained:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """All that was found, what was looked for in vain, and what could not be looked for.
+    """Findings, patterns that are absent, and patterns that could not be checked.
 
     Iterating gives the findings, those that would save most first.
 
@@ -224,15 +218,15 @@ class Findings:
 
     def foremost(self, count: int) -> tuple[Finding, ...]:
         """The first ``most`` findings, without those with negligible savings."""
-        return tuple(finding for finding in self.found if finding.is_foremost)[:count]
+        return tuple(f for f in self.found if f.saved_share is None or f.weight >= _LITTLE)[:count]
 
     @property
     def notes(self) -> list[str]:
-        """What else there is to know, one line each: noise, and what is unexplained."""
+        """Notes on noise and on time without a finding, one line each."""
         return self.notes_with(str)
 
     def notes_with(self, place_text: Callable[[Place], str]) -> list[str]:
-        """The same; ``place_text`` says how a place reads."""
+        """Notes, one line each; ``place_text`` formats a place."""
         lines = []
         if self.sampled:
             lines.append(
@@ -267,7 +261,7 @@ class Findings:
 
     @property
     def looked_at(self) -> str:
-        """What shares are of, and what is left out, in sentences."""
+        """Sentences about the period that shares refer to, and about what is left out."""
         if not self.about:
             return ""
         left_out = f" Left out: {self.start_up}." if self.start_up else ""
@@ -322,7 +316,7 @@ class Findings:
         return html_table("opscope: findings", columns, rows, note, texts=(0, 4))
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             "wall_ns": self.wall_ns,
             "start_up_ns": self.start_up_ns,

@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
 from opscope.analysis.sites import Place
 from opscope.base.program_files import lines_of_source
 from opscope.columns.location import line_texts
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.findings.subject import Flags, Subject, Values
+from opscope.timeline.signatures import group_sums
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
@@ -48,6 +50,23 @@ def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Plac
     return subject.sites.place(frame, at.get(0, begin), -1, len(calls), time_ns)
 
 
+def places_inside(subject: Subject, events: Values) -> tuple[Place, ...]:
+    """The lines of the program that take the time of these events."""
+    within = np.flatnonzero(subject.within(subject.flags(events)))
+    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
+    # Of a function of the program that waits or computes by itself: the line, not where it begins.
+    functions = within[subject.sites.defined_here[within]]
+    own = functions[subject.own_ns[functions] > 0]
+    if not len(own):
+        return places
+    frame = subject.sites.frame[own]
+    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
+    most = int(np.argmax(total))
+    if total[most] < max((one.time_ns for one in places), default=0):
+        return places
+    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
+
+
 def gap_lines(
     subject: Subject,
     is_call: Flags,
@@ -63,20 +82,53 @@ def gap_lines(
         group: of these the number of the function; of others any. Shape (events,), as ``is_call``.
         functions: by that, the file of each and the line that it begins at.
     """
-    widest = _native.widest_gaps(
-        np.ascontiguousarray(subject.parent, dtype=np.int32),
-        is_call,
-        group,
-        len(functions),
-        subject.sites.caller_line,
-        np.ascontiguousarray(subject.start_ns),
-        np.ascontiguousarray(subject.duration_ns),
-    )
     found: dict[int, int] = {}
-    for number, before, after, _ in zip(*(column.tolist() for column in widest), strict=True):
+    widest = widest_gaps(
+        subject.parent, is_call, group, subject.sites.caller_line, subject.start_ns,
+        subject.duration_ns,
+    )  # fmt: skip
+    for number, before, after in widest:
         file, first = functions[number]
         found[number] = _line_between(_source(subject, file), first, before, after)
     return found
+
+
+def widest_gaps(
+    parent: npt.NDArray[np.signedinteger[Any]],
+    is_call: Flags,
+    group: npt.NDArray[np.int32],
+    line: npt.NDArray[np.int32],
+    start_ns: Values,
+    took_ns: Values,
+) -> list[tuple[int, int, int]]:
+    """Of every group of calls between which two lines most of their time passes that is in none of
+    what they call: group, line before and after, -1 for the beginning and the end.
+
+    All of shape (events,); ``line`` is that which an event is called from.
+    """
+    calls = np.flatnonzero(is_call)
+    inner = np.flatnonzero((parent >= 0) & is_call[parent])
+    inner = inner[order_rows(parent[inner])]
+    call, end_ns = parent[inner], start_ns[inner] + took_ns[inner]
+    is_first = np.append(True, call[1:] != call[:-1])[: len(inner)]
+    began_ns = np.where(is_first, start_ns[call], np.roll(end_ns, 1))
+    before = np.where(is_first, -1, np.roll(line[inner], 1))
+    # After what a call calls last.
+    is_last = np.append(call[1:] != call[:-1], True)[: len(inner)]
+    at = np.searchsorted(calls, call[is_last])
+    left_ns, left = start_ns[calls], np.full(len(calls), -1, dtype=np.int64)
+    left_ns[at], left[at] = end_ns[is_last], line[inner][is_last]
+    gap_ns = np.append(start_ns[inner] - began_ns, start_ns[calls] + took_ns[calls] - left_ns)
+    gaps = group_rows(
+        np.append(group[call], group[calls]),
+        np.append(before, left),
+        np.append(line[inner], np.full(len(calls), -1)),
+    )
+    time_ns = group_sums(np.maximum(gap_ns, 0), gaps.group, len(gaps))
+    order = order_rows(gaps.columns[0], -time_ns)
+    of = gaps.columns[0][order]
+    widest = order[np.append(True, of[1:] != of[:-1])[: len(order)]]
+    return list(zip(*(column[widest].tolist() for column in gaps.columns), strict=True))
 
 
 def keeping_line(subject: Subject, file: str, first: int, line: int) -> int:

@@ -20,7 +20,7 @@ FEWEST_ROUNDS = 10
 
 @dataclass(frozen=True, eq=False)
 class LineCalls:
-    """What lines of the program call; finalizers that collections run there are not among it.
+    """Calls made from lines of the program, without finalizers run by garbage collections.
 
     Arrays have shape (calls,) unless said otherwise.
 
@@ -55,7 +55,7 @@ def calls_of_lines(
     is_pause: Flags,
     is_node: Flags,
 ) -> LineCalls:
-    """Of all lines of the program that call something."""
+    """Calls of all lines of the program that call something."""
     function = nearest_ancestor(parent, sites.frame >= 0).astype(np.int64)
     made = sites.called_here & sites.own_frame[sites.frame[function]] & (function >= 0)
     made &= nearest_ancestor(parent, is_pause) < function
@@ -80,7 +80,7 @@ def calls_of_lines(
 
 
 def positions(events: Values, size: int) -> Values:
-    """Of every event where it is in ``events``, -1 for none."""
+    """Position of every event in ``events``, -1 for none."""
     row = np.full(size, -1, dtype=np.int64)
     row[events] = np.arange(len(events))
     return row

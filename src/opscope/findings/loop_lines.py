@@ -75,7 +75,7 @@ class LoopLines:
 
 
 def calls_in_loops(subject: Subject) -> LineCalls:
-    """What lines call; where lines are not known, each name of an operator is one."""
+    """Calls by line; where lines are unknown, by name of operator."""
     return subject.line_calls if subject.sites.knows_lines else subject.once(_calls_by_name)
 
 
@@ -100,7 +100,7 @@ def _calls_by_name(subject: Subject) -> LineCalls:
 
 
 def measure_lines(subject: Subject) -> LoopLines:
-    """Of all lines of the program that call something."""
+    """Measurements of all lines of the program that call something."""
     calls = calls_in_loops(subject)
 
     def inside(amount: Values | Flags) -> Values:
@@ -114,7 +114,7 @@ def measure_lines(subject: Subject) -> LoopLines:
     # Passes over one graph again and again, one for each output, are no training steps.
     again = is_repeated_pass(subject)
     steps = subject.events["kind"] == EventKind.OPTIMIZER_CALL
-    steps |= subject.named_like("Optimizer.step#", "enumerate(DataLoader)")
+    steps |= subject.name_contains("Optimizer.step#", "enumerate(DataLoader)")
     training = subject.sums(subject.is_training & ~steps)
     training -= 2 * subject.sums(again & subject.is_training)
     is_step = calls.counts & ((subject.sums(steps) > 0) | (training > 0))[calls.events]
@@ -141,12 +141,12 @@ def measure_lines(subject: Subject) -> LoopLines:
 
 
 def sum_by_line(calls: LineCalls, values: Values | Flags) -> Values:
-    """Of each line the sum over what it calls."""
+    """Sum over the calls of each line."""
     return np.bincount(calls.group, weights=values, minlength=len(calls.lines)).astype(np.int64)
 
 
 def _rounds(calls: LineCalls) -> Values:
-    """How often each line was run: the median of how often it calls each thing it calls.
+    """Number of times each line ran: the median number of calls over the different things it calls.
 
     But a line that takes all that a generator makes calls list() once, and the generator in every
     round, as a comprehension's line does from Python 3.12 on: where much of its time is in what is
@@ -164,7 +164,7 @@ def _rounds(calls: LineCalls) -> Values:
 
 
 def part_work_ns(subject: Subject) -> Values:
-    """What each outermost operator would take of one that does the work of all rounds."""
+    """Time of each outermost operator's share of one operator that does the work of all rounds."""
     return subject.once(_part_work_ns)
 
 
@@ -226,7 +226,7 @@ def _round_numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values
 
 
 def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Values:
-    """Of each line, what the backward passes of its ``chosen`` calls take beyond computing.
+    """Time of backward passes beyond computing, by line, for the ``chosen`` calls of each line.
 
     The gradient of a part of a tensor is as large as all of it, and for each part such a one is
     filled and added: that goes with the loop, as calling does. ``chosen`` has shape (calls,), the

@@ -55,7 +55,7 @@ _NOT_HERE = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What a pattern found.
+    """Occurrences of a pattern.
 
     Attributes:
         events: row in events of each occurrence, shape (occurrences,), at least one.
@@ -88,7 +88,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Measured:
-    """What torch itself took, with and without the fix.
+    """Time of torch with and without the fix.
 
     Attributes:
         saved_ns: over the whole recording.
@@ -133,7 +133,7 @@ class Pattern:
     is_general: bool = False
 
     def evidence(self, subject: Subject) -> Evidence | None:
-        """What it finds, if that can be seen here and is worth saying."""
+        """Evidence of the pattern; None if absent, not visible here, or not worth mentioning."""
         if missing(subject, self.needs) or not len(subject.trace.events):
             return None
         found = self.find(subject)
@@ -143,7 +143,7 @@ class Pattern:
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
-    """What to record before ``needs`` are met, empty if they are.
+    """Sentences about data to record for ``needs``; empty if all of it is there.
 
     Of what was recorded, but not in the time looked at, that it is not there.
     """
@@ -165,7 +165,7 @@ def _has(table: str) -> Callable[[Subject], bool]:
     return has_rows
 
 
-def tells_tensors_apart(subject: Subject) -> bool:
+def has_tensor_identity(subject: Subject) -> bool:
     """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
     tensors = subject.recorded.table("tensors")
     columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
@@ -184,7 +184,7 @@ def has_calls_of_libraries(subject: Subject) -> bool:
 _PRESENT: dict[Needs, Callable[[Subject], bool]] = {
     Needs.SHAPES: _has("tensors"),
     Needs.MEMORY: _has("allocations"),
-    Needs.IDENTITY: tells_tensors_apart,
+    Needs.IDENTITY: has_tensor_identity,
     Needs.STACKS: lambda subject: (
         len(subject.recorded.table("python_calls")) > 0 and subject.sites.known
     ),

@@ -38,7 +38,7 @@ _ENOUGH_KNOWN = 0.5
 
 
 def program_time(trace: TraceData) -> TraceData:
-    """The same trace at the program's own times; itself where overhead and waits are unknown."""
+    """Trace with the program's own times; unchanged where overhead and waits are unknown."""
     clock = _Clock.of(trace)
     if clock is None:
         return trace
@@ -50,7 +50,7 @@ def program_time(trace: TraceData) -> TraceData:
 
 
 def busy_text(waited: float | None) -> str:
-    """That others had the processors, where ``waited_share`` is more than noise; else empty."""
+    """Sentence about a busy machine, if ``waited`` is more than noise; else empty."""
     if waited is None or waited < BUSY:
         return ""
     share = share_text(waited)
@@ -122,13 +122,13 @@ class _Clock:
         return cls(moments, lengths)
 
     def at(self, time_ns: Values) -> Values:
-        """What it shows at some moments, Unix nanoseconds. Shape as ``time_ns``."""
+        """Times of this clock at some moments, Unix nanoseconds. Shape as ``time_ns``."""
         shown = np.interp(time_ns - self._first, self._passed_ns, self._shown_ns)
         return np.asarray(np.rint(shown), dtype=np.int64) + self._first
 
 
 def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, int]]:
-    """When the function that ran first opened the recording, and when it closed it."""
+    """Times in which the function that ran first opened and closed the recording."""
     first, last = int(start.min()), int(end.max())
     running = python_events(trace) & (start == first)
     if not running.any() or trace.metadata.get("start_ns") != first:
@@ -140,7 +140,7 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
 
 
 def _waits(moments: Values, lengths: Amounts, samples: Intervals) -> Amounts:
-    """Of each stretch between two moments, what the main thread waited for a CPU.
+    """Time that the main thread waited for a CPU in each stretch between two moments.
 
     A thread that loses its processor waits for milliseconds. So what the kernel counted between two
     samples goes to the longest stretches there first, and what these have no room for to all.
@@ -169,7 +169,8 @@ def _spans(clock: _Clock, table: Table) -> Table:
 
 
 def _counted_share(trace: TraceData) -> float | None:
-    """The same from what the kernel counted of the thread that opened the recording."""
+    """Share of time that the thread waited for a CPU, from kernel counters of the thread that
+    opened the recording."""
     counted = trace.ledger.get(PROCESSOR, {})
     waited, computed = (counted.get(what) for what in (WAITED, COMPUTED))
     if waited is None or computed is None or waited + computed <= 0:

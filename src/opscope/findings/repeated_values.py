@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, RecordScope, Role
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.signatures import mix, scalar_signatures
@@ -34,7 +34,7 @@ between one and another that gets what became of its result."""
 
 
 def computed_values(subject: Subject) -> ComputedValues:
-    """Of this subject, made once."""
+    """Values computed in this subject, determined once."""
     return subject.once(ComputedValues)
 
 
@@ -69,7 +69,7 @@ class ComputedValues:
         ids, makers = self._makers
         if not len(ids):
             return np.full(len(allocations), -1, dtype=np.int64)
-        at = np.maximum(places_in(ids, allocations, side="right") - 1, 0)
+        at = np.maximum(np.searchsorted(ids, allocations, side="right") - 1, 0)
         return np.where(ids[at] == allocations, makers[at], -1)
 
     @cached_property
@@ -125,8 +125,8 @@ class ComputedValues:
 
     @cached_property
     def _of_lists(self) -> Flags:
-        """Those that write to many tensors: to which of them is not told."""
-        return self._in_place[0] & self._subject.named_like(*_LISTS)
+        """Whether an event writes to a list of tensors, of which the trace does not say which."""
+        return self._in_place[0] & self._subject.name_contains(*_LISTS)
 
     @cached_property
     def _writes(self) -> tuple[Values, Values]:
@@ -141,17 +141,18 @@ class ComputedValues:
 
     @cached_property
     def _writes_until(self) -> tuple[Values, Values]:
-        """Of each argument's memory the first of all writes to it, and the first after its call."""
+        """Position of the first write to each argument's memory, and of the first write after its
+        call."""
         memory, by = self._writes
         storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
         size = len(self._subject.parent) + 1
         block = group_rows(np.concatenate([memory, storage])).group
         keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
-        return places_in(keys, wanted), places_in(keys, wanted + self.event)
+        return np.searchsorted(keys, wanted), np.searchsorted(keys, wanted + self.event)
 
     @cached_property
     def _written(self) -> tuple[Values, Values]:
-        """Of everything that is written to in place, who made that, -1 for none, and who writes."""
+        """Maker (-1 for none) and writer of each tensor that is written to in place."""
         tensors, (writes, around) = self._subject.trace.table("tensors"), self._in_place
         event = tensors["event"].astype(np.int64)
         rows = writes[event] & (tensors["argument"] == 0) & (tensors["allocation_id"] >= 0)
@@ -202,7 +203,7 @@ class ComputedValues:
 
     @property
     def number(self) -> Numbers:
-        """Of the value each outermost operator computed; unique where it is not known."""
+        """Value computed by each outermost operator, as a number; unique where unknown."""
         return self._solved[0]
 
     @property
@@ -255,8 +256,8 @@ class ComputedValues:
         torch.compile names itself: a region of compiled code is no constant."""
         subject = self._subject
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
-        unique = subject.named_like(*_RANDOM, "autograd::") | self._of_lists
-        return np.asarray(unique | ~plain | ~subject.named_like("::"))
+        unique = subject.name_contains(*_RANDOM, "autograd::") | self._of_lists
+        return np.asarray(unique | ~plain | ~subject.name_contains("::"))
 
     def _contents(self) -> Numbers:
         """A number for what each argument's memory holds that no operator seen has made.
@@ -297,7 +298,7 @@ class ComputedValues:
 
 
 def _spans(group: Values, event: Values) -> Values:
-    """Of each group, how far its first and last event are apart."""
+    """Distance between the first and the last event of each group."""
     count = int(group.max(initial=-1)) + 1
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
     np.minimum.at(first, group, event)

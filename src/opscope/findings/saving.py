@@ -22,7 +22,7 @@ class Saves(Enum):
 
 
 def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Saves) -> int:
-    """What the whole takes less if events take so much less, at most all of it.
+    """Time that the whole saves if events save ``saved_ns``, at most all of it.
 
     Without a device that is the same. With one, host and device run at the same time for a while,
     and so for as long afterwards as either has work left.
@@ -49,7 +49,7 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
 
 
 def share_of_one_thread(subject: Subject, events: Values) -> float:
-    """Of the time of some events, what the thread that has most has: others run beside it.
+    """Largest share of one thread in the time of some events: other threads run beside it.
 
     A backward pass is of the thread that waits for it, and collections stop all threads.
     """
@@ -62,7 +62,7 @@ def share_of_one_thread(subject: Subject, events: Values) -> float:
 
 
 def _host_ns(subject: Subject) -> int:
-    """How long the main thread did something other than wait for devices."""
+    """Time of the main thread without waits for devices."""
     main = np.flatnonzero(subject.is_main)
     whole = int(subject.end_ns[main].max() - subject.start_ns[main].min())
     outermost = main[subject.parent[main] < 0]

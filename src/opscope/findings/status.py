@@ -27,7 +27,7 @@ class Status(Enum):
     TOO_LITTLE = "too little recorded to tell"
 
     @property
-    def is_told(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether the recording could tell."""
         return self not in (Status.BUSY, Status.TOO_LITTLE)
 

@@ -54,13 +54,12 @@ HOST = DeviceType.CPU
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
-
 FEW_DROPPED = 0.01
 """Share of events that may be missing without a doubt about times."""
 
 
 def dropped_share(trace: TraceData) -> float:
-    """Of the events that were asked for, how many were dropped."""
+    """Share of the requested events that were dropped."""
     ledger = trace.ledger
     dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
     # What was read from another tool's file says what was dropped, but not what was asked for.
@@ -81,7 +80,7 @@ class Subject:
         self.parent = self.listing.tree.parent
 
     def once(self, make: Callable[[Subject], T]) -> T:
-        """What ``make`` makes of this subject, made at the first call."""
+        """Result of ``make`` for this subject, computed at the first call."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -96,7 +95,7 @@ class Subject:
 
     @property
     def events(self) -> Table:
-        """Those of ``trace``."""
+        """Events of ``trace``."""
         return self.trace.events
 
     @property
@@ -142,7 +141,7 @@ class Subject:
 
     @cached_property
     def wall_ns(self) -> int:
-        """What shares are of: from the first start to the last end; at least 1."""
+        """Time that shares refer to: from the first start to the last end; at least 1."""
         first, last = wall_bounds(self.trace)
         return max(last - first, 1)
 
@@ -151,7 +150,7 @@ class Subject:
         return int(self.duration_ns[rows].sum())
 
     def share(self, time_ns: float) -> str:
-        """So much of the time, in words."""
+        """Share of the time, as text."""
         return share_text(time_ns / self.wall_ns)
 
     @cached_property
@@ -184,11 +183,11 @@ class Subject:
         return np.asarray(self.inside(around) >= 0)
 
     def outermost_of(self, events: Flags) -> Flags:
-        """Those that run in no other of them."""
+        """Whether an event is in ``events`` and not inside another one of them."""
         return np.asarray(events & ~self.within(events))
 
     def sums(self, of: Values | Flags) -> Values:
-        """Of each event, the sum over it and all that runs in it."""
+        """Sum over each event and all events inside of it."""
         return subtree_sums(self.parent, of.astype(np.int64, copy=False))
 
     def during(self, spans: Values) -> Values:
@@ -237,7 +236,7 @@ class Subject:
     def is_training(self) -> Flags:
         """Whether each event is part of a backward pass, or a step of an optimizer."""
         step = self.events["kind"] == EventKind.OPTIMIZER_CALL
-        return np.asarray(self.is_backward | step | self.named_like("Optimizer.step#"))
+        return np.asarray(self.is_backward | step | self.name_contains("Optimizer.step#"))
 
     @cached_property
     def _computes(self) -> Flags:
@@ -288,14 +287,14 @@ class Subject:
         """Which events have one of these names."""
         return self._with_name([self.names_used[text] for text in texts if text in self.names_used])
 
-    def named_like(self, *parts: str) -> Flags:
+    def name_contains(self, *parts: str) -> Flags:
         """Which events have a name that contains one of ``parts``."""
         rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
         return self._with_name(rows)
 
-    def labelled(self, is_wanted: Callable[[str], bool]) -> Flags:
+    def labelled(self, predicate: Callable[[str], bool]) -> Flags:
         """Which events have such a text in listings."""
-        wanted = np.array([is_wanted(text) for text in self.listing.texts], dtype=np.bool_)
+        wanted = np.array([predicate(text) for text in self.listing.texts], dtype=np.bool_)
         return np.asarray(wanted[self.listing.label])
 
     def calls_of(self, *files: str, name: str = "") -> Flags:
@@ -305,10 +304,10 @@ class Subject:
             wanted &= self._frames_with("function", lambda function: function == name)
         return np.append(wanted, False)[self.sites.frame]
 
-    def _frames_with(self, column: str, is_wanted: Callable[[str], bool]) -> Flags:
+    def _frames_with(self, column: str, predicate: Callable[[str], bool]) -> Flags:
         """Which frames have such a text in a column; each text is looked at once."""
         used, row = np.unique(self.trace.table("frames")[column], return_inverse=True)
-        found = [is_wanted(self.trace.names[name]) for name in used.tolist()]
+        found = [predicate(self.trace.names[name]) for name in used.tolist()]
         return np.array(found, dtype=np.bool_)[row.reshape(-1)]
 
     def _with_name(self, rows: list[int]) -> Flags:
@@ -333,14 +332,14 @@ class Subject:
 
     @cached_property
     def line_calls(self) -> LineCalls:
-        """What the program's lines call."""
+        """Calls by line of the program."""
         return calls_of_lines(
             self.sites,
             self.parent,
             (self.start_ns, self.end_ns),
             self.kind_of_name,
             is_pause=self.events["kind"] == EventKind.GC_PAUSE,
-            is_node=self.named_like(EVALUATING),
+            is_node=self.name_contains(EVALUATING),
         )
 
     def with_callers_ns(self, operators: Values) -> int:
@@ -371,7 +370,7 @@ class Subject:
 
     @property
     def call_cost_ns(self) -> int:
-        """What calling one operator that computes next to nothing takes here.
+        """Cost of calling one operator that computes next to nothing.
 
         Twice the fastest, within what is known of processors.
         """
@@ -379,7 +378,7 @@ class Subject:
 
     @cached_property
     def work_ns(self) -> Values:
-        """What each outermost operator takes beyond the cost of calling one; 0 for other events.
+        """Time of each outermost operator beyond the cost of calling it; 0 for other events.
 
         Below 0 where it was quick; sums over many are what counts.
         """
@@ -441,7 +440,7 @@ class Subject:
 
     @cached_property
     def bytes_made(self) -> Values:
-        """What each outermost operator allocated, with what it called, and did not free itself."""
+        """Bytes that each outermost operator, with its inner ones, allocated and did not free."""
         table = self.trace.table("allocations")
         around = np.append(self.outermost_operator, -1)[np.maximum(table["event"], -1)]
         known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)
@@ -463,12 +462,6 @@ class Subject:
         work = work[np.argsort(gpu["start_ns"][work], kind="stable")]
         start = gpu["start_ns"][work]
         return start, start + gpu["duration_ns"][work]
-
-    def work_in(self, events: Flags) -> Values:
-        """Rows in ``gpu`` of what some events launched, or what these called. Shape (work,)."""
-        launched = launched_work(self.trace)
-        inside = events | self.within(events)
-        return np.asarray(launched[inside[self.trace.table("gpu")["launch"][launched]]])
 
     @cached_property
     def has_device(self) -> bool:

@@ -82,7 +82,7 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
 
 
 def _missing(trace: TraceData) -> str:
-    """What a reader would miss: dropped events, ranks that are not there."""
+    """Sentences about dropped events and missing ranks."""
     dropped, ranks = trace.ledger.lost(), missing_ranks(trace.ledger)
     lost = f" {dropped:,.0f} events were DROPPED while recording." if dropped else ""
     return lost + (f" This is not the whole job: {ranks}." if ranks else "")

@@ -134,7 +134,8 @@ class TimeSplit:
 
     @cached_property
     def _unseen_ns(self) -> Values:
-        """What libraries do around operators that they call, where it is in no call of theirs."""
+        """Time of libraries around operators that they call, where their own calls were not
+        recorded."""
         known = has_calls_of_libraries(self._subject)
         return np.asarray((0 if known else _OF_AN_OPERATOR_NS) * self._operators)
 
@@ -158,7 +159,7 @@ class TimeSplit:
             writing |= subject.calls_of(_TENSOR, name=name)
         writing = (writing | subject.within(writing)) & ~self.is_spent(Spent.IMPORT)
         outside = np.where(writing, self.self_ns, outside)
-        waiting = subject.named_like(LOADED_BY_WORKERS)
+        waiting = subject.name_contains(LOADED_BY_WORKERS)
         waiting |= subject.within(waiting)
         return np.where(subject.is_main & ~waiting, outside, 0)
 

@@ -13,7 +13,7 @@ from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import Place
-from opscope.analysis.top_operators import own_ns_of_names, ran_anything
+from opscope.analysis.top_operators import has_work, own_ns_of_names
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
@@ -102,7 +102,7 @@ class Verdict:
         return html_table("opscope", (), [[line] for line in self.lines()], texts=(0,))
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         as_it_is = ("title", "fix", "gain_ns", "step_ns", "wall_ns", "about", "next")
         return {
             **{name: getattr(self, name) for name in as_it_is},
@@ -139,7 +139,7 @@ class Verdict:
         if self.status is Status.HEALTHY:
             takes = ", little to gain" if self.title else ", nothing to fix was found"
         doubts = [one for one in self.unsure if one not in self.about]  # which is said below
-        not_sure = "not sure: " if self.status.is_told else ""
+        not_sure = "not sure: " if self.status.is_decided else ""
         unsure = f" ({not_sure}{'; '.join(doubts)})" if doubts else ""
         return f"verdict: {self.status.value}{takes}{unsure}"
 
@@ -180,7 +180,7 @@ def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict
 
 
 def _find(trace: TraceData, which: Which | str) -> Verdict:
-    if not trace.has_times or not ran_anything(trace):
+    if not trace.has_times or not has_work(trace):
         why = NO_TIMES if not trace.has_times else "no operator was recorded"
         return Verdict(status=Status.TOO_LITTLE, unsure=(why,), next="opscope run")
     return weighed(trace, which, find_findings(trace, which=which), find_account(trace, which))
@@ -220,11 +220,14 @@ def _foremost(findings: Findings) -> Finding | None:
     """What saves most, if that makes the program slow; else what matters without saving time."""
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
-    for one in findings:
-        # Time outside torch in a task that keeps others from running is that of a blocked loop.
-        blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
-        if blocks and worth and worth[0].id in general:
-            return one
+    if worth and worth[0].id in general:
+        # Time outside torch in a task that keeps others from running is that of a blocked loop. And
+        # what names a cause comes before what is left of all, where it saves at least half as much.
+        enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
+        for one in sorted(findings, key=lambda one: one.status is not Status.EVENT_LOOP):
+            blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
+            if blocks or (one.id not in general and one.weight >= enough):
+                return one
     if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]

@@ -15,16 +15,16 @@ from opscope.torch_api.annotate import record_function
 def opscope_training(
     accelerator: Any, output_dir: str | os.PathLike[str] = "opscope-training", **options: Any
 ) -> Iterator[TrainingSession]:
-    """Say at the end of a ``with`` block around a training loop why its steps take so long.
+    """Explain at the end of a ``with`` block around a training loop why its steps are slow.
 
     A step ends when an optimizer has stepped. Backward passes and checkpoints of the accelerator
-    are spans; name others by ``session.name("evaluation")`` and end that by
-    ``session.name(None)``. The verdict goes to the accelerator's trackers.
+    are spans; ``session.name("evaluation")`` begins another and ``session.name(None)`` ends it.
+    The verdict goes to the accelerator's trackers.
 
     Args:
         accelerator: an ``accelerate.Accelerator``.
         output_dir: as of :class:`TrainingSession`.
-        **options: likewise.
+        **options: as of :class:`TrainingSession`.
     """
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -48,7 +48,7 @@ def opscope_training(
 
 
 def _name_calls(accelerator: Any, method: str) -> Any:
-    """Make each call of a method a span; what it returns undoes that."""
+    """Make each call of a method a span; returns a function that undoes it."""
     had_own = method in vars(accelerator)
     before = getattr(accelerator, method)
     setattr(accelerator, method, record_function(f"accelerator.{method}")(before))

@@ -12,7 +12,7 @@ from opscope.integrations.session import TrainingSession
 
 
 class OpscopeHandler:
-    """``OpscopeHandler().attach(trainer)``: says when the engine ends why its steps take so long.
+    """``OpscopeHandler().attach(trainer)``: explains at the end why steps are slow.
 
     Iterations are steps. The verdict is also in ``engine.state.opscope``.
     """
@@ -23,18 +23,18 @@ class OpscopeHandler:
         loggers: Iterable[Any] = (),
         **options: Any,
     ) -> None:
-        """Prepare one.
+        """Prepare a recording.
 
         Args:
             output_dir: as of :class:`TrainingSession`.
-            loggers: of Ignite, or whatever :func:`opscope.integrations.trackers.log_outcome` takes.
+            loggers: Ignite's loggers, or trackers as of :func:`log_outcome`.
             **options: as of :class:`TrainingSession`.
         """
         self.session = TrainingSession(output_dir, **options)
         self._loggers = list(loggers)
 
     def attach(self, engine: Engine, *evaluators: Engine) -> OpscopeHandler:
-        """Record an engine's runs; those of ``evaluators`` are named in them."""
+        """Record an engine's runs; runs of ``evaluators`` become spans in them."""
         engine.add_event_handler(Events.STARTED, self._started)
         engine.add_event_handler(Events.GET_BATCH_STARTED, self._step_begins)
         engine.add_event_handler(Events.ITERATION_COMPLETED, self._step_ended)
@@ -58,7 +58,7 @@ class OpscopeHandler:
         engine.state.opscope = self.session.end(self._loggers, engine.state.iteration)
 
     def _raised(self, engine: Engine, error: BaseException) -> None:
-        """An engine with a handler of this event raises nothing itself: so does the last one."""
+        """End, and raise the error if no other handler may: Ignite itself then raises nothing."""
         self._ended(engine)
         if len(engine._event_handlers[Events.EXCEPTION_RAISED]) == 1:
             raise error

@@ -8,7 +8,7 @@ from typing import Any
 try:
     from lightning.pytorch.callbacks import Callback
     from lightning.pytorch.profilers import Profiler
-except ModuleNotFoundError:  # the same under its older name
+except ModuleNotFoundError:  # Lightning's older name
     from pytorch_lightning.callbacks import Callback
     from pytorch_lightning.profilers import Profiler
 
@@ -21,8 +21,8 @@ _DEFAULT = "opscope-training"
 class OpscopeProfiler(Profiler):
     """``Trainer(profiler=OpscopeProfiler())``: Lightning's actions become spans.
 
-    With :class:`VerdictCallback` beside it, the verdict is what Lightning prints of its profiler
-    at the end; alone it only names what other recordings show.
+    With :class:`VerdictCallback`, Lightning prints the verdict at the end as the profiler's
+    summary; without it, the spans only appear in other recordings.
     """
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class OpscopeProfiler(Profiler):
         self.session: TrainingSession | None = None
 
     def start(self, action_name: str) -> None:
-        """An action begins."""
+        """Begin an action."""
         span = record_function(action_name)
         span.__enter__()
         self._open.append((action_name, span))
 
     def stop(self, action_name: str) -> None:
-        """An action has ended, and so have those in it that an exception left."""
+        """End an action, and inner ones that an exception left open."""
         while any(name == action_name for name, _ in self._open):
             name, span = self._open.pop()
             span.__exit__(None, None, None)
@@ -45,25 +45,25 @@ class OpscopeProfiler(Profiler):
                 return
 
     def summary(self) -> str:
-        """The verdict, for what Lightning prints."""
+        """The verdict, which Lightning prints."""
         outcome = None if self.session is None else self.session.outcome
         return "" if outcome is None else "\n".join(outcome.lines)
 
 
 class VerdictCallback(Callback):
-    """Says at the end of ``trainer.fit()`` why its steps take so long, and logs that.
+    """Explains at the end of ``trainer.fit()`` why its steps are slow, and logs it.
 
-    The verdict goes to the loggers of the Trainer: numbers, text, and the report where the logger
-    has a place for it. Also at the end of a fit that an exception ends.
+    The verdict goes to the loggers of the Trainer: numbers, text, and the report if the logger
+    supports it. Also after an exception.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] = _DEFAULT, **options: Any) -> None:
-        """``output_dir`` and ``options`` are those of :class:`TrainingSession`."""
+        """``output_dir`` and ``options``: see :class:`TrainingSession`."""
         self.session = TrainingSession(output_dir, **options)
         self._steps = 0
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Record from now on."""
+        """Start recording."""
         if isinstance(trainer.profiler, OpscopeProfiler):
             trainer.profiler.session = self.session
         self.session.begin()
@@ -72,17 +72,17 @@ class VerdictCallback(Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """A step has ended if an optimizer stepped: not while gradients are accumulated."""
+        """End a step if an optimizer stepped, not while gradients accumulate."""
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             self.session.step_ended()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Name it."""
+        """Begin the span ``evaluation``."""
         self.session.name("evaluation")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Name it no more."""
+        """End the span ``evaluation``."""
         self.session.name(None)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
@@ -90,5 +90,5 @@ class VerdictCallback(Callback):
         self.session.end(trainer.loggers, trainer.global_step)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """The same, of what was recorded until then."""
+        """Print and log the verdict on the recording so far."""
         self.session.end(trainer.loggers, trainer.global_step)

@@ -1,6 +1,6 @@
 """OpenTelemetry: spans of requests as they happen; spans and metrics of a recording afterwards.
 
-Only OpenTelemetry's API is used (``opscope[otel]``): the program brings SDK and exporter.
+Needs only OpenTelemetry's API (``opscope[otel]``): the program has SDK and exporter.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MOST_SPANS = 10_000
 
 
 class TraceRequests:
-    """An ASGI middleware: each request is a span, below the one that its ``traceparent`` names."""
+    """An ASGI middleware: each request is a span, below the one in its ``traceparent``."""
 
     def __init__(self, app: Any, profiler: Any = None) -> None:
-        """``profiler``: what :func:`opscope.serve.asgi` returned; spans name its recording."""
+        """``profiler``: result of :func:`opscope.serve.asgi`; spans name its recording."""
         self._app, self._profiler = app, profiler
 
     def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> Any:
-        """An awaitable that passes everything on; only ``http`` has a span."""
+        """Run the app; ``http`` requests become spans."""
         answer = self._app(scope, receive, send)
         if scope["type"] != "http":
             return answer
@@ -57,10 +57,10 @@ def export_trace(recorded: TraceData, modules: int = 0) -> int:
 
     Args:
         recorded: a trace.
-        modules: how deep in the network modules become spans; 0: none.
+        modules: depth in the network up to which modules become spans; 0: none.
 
     Returns:
-        How many spans were made, of 10,000 at most.
+        Number of spans, at most 10,000.
     """
     tracer, verdict = trace.get_tracer(_NAME), find_verdict(recorded)
     metadata, events = recorded.metadata, recorded.events

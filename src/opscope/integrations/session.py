@@ -42,15 +42,15 @@ class TrainingSession:
         patience_s: float = 60.0,
         every: str | float | None = None,
     ) -> None:
-        """Prepare one.
+        """Prepare a recording.
 
         Args:
             output_dir: gets ``trace.opscope``, ``verdict.json``, ``report.html``, and ``dumps`` of
                 the flight recorder.
             flight: time that the flight recorder keeps; None: no flight recorder.
             patience_s: how long the end of the training waits for the verdict, in seconds.
-            every: record two more steps every so often (``"4h"``, or seconds), each time to a
-                folder ``step-N`` with verdict and page; None: only those at the start.
+            every: interval (``"4h"``, or seconds) at which two more steps are recorded, each time
+                to a folder ``step-N`` with verdict and page; None: only steps at the start.
 
         Raises:
             UsageError: ``every`` is not a time.
@@ -59,14 +59,15 @@ class TrainingSession:
         self._flight_s, self._patience_s = flight, patience_s
         self._flight: flight_recorder | None = None
         self._hosted: HostedRecording | None = None
-        self._recording: ProfileRecording | None = None  # until there is enough of it
+        self._recording: ProfileRecording | None = None  # set until enough steps are recorded
         self._detailed: DetailedSteps | None = None
         self._has_enough = False
         self._span: record_function | None = None
         self._steps, self._process = 0, os.getpid()
         self._every_s = None if every is None else nanoseconds(every, "every=") / 1e9
-        self._next_s = 0.0  # when steps are sampled again
-        self._sample: tuple[HostedRecording, ProfileRecording, int] | None = None  # until a step
+        self._next_s = 0.0  # time of the next sample
+        # set until the sample's last step
+        self._sample: tuple[HostedRecording, ProfileRecording, int] | None = None
         self.outcome: HostedOutcome | None = None
 
     @property
@@ -75,7 +76,7 @@ class TrainingSession:
         return launched_rank() in (None, 0)
 
     def begin(self) -> None:
-        """The training starts, or starts again."""
+        """Start recording: the training starts, or starts again."""
         self._drop()
         self.outcome, self._process = None, os.getpid()
         atexit.register(self._end_at_exit)
@@ -94,11 +95,11 @@ class TrainingSession:
             notice(f"{error} The training runs on without being recorded.")
 
     def step_begins(self) -> None:
-        """Name the step; what was named before ends."""
+        """Begin the step's span; ends the previous span."""
         self.name(f"{STEP_PREFIX}{self._steps}")
 
     def step_ended(self) -> None:
-        """A step of the optimizer has ended; choose whether the next one is recorded."""
+        """Count a step of the optimizer; choose whether the next one is recorded."""
         self.name(None)
         self._steps += 1
         if self._hosted is None or os.getpid() != self._process:
@@ -115,7 +116,7 @@ class TrainingSession:
             notice(f"{error} The training runs on without being recorded.")
 
     def name(self, part: str | None) -> None:
-        """Name what runs from now on; what was named before ends."""
+        """Begin a span; ends the previous span. None only ends it."""
         if self._span is not None:
             self._span.__exit__(None, None, None)
         self._span = None if part is None else record_function(part)
@@ -123,11 +124,10 @@ class TrainingSession:
             self._span.__enter__()
 
     def end(self, trackers: Iterable[Any] = (), step: int | None = None) -> HostedOutcome | None:
-        """The training is over: print the verdict, and log it to ``trackers``.
+        """End the training: print the verdict, and log it to ``trackers``.
 
         Returns:
-            What was made of the recording; None, with a message, if nothing could be. The same
-            when called again.
+            The results; None, with a message, if there are none. The same when called again.
         """
         if self.outcome is not None or self._hosted is None:
             return self.outcome
@@ -149,18 +149,17 @@ class TrainingSession:
         return self.outcome
 
     def _end_at_exit(self) -> None:
-        """The program ends, and the training did not: an exception ended both, say."""
+        """End if the program ends without the end of training, as after an exception."""
         if os.getpid() == self._process:
             self.end()
 
     def _record_detail(self, on: bool, steps: int) -> None:
-        """Detail begins or ends; the first warm steps in detail are enough."""
+        """Begin or end detail; the first warm steps in detail are enough."""
         if self._recording is not None:
             self._recording.record_detail(on, steps)
         self._has_enough = self._has_enough or steps > 0
 
     def _leave(self) -> None:
-        """Record no more, and have another process make a trace of it."""
         recording, detailed = self._recording, self._detailed
         if self._hosted is None or recording is None or detailed is None:
             return
@@ -194,7 +193,7 @@ class TrainingSession:
             self._flight = None
 
     def _drop(self) -> None:
-        """What an earlier training left that ended with an exception."""
+        """Drop the state of an earlier training that ended with an exception."""
         atexit.unregister(self._end_at_exit)
         if self._hosted is not None and os.getpid() == self._process:
             self._stop_flight()

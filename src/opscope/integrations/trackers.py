@@ -1,4 +1,4 @@
-"""The verdict in a tracker of experiments: numbers, text and page, as each tracker has them."""
+"""The verdict in an experiment tracker: numbers, text and page, in the tracker's form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX = "opscope/"
 
 
 def flat_metrics(outcome: HostedOutcome) -> dict[str, float]:
-    """The verdict's numbers, by the names that they have in trackers."""
+    """The verdict's numbers, by their names in trackers."""
     return {PREFIX + name: value for name, value in outcome.metrics.items()}
 
 
@@ -28,14 +28,14 @@ def log_outcome(tracker: Any, outcome: HostedOutcome, step: int | None = None) -
         step: step of the training.
 
     Returns:
-        Whether the tracker is one of these; others are ignored.
+        Whether the tracker is of a known kind; others are ignored.
     """
     log = _way_of(tracker)
     if log is None:
         return False
     try:
         log(outcome, step)
-    except Exception as error:  # of the tracker's, of whatever class
+    except Exception as error:  # any class of the tracker's errors
         notice(f"the verdict was not logged to {type(tracker).__name__}: {error}")
     return True
 
@@ -53,7 +53,7 @@ def _way_of(tracker: Any) -> Callable[[HostedOutcome, int | None], None] | None:
     if type(tracker).__module__.startswith("wandb"):
         return _Wandb(tracker).log
     for inner in ("experiment", "tracker", "writer"):
-        with contextlib.suppress(Exception):  # a property that connects to something
+        with contextlib.suppress(Exception):  # the property may connect to a server
             held = getattr(tracker, inner, None)
             if held is not None and held is not tracker and not callable(held):
                 return _way_of(held)
@@ -65,7 +65,6 @@ class _TensorBoard:
         self._writer = writer
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """Numbers as scalars, the verdict as text with the place of its page."""
         for name, value in flat_metrics(outcome).items():
             self._writer.add_scalar(name, value, step)
         lines = [*outcome.lines, f"report: {outcome.report}"]
@@ -78,7 +77,7 @@ class _Wandb:
         self._run = run
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """All of it in the run's summary; the page as HTML of the run."""
+        """Log numbers and verdict in the run's summary, and the page as HTML."""
         import wandb
 
         self._run.summary.update(flat_metrics(outcome))
@@ -92,7 +91,6 @@ class _Mlflow:
         self._client, self._run_id = client, run_id
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """Numbers as metrics; text and page as artefacts."""
         for name, value in flat_metrics(outcome).items():
             self._client.log_metric(self._run_id, name, value, step=step or 0)
         text = "\n".join(outcome.lines)

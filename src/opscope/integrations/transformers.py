@@ -14,22 +14,22 @@ from opscope.integrations.session import TrainingSession
 from opscope.integrations.trackers import PREFIX, flat_metrics, log_outcome
 
 _LAST_LOG = "train_runtime"
-"""In what the Trainer logs last of a training, and then only."""
+"""Key of the Trainer's last log entry, and of no other."""
 
 
 class OpscopeCallback(TrainerCallback):
-    """Says at the end of ``trainer.train()`` why its steps take so long, at which line.
+    """Explains at the end of ``trainer.train()`` why its steps are slow, with lines.
 
     ``OpscopeCallback().attach(trainer)``: the verdict is in ``trainer.state.log_history`` and in
-    all that the Trainer reports to; W&B and MLflow get the page as well. Steps, evaluations and
+    all trackers of the Trainer; W&B and MLflow also get the page. Steps, evaluations and
     checkpoints are spans.
 
-    As one of the Trainer's ``callbacks=`` it comes after the reporters: W&B and MLflow have the
-    verdict then, TensorBoard and others do not.
+    In ``callbacks=`` of the Trainer, it comes after the reporters: W&B and MLflow then get the
+    verdict, TensorBoard and others do not.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
-        """As TrainingSession; ``output_dir`` is ``opscope`` in the Trainer's by default."""
+        """As :class:`TrainingSession`; by default to ``opscope`` in the Trainer's folder."""
         self._output_dir, self._options = output_dir, options
         self.session: TrainingSession | None = None
 
@@ -37,49 +37,49 @@ class OpscopeCallback(TrainerCallback):
         """Add this to a Trainer, before its reporters, so that they log the verdict."""
         handler: CallbackHandler = trainer.callback_handler
         others = [callback for callback in handler.callbacks if callback is not self]
-        # After the Trainer's own, which says whether an evaluation or a checkpoint comes next.
+        # After the Trainer's own, which decides whether an evaluation or a checkpoint follows.
         first = sum(isinstance(callback, DefaultFlowCallback) for callback in others[:1])
         handler.callbacks = [*others[:first], self, *others[first:]]
         return self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Record from now on."""
+        """Start recording."""
         folder = self._output_dir or Path(args.output_dir) / "opscope"
-        if self.session is None:  # else it goes on after a training that an exception ended
+        if self.session is None:  # else it continues after an exception ended the last training
             self.session = TrainingSession(folder, **self._options)
         self.session.begin()
         self.session.step_begins()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A step has ended; name what comes before the next."""
+        """End the step, and begin the span that follows it."""
         if self.session is None:
             return
         self.session.step_ended()
         self._name_next(control.should_evaluate, control.should_save)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation has ended."""
+        """End the span of an evaluation."""
         self._name_next(False, control.should_save)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A checkpoint was written."""
+        """End the span of a checkpoint."""
         self._name_next(False, False)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add the verdict to what the Trainer logs last."""
+        """Add the verdict to the Trainer's last log entry."""
         if self.session is None or logs is None or _LAST_LOG not in logs:
             return
         outcome = self.session.end(step=state.global_step)
         if outcome is None or not self.session.is_first_rank:
             return
-        said = {**flat_metrics(outcome), PREFIX + "verdict": "\n".join(outcome.lines)}
-        state.log_history.append({**said, "step": state.global_step})
+        metrics = {**flat_metrics(outcome), PREFIX + "verdict": "\n".join(outcome.lines)}
+        state.log_history.append({**metrics, "step": state.global_step})
         for run in _active_runs():
             log_outcome(run, outcome, state.global_step)
-        logs.update(said)
+        logs.update(metrics)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Also of a training that logged nothing at its end."""
+        """End, also after a training without a last log entry."""
         if self.session is not None:
             self.session.end(step=state.global_step)
 
@@ -93,7 +93,7 @@ class OpscopeCallback(TrainerCallback):
 
 
 def _active_runs() -> list[Any]:
-    """Runs of trackers that get the page as well; none is imported for that."""
+    """Active runs of trackers that also get the page; imports none."""
     wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
     runs = [getattr(wandb, "run", None)]
     if mlflow is not None and mlflow.active_run() is not None:

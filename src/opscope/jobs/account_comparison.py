@@ -35,14 +35,14 @@ class DifferingShare:
     compared: int  # how many it is the median of
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain values."""
+        """Plain values for JSON."""
         values = {"what": self.what, "share": self.share, "middle": self.middle}
         return {self.process.kind: self.process.number, **values, "compared": self.compared}
 
 
 @dataclass(frozen=True)
 class ComparedShares:
-    """What was compared, and what is not alike."""
+    """Shares of causes compared between processes, and the differences."""
 
     # how many processes at most; 0 where too few have anything in common: of two neither is in the
     # middle

@@ -33,7 +33,7 @@ torch.profiler itself writes numbers, and texts without any."""
 
 
 class ChromeFile:
-    """What it holds, by process; read once."""
+    """One Chrome file with several processes, read once."""
 
     def __init__(self, path: Path) -> None:
         from opscope.storage.chrome import load_chrome_processes
@@ -50,10 +50,10 @@ class ChromeFile:
         return self._traces[part]
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """All are there."""
+        """Do nothing: every process of the file is in memory."""
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """What the file says beside its events."""
+        """Metadata of the file."""
         return self._traces[part].metadata
 
     @property
@@ -62,7 +62,7 @@ class ChromeFile:
         return ()
 
     def tables(self, part: Partition) -> Path | TraceData:
-        """In memory."""
+        """The trace, which is in memory."""
         return self._traces[part]
 
     def folders(self) -> dict[Partition, Path]:
@@ -70,7 +70,7 @@ class ChromeFile:
         return {}
 
     def processes(self) -> Processes:
-        """Those that it holds."""
+        """The processes in the file."""
         return Processes(self.path).with_parts(self.parts)
 
 
@@ -222,7 +222,7 @@ class ChromeFolder:
             self._ready |= {part: folder for part in wanted if part not in self._damaged}
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """What stands in the file before its events."""
+        """Metadata of a process, from the text before the events of its file."""
         if part in self._ready:
             return dict(self.load(part).metadata)
         head = _head(self.files[part])
@@ -238,18 +238,18 @@ class ChromeFolder:
         return ()
 
     def tables(self, part: Partition) -> Path | TraceData:
-        """What was read of a file."""
+        """The trace read from the file of a process."""
         return self.load(part)
 
     def folders(self) -> dict[Partition, Path]:
-        """Of those that were read."""
+        """Trace folders of the files that were read."""
         read = {folder: partition_folders(folder) for folder in set(self._ready.values())}
         return {
             part: read[folder][part] for part, folder in self._ready.items() if part in read[folder]
         }
 
     def processes(self) -> Processes:
-        """Those that there are files of."""
+        """The processes that have a file."""
         return Processes(self.path).with_parts(self.parts)
 
 

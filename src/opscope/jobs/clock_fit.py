@@ -36,7 +36,7 @@ _MOST = 4_096
 
 @dataclass(frozen=True)
 class ClockLine:
-    """How far a clock is ahead of another, and how far off that may be."""
+    """Offset between two clocks as a straight line over time, with its error bound."""
 
     origin_ns: int  # the moment that drift is counted from, on this clock
     offset_ns: float  # how far it is ahead then
@@ -46,11 +46,11 @@ class ClockLine:
     edges: Amounts
 
     def ahead_ns(self, time_ns: Values) -> Values:
-        """How far it is ahead at moments of its own; same shape."""
+        """Offset at times of the first clock; same shape."""
         return np.round(self.offset_ns + self.drift * (time_ns - self.origin_ns)).astype(np.int64)
 
     def bound_ns(self, time_ns: Values) -> Amounts:
-        """How far off that may be at most; same shape."""
+        """Largest error of the offset at these times; same shape."""
         since = np.asarray(time_ns - self.origin_ns, dtype=np.float64)
         reach = np.zeros(since.shape)
         for offset, drift in self.edges.tolist():
@@ -65,20 +65,19 @@ class ClockLine:
 
 @dataclass(frozen=True)
 class ClockCourse:
-    """How far a clock is ahead over a long time: a line for every two minutes that anything is
-    known of."""
+    """Offset between two clocks over a long time: one line for every two minutes with data."""
 
     lines: tuple[ClockLine, ...]
 
     def ahead_ns(self, time_ns: Values) -> Values:
-        """How far it is ahead at moments of its own; same shape."""
+        """Offset at times of the first clock; same shape."""
         found = np.zeros(np.shape(time_ns), dtype=np.int64)
         for line, is_there in self._by_line(time_ns):
             found = np.where(is_there, line.ahead_ns(time_ns), found)
         return found
 
     def bound_ns(self, time_ns: Values) -> Amounts:
-        """How far off that may be at most; same shape."""
+        """Largest error of the offset at these times; same shape."""
         found = np.zeros(np.shape(time_ns))
         for line, is_there in self._by_line(time_ns):
             found = np.where(is_there, line.bound_ns(time_ns), found)
@@ -90,7 +89,7 @@ class ClockCourse:
         return max(line.worst_ns for line in self.lines)
 
     def agreeing(self) -> ClockCourse:
-        """That the clocks agree, with its bound; this one where they do not."""
+        """Offset 0 with its error bound, if the bound allows 0; else this course."""
         if any(abs(line.offset_ns) > line.worst_ns for line in self.lines):
             return self
         lines = (

@@ -83,7 +83,8 @@ class Clocks:
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """Who cannot have ended before whom: one row per process and collective. Shape (rows,)."""
+    """Order that collectives enforce between ranks: one row per process and collective. Shape
+    (rows,)."""
 
     collective: Values  # which
     process: Values  # row in the processes
@@ -122,7 +123,8 @@ def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clo
 
 
 def _shift_ns(first: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """What to add to times of ``other``: by the monotonic clock, which all of a machine share.
+    """Nanoseconds to add to times of ``other``, from the monotonic clock that processes of a
+    machine share.
 
     Each trace has Unix times as they were at its own end, and that clock may be set in between.
     """
@@ -146,10 +148,10 @@ def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
     courses, through = list(clocks.courses), list(clocks.through)
     reached = [0]
     for known in reached:
-        of_known = courses[known]
+        course_of_known = courses[known]
         for row in range(count):
-            if courses[row] is None and of_known is not None:
-                course = _between(edges, known, row, of_known)
+            if courses[row] is None and course_of_known is not None:
+                course = _between(edges, known, row, course_of_known)
                 if course is not None:
                     courses[row] = course if clocks.is_named[row] else course.agreeing()
                     through[row] = () if known == 0 else (known, *through[known])
@@ -158,8 +160,8 @@ def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
 
 
 def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
-    """Of every machine and collective, when the last that gives began, and the first that takes had
-    it, on the machine's clock. Each of shape (machines, collectives)."""
+    """Begin of the last giver and end of the first taker, by machine and collective, on the
+    machine's clock. Each of shape (machines, collectives)."""
     size = (len(clocks.machines), int(arrivals.collective.max(initial=-1)) + 1)
     last, first = np.full(size, -_FARTHEST), np.full(size, _FARTHEST)
     machine = clocks.machine[arrivals.process]
@@ -179,14 +181,15 @@ def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
 
 
 def _between(
-    edges: tuple[Values, Values], known: int, other: int, of_known: ClockCourse
+    edges: tuple[Values, Values], known: int, other: int, course_of_known: ClockCourse
 ) -> ClockCourse | None:
-    """How far ``other`` is ahead of the job's clock, by what it shares with one that is known."""
+    """Offset of machine ``other`` to the job's clock, from collectives it shares with a machine
+    whose offset is known."""
     last, first = edges
     least = np.flatnonzero((last[other] != -_FARTHEST) & (first[known] != _FARTHEST))
     most = np.flatnonzero((first[other] != _FARTHEST) & (last[known] != -_FARTHEST))
     began, ended = last[other, least], first[other, most]
     known_end, known_start = first[known, least], last[known, most]
-    known_end = known_end - of_known.ahead_ns(known_end)
-    known_start = known_start - of_known.ahead_ns(known_start)
+    known_end = known_end - course_of_known.ahead_ns(known_end)
+    known_start = known_start - course_of_known.ahead_ns(known_start)
     return fit_course((began, began - known_end), (ended, ended - known_start))

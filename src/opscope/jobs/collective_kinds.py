@@ -51,7 +51,7 @@ class CollectiveKind:
     last_share: float
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold; None for what is not known."""
+        """Plain values for JSON; None where unknown."""
         return {
             "name": self.name,
             "group": self.group.name,
@@ -95,7 +95,7 @@ class RankWaits:
     awaited_ns: int
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             self.process.kind: self.process.number,
             "count": self.count,
@@ -142,7 +142,7 @@ def collective_kinds(found: JobCollectives) -> list[CollectiveKind]:
 
 
 def rank_waits(found: JobCollectives) -> list[RankWaits]:
-    """Of each process, in their order."""
+    """Waits in collectives by process, in the order of the processes."""
     size = len(found.processes)
 
     def sums(weights: Values) -> list[int]:
@@ -219,7 +219,7 @@ def rank_table(waits: Sequence[RankWaits]) -> TextTable:
 
 
 def sentences(found: JobCollectives) -> list[str]:
-    """What had to wait for what, where anything did, and what is to be known about the figures."""
+    """The longest chain of waits, if any, and notes on the figures."""
     path = str(rank_path(found))
     return [*([path] if path else []), *found.sentences()]
 

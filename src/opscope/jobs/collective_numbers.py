@@ -23,7 +23,7 @@ _CAUSAL = 0.99
 
 @dataclass(frozen=True, eq=False)
 class OneRank:
-    """What one rank began in one group, in order. Arrays have shape (collectives,)."""
+    """Collectives that one rank began in one group, in order. Arrays have shape (collectives,)."""
 
     signature: Values  # equal where two are the same kind, as numbers
     number: Values  # as its backend counts; ``NONE`` where that is not known
@@ -59,7 +59,8 @@ def one_rank(
 
 
 def _kind(name: str, size_bytes: int) -> tuple[str, int]:
-    """What all ranks say alike of a collective: the size too, where all give and get as much."""
+    """Name and size of a collective as all ranks see it; the size only where it is equal on all
+    ranks."""
     if name in POINT_TO_POINT:
         return "message", 0
     return name, size_bytes if name.startswith(("allreduce", "broadcast")) else 0

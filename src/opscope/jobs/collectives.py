@@ -205,11 +205,11 @@ def job_collectives(
 def collectives_together(
     known: Mapping[Partition, tuple[ProcessCollectives, Mapping[str, Any]]],
 ) -> JobCollectives:
-    """The same of what is known of each process, and what its trace says of itself."""
+    """Match collectives of several processes, from the collectives and metadata of each."""
     processes, found = list(known), [one for one, _ in known.values()]
-    told = [about for _, about in known.values()]
-    clocks = machines_of(told, [str(part) for part in processes])
-    ranks = [_rank_of(part, about) for part, about in zip(processes, told, strict=True)]
+    hosts = [about for _, about in known.values()]
+    clocks = machines_of(hosts, [str(part) for part in processes])
+    ranks = [_rank_of(part, about) for part, about in zip(processes, hosts, strict=True)]
     shares = _matched(ranks, found, clocks)
     arrivals = _arrivals(shares, ranks, found)
     clocks = brought_together(clocks, arrivals)
@@ -218,8 +218,9 @@ def collectives_together(
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """Who took part in what, process by process: those of a process begin at ``begin``, of shape
-    (processes + 1,). ``row`` is in that process's collectives. Shape (shares,)."""
+    """Participation of processes in collectives, process by process: rows of a process begin at
+    ``begin``, shape (processes + 1,). ``row`` is a row of that process's collectives. Shape
+    (shares,)."""
 
     groups: tuple[ProcessGroup, ...]
     group: Values
@@ -349,7 +350,7 @@ def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]
 
 
 def _gathered(shares: _Shares, columns: list[Values]) -> Values:
-    """Of each share the value in its process's column."""
+    """Value of each share, taken from the column of its process."""
     found = np.zeros(len(shares.row), dtype=np.int64)
     for process, own in shares.of_each():
         found[own] = columns[process][shares.row[own]]
@@ -409,7 +410,7 @@ def _described(
 
 
 def _on_one(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
-    """Of each share a time on the job's clock; ``NONE`` stays."""
+    """Time of each share on the job's clock; ``NONE`` stays."""
     found = np.full(len(shares.row), NONE, dtype=np.int64)
     for process, own in shares.of_each():
         time = columns[process][shares.row[own]]
@@ -420,8 +421,8 @@ def _on_one(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
 def _edges(
     count: int, shares: _Shares, moved: Mapping[str, Values], arrivals: Arrivals
 ) -> tuple[Values, Values, Values, Values, Values]:
-    """Of each collective: when the last that others need began to take part, who that is, when the
-    first and last called it, and when the last had it."""
+    """Times and ranks of each collective: when the last giver began to take part, which rank that
+    is, when the first and the last rank called it, and when the last rank had the result."""
     of, start, end, begin = shares.collective, moved["start_ns"], moved["end_ns"], moved["begin_ns"]
     last_ns, end_ns = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
     gives = np.flatnonzero(arrivals.gives)
@@ -438,7 +439,7 @@ def _edges(
 
 
 def _bounds(count: int, shares: _Shares, clocks: Clocks, start: Values) -> Amounts:
-    """How far off times in each collective may be: nothing between ranks of one machine."""
+    """Largest error of times in each collective: 0 between ranks of one machine."""
     bound = np.zeros(count)
     if len(clocks.machines) == 1:
         return bound

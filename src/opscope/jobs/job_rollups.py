@@ -47,7 +47,7 @@ Unreadable = Callable[[Partition, str], TraceFormatError]
 
 
 class RolledUp:
-    """Of one job. Any thread may ask, and a forked child: one adds up at a time."""
+    """Rollups of one job. Thread-safe, usable in a forked child: makes one rollup at a time."""
 
     def __init__(self) -> None:
         self._elsewhere: dict[Partition, Path] = {}
@@ -71,7 +71,8 @@ class RolledUp:
     def all(
         self, folders: Mapping[Partition, Path], unreadable: Unreadable
     ) -> dict[Partition, Rollup]:
-        """All rollups, by the folders of traces; missing ones are made now, several at a time.
+        """Rollups by process, from the folders of traces; missing ones are made now, several at a
+        time.
 
         ``unreadable`` makes the error for one that cannot be made.
         """
@@ -107,7 +108,7 @@ class RolledUp:
 
 @dataclass(frozen=True)
 class MadeRollups:
-    """What was done."""
+    """Number of rollups made, and where they are."""
 
     count: int  # processes that there are traces of
     made: tuple[Partition, ...]  # those whose rollup was made now

@@ -22,12 +22,12 @@ from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import window_of
 from opscope.jobs.clocks import Clocks, machines_of
 from opscope.jobs.collectives import JobCollectives, job_collectives
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import AGAIN, ProcessEntry
 from opscope.timeline.arrays import Rows, Values
+from opscope.timeline.window import window_of
 
 SOURCE = "processes"
 """What the ledger of such a trace calls it."""
@@ -177,7 +177,8 @@ def _thread_names(trace: TraceData, of: str) -> tuple[Names, Rows]:
 
 
 def _ledger(traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
-    """What was asked for, recorded and dropped, in all; and what is not shown."""
+    """Sums of requested, recorded and dropped events over all processes, and the number of hidden
+    ones."""
     rows: dict[tuple[str, str], float] = {}
     for trace in traces:
         for source, counts in trace.ledger.items():
@@ -221,7 +222,7 @@ def _metadata(
 
 
 def process_name(entry: ProcessEntry, about: dict[str, Any]) -> str:
-    """What to call a process in a picture: its rank, whose fork it is, its program."""
+    """Name of a process in a picture: its rank or parent, and its program."""
     program = os.path.basename(str(about.get("program") or "")) or "python"
     part, job = entry.partition, about.get("distributedInfo")
     if part is not None and part.kind == RANK:

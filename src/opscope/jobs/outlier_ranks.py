@@ -38,7 +38,7 @@ _NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
 
 @dataclass(frozen=True)
 class StandingOut:
-    """Who differs from the others. Times are nanoseconds of a step."""
+    """Ranks that differ from the others. Times are nanoseconds of a step."""
 
     places: tuple[int, ...]  # of those ranks, in the order in which they were given
     # how much longer one would have to take in every step, for anything but a processor, to be
@@ -50,7 +50,7 @@ class StandingOut:
 
 
 def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
-    """Those of some rows that differ by more than chance and enough to matter.
+    """Find rows that differ from the others by more than chance and by enough to matter.
 
     Waiting for a CPU is compared on its own: it scatters far more than work does.
     """
@@ -80,7 +80,7 @@ def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
 
 
 def _inflation(values: list[Amounts]) -> float:
-    """How much more a mean scatters than that of steps that have nothing to do with each other.
+    """Factor by which correlation between steps widens the scatter of a mean.
 
     A machine that is busy stays so for a while, so that a step resembles the one before. Taken for
     an autoregressive process of first order, by the correlation that ranks mostly have: what
@@ -121,8 +121,8 @@ def _by_mean(values: Amounts) -> tuple[float, float]:
 def _compared(
     centers: Amounts, errors: Amounts, values: list[Amounts], typical: float, tests: int
 ) -> tuple[Amounts, Amounts]:
-    """How much longer each takes than the median of the others, and how much it would have to
-    for that to be more than chance. Shapes (ranks,)."""
+    """Excess of each rank over the median of the others, and the smallest excess that is beyond
+    chance. Shapes (ranks,)."""
     excess, needed = np.empty(len(centers)), np.empty(len(centers))
     for place, center in enumerate(centers):
         others = np.delete(centers, place)

@@ -65,7 +65,7 @@ class RankPath(ShownResult):
         return sums.astype(np.int64)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         own = zip(self.processes, self.own_ns.tolist(), strict=True)
         return {
             "length_ns": self.length_ns,
@@ -131,7 +131,7 @@ def rank_path(found: JobCollectives) -> RankPath:
 
 
 def _awaited(found: JobCollectives) -> Values:
-    """Of each collective the share of the rank that came last; ``NONE`` where that is not known."""
+    """Share of the last rank of each collective; ``NONE`` where unknown."""
     own = np.flatnonzero(found.process == found.last[found.collective])
     share = np.full(len(found), NONE, dtype=np.int64)
     share[found.collective[own]] = own

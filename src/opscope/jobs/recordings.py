@@ -12,14 +12,14 @@ from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.chrome_files import ChromeFolder, chrome_file, chrome_files
-from opscope.recording.streams.load import begun_again, load_trace, parts_of, unfinished_part
+from opscope.recording.streams.load import load_trace, parts_of, restarted_parts, unfinished_part
 from opscope.storage.job import ledger_with_ranks, place_in_job
 from opscope.storage.partition import RANK, Partition, in_order, partition_folders
 from opscope.storage.processes import Processes, metadata_of
 
 
 class Recordings(Protocol):
-    """What a job is read from."""
+    """Source of a job's traces."""
 
     @property
     def parts(self) -> tuple[Partition, ...]:
@@ -62,7 +62,7 @@ class TraceFolder:
         """Nothing to prepare."""
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """Of a written trace, from a file of its own."""
+        """Metadata of a written trace, from its own file."""
         usual = self.path / part.folder_name  # looking through all for each takes long for many
         folder = usual if usual.is_dir() else partition_folders(self.path).get(part)
         return self.load(part).metadata if folder is None else metadata_of(folder)
@@ -78,13 +78,13 @@ class TraceFolder:
         return partition_folders(self.path)[part] if unfinished is None else unfinished
 
     def folders(self) -> dict[Partition, Path]:
-        """Of traces that are written, and whose process was not recorded again since."""
-        again = begun_again(self.path)
+        """Folders of written traces whose process was not recorded again since."""
+        again = restarted_parts(self.path)
         found = partition_folders(self.path)
         return {part: folder for part, folder in found.items() if part not in again}
 
     def processes(self) -> Processes:
-        """Also those of the folder's list that nothing was recorded of."""
+        """The processes of the folder's list, also those without a recording."""
         return Processes.in_folder(self.path).with_parts(self.parts)
 
 
@@ -116,7 +116,7 @@ class HostFolders:
         """Nothing to prepare."""
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """As in the folder of its host."""
+        """Metadata from the folder of the process's host."""
         return self._of[part].metadata(part)
 
     @property
@@ -125,15 +125,15 @@ class HostFolders:
         return {part for host in self._hosts for part in host.unfinished}
 
     def tables(self, part: Partition) -> Path | TraceData:
-        """As in the folder of its host."""
+        """Tables from the folder of the process's host."""
         return self._of[part].tables(part)
 
     def folders(self) -> dict[Partition, Path]:
-        """Of the written traces of all hosts."""
+        """Folders of the written traces of all hosts."""
         return {part: folder for host in self._hosts for part, folder in host.folders().items()}
 
     def processes(self) -> Processes:
-        """Those of every host, one host after the other."""
+        """The processes of all hosts, host by host."""
         found = [host.processes() for host in self._hosts]
         entries = tuple(entry for one in found for entry in one.entries)
         parts = {part: folder for one in found for part, folder in one.parts.items()}
@@ -185,7 +185,7 @@ def _host_folders(path: Path) -> HostFolders | None:
 
 
 def _size(host: TraceFolder, part: Partition) -> int:
-    """How many ranks the job of a rank has; 1 where its trace does not say."""
+    """Number of ranks of the job; 1 where the trace does not say."""
     try:
         own, size = place_in_job(host.metadata(part))
     except TraceFormatError:  # damaged: it is said where it is read

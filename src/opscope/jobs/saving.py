@@ -12,14 +12,14 @@ from opscope.storage.store import save_part
 
 
 def save_trace(
-    trace: TraceData, path: str | os.PathLike[str], asked: Partition | None = None
+    trace: TraceData, path: str | os.PathLike[str], part: Partition | None = None
 ) -> Path:
-    """As :func:`save_part`; what is one process of several gets its rollup, too.
+    """Write a trace like :func:`save_part`; for one process of several, write its rollup too.
 
     The rollup is made of what is in memory. Without one, the first question makes it.
     """
-    saved = save_part(trace, path, asked)
-    if asked is not None or place_in_job(trace.metadata)[1] > 1:
+    saved = save_part(trace, path, part)
+    if part is not None or place_in_job(trace.metadata)[1] > 1:
         # Takes what analyses traces, for which a program of one process does not wait.
         from opscope.jobs.rollup.write import roll_up_saved
 

@@ -72,7 +72,7 @@ class SlowRank:
         return self.recurrence >= _ALWAYS
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             self.process.kind: self.process.number,
             "own_ns": round(self.own_ns),
@@ -125,19 +125,19 @@ class SlowRanks(ShownResult):
     standing: StandingOut | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        told = self.standing
+        """Plain values for JSON."""
+        standing = self.standing
         return {
             "compared": self.compared,
-            "least_work_ns": None if told is None else round(told.least_work_ns),
-            "least_delayed_ns": None if told is None else _rounded(told.least_delayed_ns),
+            "least_work_ns": None if standing is None else round(standing.least_work_ns),
+            "least_delayed_ns": None if standing is None else _rounded(standing.least_delayed_ns),
             "slow": [one.as_dict() for one in self.found],
             "notes": list(self.notes),
         }
 
     def __repr__(self) -> str:
-        said = "".join(f"\n  {line}" for line in self.sentences())
-        return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
+        lines = "".join(f"\n  {line}" for line in self.sentences())
+        return f"<SlowRanks: {len(self.found)} of {self.compared}{lines}>"
 
     def sentences(self) -> list[str]:
         """The slow ranks, or that no rank is slow; then ``notes``."""
@@ -147,7 +147,7 @@ class SlowRanks(ShownResult):
     def _that_none_is(self) -> list[str]:
         if self.standing is None:
             return []
-        rows = _known_alike(self.steps, _comparable(self.steps))
+        rows = _equally_recorded(self.steps, _comparable(self.steps))
         own_ns = self.steps.mean_own_ns[rows]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
         delayed = self.standing.least_delayed_ns
@@ -158,11 +158,11 @@ class SlowRanks(ShownResult):
             "No rank is slower than the others by more than chance: the median own time of "
             f"{self.compared} ranks is {time_text(int(np.median(own_ns)))} a step, the longest is "
             f"{apart} above the shortest. A rank with {least} would be detected.",
-            *self._what_all_wait_for(rows),
+            *self._shared_wait(rows),
         ]
 
-    def _what_all_wait_for(self, rows: list[int]) -> list[str]:
-        """Where no rank is slow, and all wait: a slow connection makes them wait alike."""
+    def _shared_wait(self, rows: list[int]) -> list[str]:
+        """A sentence where no rank is slow and all wait: a slow connection delays all alike."""
         waits_ns = (_mean_table(self.steps, row)[Cause.COLLECTIVE] for row in rows)
         walls_ns = (_mean_wall(self.steps, row) for row in rows)
         share = min(wait / max(wall, 1) for wait, wall in zip(waits_ns, walls_ns, strict=True))
@@ -195,10 +195,10 @@ def find_slow_ranks(
         silent: ranks whose recordings have no event.
     """
     with_steps = _comparable(steps)
-    enough = _known_alike(steps, with_steps)
+    enough = _equally_recorded(steps, with_steps)
     left_out = [
         *_left_out(steps, with_steps, silent),
-        *_known_otherwise(steps, [row for row in with_steps if row not in enough]),
+        *_unequally_recorded(steps, [row for row in with_steps if row not in enough]),
     ]
     if len(enough) < 2:
         few = _too_few(steps, len(enough), len(silent))
@@ -212,7 +212,7 @@ def find_slow_ranks(
         if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
             continue
         if places is not None:
-            beside = enough[_most_like(means, place)]
+            beside = enough[_nearest(means, place)]
             pair = (places(slow.process), places(steps.processes[beside]))
             slow = replace(slow, excess=find_excess(*pair, slow.cause))
         found.append(slow)
@@ -221,8 +221,8 @@ def find_slow_ranks(
     return SlowRanks(tuple(found), steps, len(enough), tuple(notes), standing)
 
 
-def _known_alike(steps: RankSteps, rows: list[int]) -> list[int]:
-    """Those of which as much is known as of most.
+def _equally_recorded(steps: RankSteps, rows: list[int]) -> list[int]:
+    """Rows with the data that most rows have.
 
     What a thread waited for is in what the kernel counted, which is lost where a process is killed:
     there waiting for a CPU seems to be what it waited in.
@@ -237,7 +237,7 @@ def _comparable(steps: RankSteps) -> list[int]:
 
 
 def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) -> list[str]:
-    """Who was not compared, though others were: a sentence for each reason."""
+    """One sentence per reason for ranks that were not compared."""
     few = [part for row, part in enumerate(steps.processes) if enough and row not in enough]
     return [
         f"{parts_text(parts, 0)} {'has' if len(parts) == 1 else 'have'} {what}, so "
@@ -247,8 +247,9 @@ def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) 
     ]
 
 
-def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
-    """Who was not compared because more or less is known of it than of others."""
+def _unequally_recorded(steps: RankSteps, rows: list[int]) -> list[str]:
+    """A sentence about ranks that were not compared because their data differs from that of the
+    others."""
     if not rows:
         return []
     were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
@@ -260,7 +261,7 @@ def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
 
 
 def _mean_table(steps: RankSteps, row: int) -> Amounts:
-    """What a step of a rank goes to, on average. Shape (causes,)."""
+    """Mean time of a step of a rank by cause. Shape (causes,)."""
     there = steps.own_ns[row] != NONE
     mean: Amounts = steps.table_ns[row, there].mean(axis=0)
     return mean
@@ -292,8 +293,8 @@ def _describe(
 
 
 def _waiting_moved(means: Amounts, place: int) -> Amounts:
-    """What is to be added to the time that a rank has more of each cause than the others, shape
-    (causes,), so that its waiting for a CPU counts for why it waited.
+    """Correction of a rank's excess by cause, shape (causes,): its waiting for a CPU counts for the
+    computation that caused it.
 
     Who computes longer on a busy machine waits longer for processors as well: as long as the
     others do for the same computing it is no cause of its own.
@@ -336,7 +337,7 @@ def _gain(steps: RankSteps, rows: list[int], place: int, waited: float) -> float
     return float(np.clip(ahead.mean(), 0.0, max(waited, 0.0)))
 
 
-def _most_like(means: Amounts, place: int) -> int:
+def _nearest(means: Amounts, place: int) -> int:
     """The position of the rank among the others whose own time is nearest to their middle."""
     own = np.delete(means, Cause.COLLECTIVE, axis=1).sum(axis=1)
     middle = float(np.median(np.delete(own, place)))

@@ -66,8 +66,7 @@ def _tables(parts: Mapping[Partition, PartTables]) -> dict[str, Any]:
 
 
 def _joined(tables: list[pa.Table], files: list[tuple[Partition, Path]]) -> Any:
-    """What is in memory and what is on disk of one table; the latter read only as far as asked,
-    unless there is both."""
+    """One table from memory and disk; lazily read from disk unless both have rows."""
     if not files:
         return pa.concat_tables(tables, promote_options="default")
     on_disk = _dataset(files)

@@ -1,1 +1,1 @@
-"""Starting the programs of others."""
+"""Running the user's program."""

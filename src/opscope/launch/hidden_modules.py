@@ -1,11 +1,10 @@
 """Hides opscope's imports from the program.
 
-A module that is in ``sys.modules`` is the one that an import finds, whatever lies in the program's
-folder: its own ``statistics.py`` would never be looked for. So what Python itself does not import
-when it starts is taken out of ``sys.modules``. Once the program imports one of these names, it is
-looked for as ever: if what is found is the file that opscope has, the program gets that very
-module (many written in C cannot be loaded twice, and classes have to be the same), and else what
-was found. opscope's modules have references of their own to what they import.
+An import finds a module in ``sys.modules`` before any file: the program's own ``statistics.py``
+would never be found. So modules that Python does not import at start are removed from
+``sys.modules``. When the program imports such a name, it is searched as usual. If the result is
+opscope's file, the program gets opscope's module: many C modules cannot be loaded twice, and
+classes must be the same. Otherwise it gets its own. opscope's modules have their own references.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _hidden: HiddenModules | None = None
 
 
 def hide_modules() -> None:
-    """Take what opscope has imported out of the program's sight; once, before the program begins.
+    """Hide opscope's imports from the program; once, before the program begins.
 
-    What Python itself imports when it starts stays, also what ``.pth`` files have it import: all
-    that was there when ``site`` was imported. After that the script of the command imports more.
+    Modules that Python itself imports at start stay, including those of ``.pth`` files: everything
+    imported before ``site`` was complete. Later imports are of the command's script.
     """
     global _hidden
     opscope = vars(sys.modules["opscope"])
@@ -41,7 +40,7 @@ def hide_modules() -> None:
         if not _is_of_start(name, of_start):
             families.setdefault(name.partition(".")[0], {})[name] = module
     for top, family in list(families.items()):
-        if getattr(family.get(top, sys), "__spec__", None) is None:  # C code has made it
+        if getattr(family.get(top, sys), "__spec__", None) is None:  # made by C code
             del families[top]
     _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
     for family in families.values():
@@ -57,7 +56,7 @@ def _is_of_start(name: str, of_start: frozenset[str]) -> bool:
 
 
 def _without(before: tuple[Any, ...]) -> list[Any]:
-    """Take filters of warnings away that packages have set which opscope imports; returns them."""
+    """Remove warning filters that opscope's imports have set; returns them."""
     set_since = [one for one in warnings.filters if one not in before]
     for one in set_since:
         warnings.filters.remove(one)  # type: ignore[attr-defined]
@@ -66,16 +65,12 @@ def _without(before: tuple[Any, ...]) -> list[Any]:
 
 
 def _filters_have_changed() -> None:
-    with warnings.catch_warnings():  # which has what was decided before decided anew
+    with warnings.catch_warnings():  # this clears the cached decisions
         pass
 
 
 def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
-    """``work`` of opscope's, which after the program has begun imports what opscope would.
-
-    It makes a difference where the program has modules of the same names alone: these are out of
-    sight meanwhile.
-    """
+    """``work``, with opscope's own modules in place of the program's of the same names."""
 
     def work_with_own() -> None:
         if _hidden is None:
@@ -87,20 +82,20 @@ def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
 
 
 class HiddenModules(MetaPathFinder):
-    """Those, by the first part of their names; finds them again for the program."""
+    """Hidden modules by top-level name; finds them again for the program."""
 
     def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
         self._families = families
         self._filters = filters
-        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has one of its own
-        self._search = sys.path[1:]  # without the folder of the command
-        self._working: int | None = None  # the thread that does so for opscope
-        self._imported: list[str] = []  # by that
+        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has its own modules
+        self._search = sys.path[1:]  # without the command's folder
+        self._working: int | None = None  # the thread that imports for opscope
+        self._imported: list[str] = []  # imported by that thread
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module that opscope has, if it is the one that the program looks for."""
+        """Spec of opscope's module, if the program's import would find the same file."""
         top = fullname.partition(".")[0]
         if self._working == _thread.get_ident() and top == fullname:
             return self._found_for_opscope(fullname)
@@ -118,12 +113,12 @@ class HiddenModules(MetaPathFinder):
         return self._giving_back(fullname, found, module)
 
     def _giving_back(self, name: str, found: ModuleSpec, module: ModuleType) -> ModuleSpec:
-        # To look for a module is not to import it: nothing changes yet.
+        # Finding a module does not import it: nothing changes yet.
         found.loader = _HandBack(self, name, module, found.loader)
         return found
 
     def gave_back(self, name: str) -> None:
-        """The program has it; what a package has imported of itself is there with it."""
+        """Show a module to the program, with the package's own imports."""
         family = self._families.get(name.partition(".")[0], {})
         given = {name: module} if (module := family.pop(name, None)) is not None else {}
         if self._filters and name.partition(".")[0] not in sys.stdlib_module_names:
@@ -137,7 +132,7 @@ class HiddenModules(MetaPathFinder):
             sys.modules.setdefault(part, module)
         for needed in {one for module in given.values() for one in _modules_used_by(module)}:
             if needed in self._families.get(needed, ()):
-                with suppress(Exception):  # one of the program's, which has its name
+                with suppress(Exception):  # a module of the program with this name
                     __import__(needed)
 
     def _found_for_opscope(self, name: str) -> ModuleSpec | None:
@@ -161,7 +156,7 @@ class HiddenModules(MetaPathFinder):
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Have opscope's modules in the place of those of the program that have their names."""
+        """Put opscope's modules in place of the program's of the same names."""
         if self._working is not None:
             yield
             return
@@ -192,9 +187,9 @@ class HiddenModules(MetaPathFinder):
 
 
 def _modules_used_by(module: ModuleType) -> Iterator[str]:
-    """The first parts of the names of those that it has imported, or imported something of."""
+    """Top-level names of the modules that a module imported, fully or in part."""
     for value in list(vars(module).values()):
-        kind = type(value)  # isinstance() also asks objects of torch that answer with a warning
+        kind = type(value)  # isinstance() makes some torch objects warn
         is_made_there = issubclass(kind, type | FunctionType | BuiltinFunctionType)
         name = value.__name__ if issubclass(kind, ModuleType) else None
         name = getattr(value, "__module__", None) if is_made_there else name
@@ -203,7 +198,7 @@ def _modules_used_by(module: ModuleType) -> Iterator[str]:
 
 
 def _in_place_of_standard() -> Iterator[str]:
-    """Names of the standard library that modules of the program have."""
+    """Names of the standard library that the program's modules have."""
     for name in sys.stdlib_module_names & sys.modules.keys():
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
         if os.path.isabs(origin) and not origin.startswith(_STANDARD):
@@ -231,7 +226,7 @@ _SET_BY_IMPORTS = ("__spec__", "__loader__", "__package__", "__file__", "__path_
 
 
 class _HandBack(Loader):
-    """Gives an import a module that was there already, and leaves that as it was."""
+    """Loader that returns an existing module unchanged."""
 
     def __init__(self, hidden: HiddenModules, name: str, module: ModuleType, loader: Any) -> None:
         self._hidden, self._name, self._module, self._loader = hidden, name, module, loader
@@ -239,11 +234,10 @@ class _HandBack(Loader):
         self._attributes = {name: known[name] for name in _SET_BY_IMPORTS if name in known}
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """That one."""
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run. What the import has set of it is set back."""
+        """Restore the attributes that the import has set; the module ran before."""
         known: dict[str, Any] = vars(module)
         for name in _SET_BY_IMPORTS:
             known.pop(name, None)
@@ -251,5 +245,4 @@ class _HandBack(Loader):
         self._hidden.gave_back(self._name)
 
     def __getattr__(self, name: str) -> Any:
-        """What else one asks the loader of such a file."""
         return getattr(self._loader, name)

@@ -1,6 +1,6 @@
-"""The keeper of a job: notes how each of its processes ended, and has traces made of what is left.
+"""The keeper of a job: notes how each process ended, and has traces made of what is left.
 
-One for all processes of a folder, in the process that ``keeper_process`` begins.
+One for all processes of a folder, in the process that ``keeper_process`` starts.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ _MOST_LEFT = 32
 
 
 class JobKeeper:
-    """What is known of the processes of one folder."""
+    """State of the processes of one folder."""
 
     def __init__(self, root: int, journal: str, helpers: Helpers) -> None:
-        """``root`` is the program's process; ``journal`` is the list of all."""
+        """``root``: the program's process; ``journal``: file with the list of all processes."""
         self._journal, self._helpers = journal, helpers
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
@@ -45,7 +45,7 @@ class JobKeeper:
         self._watch(root, start_of(root))
 
     def keep(self) -> None:
-        """Watch the processes that the job lists, until the last of them has ended."""
+        """Watch the listed processes until the last one has ended."""
         while os.path.exists(self._journal) and (self._watched or self._has_others()):
             self._look()
         self._helpers.wait()
@@ -54,11 +54,10 @@ class JobKeeper:
         self._take_down()
 
     def _has_others(self) -> bool:
-        """Recording processes in other namespaces, which are not visible here."""
+        """Whether processes in other namespaces, which are not visible here, record."""
         return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
     def _look(self) -> None:
-        """Wait a little for one to end; then look for new ones."""
         for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
             if file == self._bell:
                 os.read(file, 4096)
@@ -73,7 +72,7 @@ class JobKeeper:
             self._make_traces()
 
     def _make_traces(self) -> None:
-        """Have another process, one at a time, make traces of ended recordings."""
+        """Let another process, one at a time, make traces of ended recordings."""
         left = self._left()
         if left and not self._helpers.is_running(self._folder):
             self._tried |= left
@@ -81,8 +80,7 @@ class JobKeeper:
                 self._helpers.begin("job", self._folder)
 
     def _take_down(self) -> None:
-        """Remove the pipe, on which copying the folder would wait for ever, unless a later job has
-        made it."""
+        """Remove the pipe, unless a later job made it: copying the folder would block on it."""
         if self._bell >= 0:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(self._place_of_bell), os.fstat(self._bell)):
@@ -100,18 +98,18 @@ class JobKeeper:
 
     def _take(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            said = json.loads(line)
-            if said["event"] == "began" and said.get("space", self._space) == self._space:
-                self._watch(int(said["process"]), int(said["start"]))
+            record = json.loads(line)
+            if record["event"] == "began" and record.get("space", self._space) == self._space:
+                self._watch(int(record["process"]), int(record["start"]))
 
     def _watch(self, process: int, start: int) -> None:
         if process in self._watched:
             return
         try:
             descriptor = os.pidfd_open(process)
-        except OSError:  # gone already, or this may open no more files
+        except OSError:  # already gone, or too many open files
             descriptor = -1
-        if start_of(process) != start:  # gone, and another one has its number
+        if start_of(process) != start:  # gone, and its id is reused
             if descriptor >= 0:
                 os.close(descriptor)
             return
@@ -135,32 +133,31 @@ class JobKeeper:
     def _note(self, process: int, how: str) -> None:
         if not how:
             return
-        said = {"event": "ended", "process": process, "space": self._space, "how": how}
-        text = json.dumps(said) + "\n"
+        record = {"event": "ended", "process": process, "space": self._space, "how": how}
+        text = json.dumps(record) + "\n"
         with contextlib.suppress(OSError):
             file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())
             os.close(file)
 
     def _left(self) -> "set[str]":
-        """Recordings whose processes have ended and that were not tried yet."""
         names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
         return names - self._tried
 
 
 def _open_bell(path: str) -> int:
-    """The pipe that processes write to when they begin; -1 without one."""
+    """The pipe that starting processes write to; -1 without one."""
     try:
         if not stat.S_ISFIFO(os.lstat(path).st_mode):
             return -1
-        # Also for writing, so that it never comes to an end.
+        # Also for writing, so that reading never ends.
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
 
 
 def _space_of(process: int) -> int:
-    """The namespace of its process id; containers and sandboxes have others."""
+    """Namespace of a process's id, which differs between containers and sandboxes; 0 if unknown."""
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{process}/ns/pid").st_ino
     return 0

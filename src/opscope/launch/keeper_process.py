@@ -1,8 +1,8 @@
 """The keeper: waits for the end of other processes, and has traces made of what they left.
 
-``program`` watches one that streams, and finishes its trace if that could not; ``job`` watches all
-processes of a folder, see ``job_keeper``. Run by its path, and until there is something to do it
-imports no more than this: it should cost next to nothing while the program runs.
+``program`` watches a process that streams, and finishes its trace if the process could not; ``job``
+watches all processes of a folder, see ``job_keeper``. Run by its path. It imports nothing else
+until there is work, so that it costs almost nothing while the program runs.
 """
 
 import contextlib
@@ -27,42 +27,42 @@ else:  # run by its path: importing the package would import all that recording 
     from process_end import FLAGS, NICENESS, Helpers, detach, fields_of, how_it_ended
 
 _EXITING = 4
-"""Of a process's flags."""
+"""Bit of a process's flags."""
 
 BECAME_ANOTHER = "its process became another program (exec)"
 NOT_WRITTEN = "before it could be written (os._exit or exec)"
 
 _BETWEEN_LOOKS_MS = 250
 _DRAIN_FROM_AT = 104
-"""Where its file says from which size on it is to be drained; native/log/stream_layout.h."""
+"""Offset in a stream of the size from which it is drained; native/log/stream_layout.h."""
 _MOST_DRAINERS = 4
-"""One after the other, each of which was killed."""
+"""Most attempts for one file, if drainers are killed."""
 NO_ROOM = 75
-"""With this exit code one ends where the disk is full; another is begun when it is no more."""
+"""Exit code of a drainer with a full disk; another one starts when there is space."""
 _ROOM_BYTES = 64 << 20
 _BETWEEN_TRIES_S = 5.0
-"""A file may be refused for other reasons than that nothing is left: a quota, say."""
+"""Delay after a full disk: other limits, such as a quota, may refuse a file too."""
 
 DONE = b"."
-"""What the process sends to the program once it has made the trace."""
+"""Sent to the program once the trace is made."""
 BESIDE, AT_END = b"&", b"?"
-"""What a request begins with: the program goes on meanwhile, and needs the processors; or not."""
+"""First byte of a request: the program continues and needs the CPUs, or it ends."""
 ASKED = "asked"
-"""How a wait ended in which the program sent what it wants made of its recording now."""
+"""Result of a wait in which the program sent a request."""
 
 
 def keep_program(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
-    """Wait for ``program``; then, if it left something unfinished, become what finishes that.
+    """Wait for ``program``; then, if it left anything unfinished, finish it (by exec).
 
     Args:
         program: process id.
-        pipe: a socket; the program has its other end open for as long as it is there.
-        folder: of the trace.
-        owner: what the names of all that the program leaves have in common.
-        command: what runs ``opscope.cli.session.keeper``; see ``base/python_process.py``.
+        pipe: a socket; the program has its other end open while it runs.
+        folder: folder of the trace.
+        owner: common part of the names of the program's files.
+        command: command that runs ``opscope.cli.session.keeper``; see ``base/python_process.py``.
     """
     how = wait_for(program, pipe, folder, owner, command)
-    if how == ASKED:  # what this becomes reads the rest from ``pipe``
+    if how == ASKED:  # the next program reads the rest from ``pipe``
         os.set_inheritable(pipe, True)
         os.execv(command[0], [*command, "end_of_run", str(pipe), folder, owner])
     os.close(pipe)
@@ -71,11 +71,11 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
     remove_lost_rings(owner, folder)
 
 
-def is_asked(pipe: int) -> bool:
-    """Whether the program has sent something; else it has closed its end."""
+def has_request(pipe: int) -> bool:
+    """Whether the program has sent a request; else it has closed its end."""
     try:
         sent = os.read(pipe, 1)
-    except OSError:  # it ended before it read what was sent to it
+    except OSError:  # it ended before reading its input
         return False
     if sent == BESIDE:
         with contextlib.suppress(OSError):
@@ -84,22 +84,22 @@ def is_asked(pipe: int) -> bool:
 
 
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
-    """Wait until it has ended, is another program, or sends something; how it ended, or ASKED.
+    """Wait until the program ends, becomes another or sends a request; returns how, or ASKED.
 
-    Meanwhile, a recording that becomes long is drained by a process of its own.
+    Meanwhile, a separate process drains each recording that becomes long.
     """
     try:
         process = os.pidfd_open(program)
-    except OSError:  # it has ended already, or the system is old
+    except OSError:  # it has already ended, or the system is old
         select.select([pipe], [], [])
-        return ASKED if is_asked(pipe) else ""
+        return ASKED if has_request(pipe) else ""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
     drainers = Drainers(owner, process, folder, command)
     while True:
         ended = [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]
-        if pipe in ended and is_asked(pipe):  # maybe by its last action: it may have ended, too
+        if pipe in ended and has_request(pipe):  # maybe its last action: it may have ended too
             return ASKED
         if process in ended:
             break
@@ -112,7 +112,7 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         # Only the pipe has ended.
         if not is_recording(program, owner):
             return BECAME_ANOTHER
-        poll.unregister(pipe)  # the program has closed what it does not know
+        poll.unregister(pipe)  # the program has closed unknown files
     select.select([process], [], [])
     drainers.wait()
     how = how_it_ended(program, process)
@@ -122,9 +122,9 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
 
 
 def let_go_of_error(program: int) -> None:
-    """Close standard error if it is a pipe that the program has closed: who reads it waits.
+    """Close standard error if it is a pipe that the program has closed, as its reader waits.
 
-    While the program has it, this has it too, to print at its end what became of it.
+    While the program has it open, this process keeps it, to print how the program ended.
     """
     own = os.fstat(2)
     if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
@@ -132,7 +132,7 @@ def let_go_of_error(program: int) -> None:
     with contextlib.suppress(OSError):
         files = f"/proc/{program}/fd"
         there = {_identity_of(f"{files}/{file}") for file in os.listdir(files)}
-        # A process that is about to be gone has no files at all, maybe since these were looked at.
+        # An exiting process has no files, possibly since the first listing.
         if (own.st_dev, own.st_ino) not in there and os.listdir(files):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -145,10 +145,10 @@ def _identity_of(file: str) -> "tuple[int, int] | None":
 
 
 class Drainers:
-    """The processes that drain what the program records into ``folder``."""
+    """Processes that drain the program's recordings in ``folder``."""
 
     def __init__(self, owner: str, process: int, folder: str, command: "list[str]") -> None:
-        """``process``: a file that can be read once the program has ended."""
+        """``process``: a file that is readable once the program has ended."""
         self._owner, self._folder, self._process = owner, folder, process
         self._helpers = Helpers(command)
         self._begun: dict[str, int] = {}
@@ -156,9 +156,9 @@ class Drainers:
         os.set_inheritable(process, True)
 
     def look(self) -> None:
-        """Begin one for each recording that has become long."""
+        """Start a drainer for each recording that has become long."""
         for file, code in self._helpers.ended():
-            if code == 0:  # it has found that there is nothing to do
+            if code == 0:  # nothing was left to do
                 self._begun[file] = _MOST_DRAINERS
             elif code == NO_ROOM:
                 self._begun[file] = 0
@@ -178,7 +178,7 @@ class Drainers:
         return self._begun.get(file, 0) < _MOST_DRAINERS
 
     def wait(self) -> None:
-        """Until all have ended, which they do once the program has."""
+        """Wait until all drainers have ended, which they do after the program."""
         self._helpers.wait()
 
 
@@ -195,7 +195,7 @@ def _is_long(file: str) -> bool:
 
 
 def _is_ending(program: int) -> bool:
-    """Whether it is about to be gone: its files are closed before it can be waited for."""
+    """Whether the program is exiting: its files close before it can be waited for."""
     try:
         return bool(int(fields_of(program)[FLAGS]) & _EXITING)
     except (OSError, ValueError, IndexError):
@@ -203,20 +203,20 @@ def _is_ending(program: int) -> bool:
 
 
 def is_recording(program: int, owner: str) -> bool:
-    """Whether it still has a file of its own recordings in its memory."""
-    # A ring that was stopped is mapped for as long as a thread has a block of it.
+    """Whether the program still maps a file of its own recordings."""
+    # A stopped ring stays mapped while a thread has one of its blocks.
     with contextlib.suppress(OSError), open(f"/proc/{program}/maps", errors="replace") as maps:
         return any(f"-{owner}-" in line and "(deleted)" not in line for line in maps)
     return False
 
 
 def in_memory_name(name: str, folder: str) -> str:
-    """What the file of a ring is called there whose name in ``folder`` is ``name``."""
+    """Name in memory of the file of a ring with this name in ``folder``."""
     return f"{name}-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}"
 
 
 def remove_lost_rings(owner: str, folder: str) -> None:
-    """Where their notes are gone, as the folder is."""
+    """Remove rings in memory whose notes are gone with the folder."""
     with contextlib.suppress(OSError):
         for file in os.listdir(IN_MEMORY):
             if f"-{owner}-" in file and file.endswith(in_memory_name("", folder)):
@@ -224,7 +224,7 @@ def remove_lost_rings(owner: str, folder: str) -> None:
 
 
 def is_unfinished(owner: str, folder: str) -> bool:
-    """Whether a process left a recording there, or in one of its cycles."""
+    """Whether a process left a recording in the folder or one of its cycles."""
     return any(True for _ in below(folder, LeftKind.STREAM, LeftKind.RING, owned_by=owner))
 
 

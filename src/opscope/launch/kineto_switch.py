@@ -1,7 +1,7 @@
-"""``KINETO_USE_DAEMON``: who is to answer Dynolog's daemon, torch's own Kineto or opscope.
+"""``KINETO_USE_DAEMON``: whether torch's own Kineto or opscope serves Dynolog's daemon.
 
-Kineto reads the variable while torch is imported, and asks the daemon from then on. A request is
-answered once, so only one of both may ask.
+Kineto reads the variable while torch is imported, and polls the daemon from then on. A request is
+answered once, so only one of them may poll.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _hidden: str | None = None
 
 
 def hide_from_kineto() -> None:
-    """Keep Kineto from asking; before torch is imported, else without effect."""
+    """Keep Kineto from querying the daemon; no effect once torch is imported."""
     global _hidden
-    if is_asked_for() and "torch" not in sys.modules:
+    if is_daemon_enabled() and "torch" not in sys.modules:
         _hidden = os.environ.pop(SWITCH)
 
 
-def show_again() -> bool:
-    """torch is imported: give the variable back; whether it was hidden."""
+def restore_variable() -> bool:
+    """Restore the variable after torch's import; returns whether it was hidden."""
     global _hidden
     hidden, _hidden = _hidden, None
     if hidden is not None:
@@ -33,14 +33,14 @@ def show_again() -> bool:
 
 @contextmanager
 def hidden_from_kineto() -> Iterator[bool]:
-    """While torch is imported; yields whether it was not yet."""
+    """Hide the variable while torch is imported; yields whether it is hidden."""
     hide_from_kineto()
     try:
         yield _hidden is not None
     finally:
-        show_again()
+        restore_variable()
 
 
-def is_asked_for() -> bool:
+def is_daemon_enabled() -> bool:
     """Whether the environment asks for a daemon's client."""
     return os.environ.get(SWITCH, "0").strip() not in ("", "0")

@@ -1,7 +1,7 @@
-"""Other processes: outliving one that is not this one's child, and what became of it.
+"""Other processes: outliving a process that is no child, and finding how it ended.
 
-Of a process that has been waited for already, Linux tells it from 6.15 on to processes that opened
-it before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
+From Linux 6.15 on, ``pidfd_open`` before its end gives the exit status of a process that has been
+waited for. Before it is waited for, ``/proc`` has the status.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ STATE, FLAGS, START, EXIT_CODE = 0, 6, 19, 49
 
 _GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11
 _INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
-"""Of ``struct pidfd_info``."""
+"""Flag and offset in ``struct pidfd_info``."""
 
 
 NICENESS = 10
-"""Of what goes on beside the program."""
+"""Niceness of processes that run beside the program."""
 
 NO_PROCESS = 76
-"""With this exit code a keeper ends where there can be no process that outlives its parent."""
+"""Exit code of a keeper that could not fork a process to outlive its parent."""
 
 
 def detach() -> None:
-    """Go on in a process that is no child of the program's, nor in its session."""
+    """Continue in a process that is not the program's child and has its own session."""
     try:
         child = os.fork()
-    except OSError:  # the user may have no more processes
+    except OSError:  # the user has too many processes
         os._exit(NO_PROCESS)
     if child:
         os._exit(0)
@@ -39,15 +39,15 @@ def detach() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     for name in [name for name in os.environ if name.startswith("OPSCOPE_CHILDREN")]:
-        del os.environ[name]  # this is no process of the program's
+        del os.environ[name]  # this is not a process of the program
 
 
 def how_it_ended(process: int, descriptor: int) -> str:
-    """As words that follow its name; empty where that is unknown.
+    """How a process ended, as words after its name; empty if unknown.
 
     Args:
         process: its id.
-        descriptor: from ``pidfd_open``; -1 if there is none.
+        descriptor: from ``pidfd_open``; -1 without one.
     """
     status = _status_of_zombie(process)
     if status is None and descriptor >= 0:
@@ -60,18 +60,18 @@ def how_it_ended(process: int, descriptor: int) -> str:
 
 
 def signal_name(number: int) -> str:
-    """As Python calls it: ``SIGKILL``; ``signal 40`` for one without a name."""
+    """Python's name of a signal, such as ``SIGKILL``; ``signal 40`` without one."""
     return next((s.name for s in signal.Signals if s == number), f"signal {number}")
 
 
 def fields_of(process: int) -> list[str]:
-    """What ``/proc/PID/stat`` says after the name."""
+    """Fields of ``/proc/PID/stat`` after the name."""
     with open(f"/proc/{process}/stat", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()
 
 
 def start_of(process: int) -> int:
-    """When it started, in ticks since boot; -1 if it is not there, or a zombie."""
+    """Start of a process in ticks since boot; -1 if it does not exist or is a zombie."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = fields_of(process)
         return -1 if fields[STATE] in "ZX" else int(fields[START])
@@ -96,15 +96,15 @@ def _status_of(descriptor: int) -> int | None:
 
 
 class Helpers:
-    """Processes that a keeper begins beside the program, each for one thing."""
+    """Processes that a keeper starts beside the program, each for one purpose."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._running: dict[int, str] = {}
 
     def begin(self, *words: str) -> None:
-        """Begin one; the last word is what it is for."""
-        # Who reads the program's error stream waits for all that have it: see let_go_of_error.
+        """Start a process; the last word is its purpose."""
+        # A reader of standard error waits for all processes that have it: see let_go_of_error.
         silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         command = [*self._command, *words]
         helper = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
@@ -113,11 +113,11 @@ class Helpers:
             os.setpriority(os.PRIO_PROCESS, helper, NICENESS)
 
     def is_running(self, what: str) -> bool:
-        """Whether one is at work on this."""
+        """Whether a process with this purpose runs."""
         return what in self._running.values()
 
     def ended(self) -> list[tuple[str, int]]:
-        """What those were for that have ended since, with their exit codes."""
+        """Purposes and exit codes of processes that ended since the last call."""
         found = []
         for process in list(self._running):
             with contextlib.suppress(ChildProcessError):
@@ -127,7 +127,7 @@ class Helpers:
         return found
 
     def wait(self) -> None:
-        """Until all have ended."""
+        """Wait until all have ended."""
         for process in self._running:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process, 0)
@@ -135,7 +135,7 @@ class Helpers:
 
 
 def is_there(process: int) -> bool:
-    """Whether there is a process of this number that has not ended, waited for or not."""
+    """Whether a process with this id runs; zombies count as ended."""
     if process <= 0:  # a group of processes
         return False
     try:
@@ -148,14 +148,14 @@ def is_there(process: int) -> bool:
 
 
 def state_of(process: int) -> str:
-    """The kernel's letter for what it does; empty where that cannot be read."""
+    """The kernel's letter for the state of a process; empty if it cannot be read."""
     with contextlib.suppress(OSError, IndexError):
         return fields_of(process)[STATE]
     return ""
 
 
 def _thread_count(process: int) -> int:
-    """Its main thread may end before the others."""
+    """Number of threads: the main thread may end before the others."""
     with contextlib.suppress(OSError):
         return len(os.listdir(f"/proc/{process}/task"))
     return 1

@@ -1,8 +1,8 @@
 """Run a program as ``python`` itself would.
 
-What the program can see of its surroundings is what it would see without opscope: ``sys.argv``,
-``sys.path[0]``, ``__main__`` and its attributes (so classes pickle, and worker processes that are
-spawned find the file to import), its exit code, and tracebacks that hold its own frames alone.
+The program sees the same as without opscope: ``sys.argv``, ``sys.path[0]``, ``__main__`` and its
+attributes (so classes pickle, and spawned worker processes find the file to import), its exit
+code, and tracebacks with only its own frames.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from typing import Any
 from opscope.errors import UsageError
 
 _replaced: list[ModuleType] = []
-"""The ``__main__`` opscope itself started as; Python 3.10 crashes at exit if it is gone by then."""
+"""opscope's own ``__main__``; kept because Python 3.10 crashes at exit without it."""
 
 
 class ProgramNotFoundError(UsageError):
-    """There is no such script or module to run."""
+    """The script or module to run does not exist."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What the user asked to run.
+    """The program to run.
 
     Attributes:
         target: path of a script (or of a folder or zip file with a ``__main__.py``), the dotted
-            name of a module, or code; ``-`` is a script that comes through standard input.
-        arguments: what the program finds in ``sys.argv[1:]``.
+            name of a module, or code; ``-`` is a script from standard input.
+        arguments: ``sys.argv[1:]`` of the program.
         is_module: ``target`` is a module, as after ``python -m``.
-        is_code: ``target`` is the program itself, as after ``python -c``.
+        is_code: ``target`` is the program's code, as after ``python -c``.
     """
 
     target: str
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def short_name(self) -> str:
-        """A file-name-sized name for it."""
+        """A name for the program that fits in a file name."""
         if self.is_module:
             return self.target
         if self.is_code or self.is_input:
@@ -69,11 +69,11 @@ class Program:
 
 
 def check(program: Program) -> None:
-    """Refuse early what cannot run, before anything is set up for it.
+    """Raise early if the program cannot run, before anything is set up.
 
     Raises:
-        ProgramNotFoundError: the script is not there, or the module's top-level package is not.
-        UsageError: there is no current folder to run it in.
+        ProgramNotFoundError: the script or the module's top-level package does not exist.
+        UsageError: there is no current folder.
     """
     try:
         os.getcwd()
@@ -99,20 +99,20 @@ def check(program: Program) -> None:
 
 
 def _package_exists(name: str) -> bool:
-    # The current folder will be on sys.path when the program runs; it is not yet.
+    # The current folder is not on sys.path yet.
     if importlib.machinery.PathFinder.find_spec(name, [os.getcwd()]) is not None:
         return True
     try:
         return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # "" and modules of no file, such as __main__
+    except (ImportError, ValueError):  # "" and modules without a file, such as __main__
         return False
 
 
 def run(program: Program) -> None:
-    """Run it to its end in this process; returns or raises as the program does.
+    """Run the program to its end in this process; returns or raises as the program does.
 
-    An uncaught exception goes on upwards, so that Python ends the process exactly as it would
-    have; only the frames above the program are left out of the traceback it prints.
+    An uncaught exception propagates, so that Python ends the process as without opscope; the
+    printed traceback omits the frames above the program.
 
     Raises:
         ProgramNotFoundError: a submodule does not exist, or has no code to run.
@@ -128,22 +128,22 @@ def run(program: Program) -> None:
 
 
 def execute(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run code whose calls are the program's: from here on they are recorded."""
+    """Run code of the program; its Python calls are recorded from here on."""
     exec(code, namespace)
 
 
 async def execute_awaiting(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Likewise code that awaits outside of functions."""
+    """:func:`execute` for code that awaits outside of functions."""
     await eval(code, namespace)
 
 
 def execute_module(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Likewise the code of a module that the program imports, by what its loader runs it with."""
+    """:func:`execute` for a module that the program imports, by its loader's function."""
     execute(module)
 
 
 def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
-    """Set ``sys.argv``, ``sys.path[0]`` and ``__main__``; the code to execute and where."""
+    """Set ``sys.argv``, ``sys.path[0]`` and ``__main__``; returns code and namespace."""
     main = ModuleType("__main__")
     if sys.version_info < (3, 14):
         vars(main)["__annotations__"] = {}
@@ -178,7 +178,7 @@ def _set_first_import_folder(folder: str) -> None:
 
 
 def _load_text(program: Program) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a program on the command line, or from standard input."""
+    """Code and ``__main__`` attributes of a program from the command line or standard input."""
     attributes: dict[str, Any] = {"__loader__": importlib.machinery.BuiltinImporter}
     content: str | bytes = program.target
     name = "<stdin>" if program.is_input else "<string>"
@@ -192,7 +192,7 @@ def _load_text(program: Program) -> tuple[CodeType, dict[str, Any]]:
 
 
 def _keep_for_tracebacks(code: CodeType, text: str) -> None:
-    """From Python 3.13 on tracebacks show lines of ``-c`` as well, which are in no file."""
+    """Keep lines of ``-c``, which tracebacks show from Python 3.13 on."""
     keep = getattr(linecache, "_register_code", None)
     if keep is not None:
         by_code = hasattr(linecache, "_interactive_cache")  # by the file's name in the first 3.13s
@@ -200,10 +200,9 @@ def _keep_for_tracebacks(code: CodeType, text: str) -> None:
 
 
 def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
-    """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
     loader: Any = importlib.machinery.SourcelessFileLoader
     with io.open_code(path) as file:
-        content = file.read()  # once: what a pipe gave, as /dev/stdin or <(...), it gives no more
+        content = file.read()  # once: a pipe, such as /dev/stdin or <(...), cannot be read again
     code = pkgutil.read_code(io.BytesIO(content))
     if code is None:
         loader = importlib.machinery.SourceFileLoader
@@ -283,7 +282,7 @@ def _module_not_found(name: str) -> ProgramNotFoundError:
 
 
 def _hide_frames_above_the_program() -> None:
-    """Let the next uncaught exception be shown by whatever hook is set, without our frames."""
+    """Omit opscope's frames from the next uncaught exception, whatever hook shows it."""
     shown_by = sys.excepthook
 
     def excepthook(

@@ -1,8 +1,8 @@
-"""Call a function when a program imports torch, or a part of it, without importing it ourselves.
+"""Call a function when a program imports torch, or a part of it, without importing it first.
 
 torch reads parts of its environment while it is imported (OMP_NUM_THREADS, TORCH_LOGS, ...), and a
-program may set them first. Importing torch before the program does would change what it does.
-torch.compile's part takes seconds, and most programs never need it.
+program may set them before. Importing torch early would change what the program does.
+torch.compile's part takes seconds to import, and most programs never need it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def when_torch_is_imported(callback: Callable[[], None]) -> None:
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]:
-    """Call ``callback`` once, after the module ``name`` was imported; at once if it already was.
+    """Call ``callback`` once, after module ``name`` is imported; at once if it already is.
 
     Returns:
-        What to call to have it not called any more.
+        A function that cancels the call.
     """
     watcher = _Watcher(name, callback)
     if name in sys.modules:
@@ -56,14 +56,13 @@ class _Watcher(MetaPathFinder):
         self._asking_the_others = False
 
     def forget(self) -> None:
-        """Do nothing any more."""
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module's own spec, with a loader that calls back; None for anything else."""
+        """The module's own spec, with a loader that calls back; None for other modules."""
         if fullname != self._name or self._asking_the_others:
             return None
         self._asking_the_others = True
@@ -85,8 +84,8 @@ class _Watcher(MetaPathFinder):
         loader.exec_module = exec_module  # type: ignore[attr-defined]
 
     def _imported(self, loader: object) -> None:
-        # Leave no trace of the watcher behind, then say so. Another watcher of the same module has
-        # removed the function together with its own.
+        # Remove the watcher before the call. Another watcher of the module may have removed the
+        # function with its own.
         vars(loader).pop("exec_module", None)
         sys.meta_path.remove(self)
         self._callback()

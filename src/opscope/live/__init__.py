@@ -1,1 +1,1 @@
-"""Recordings around, outside and after the program: flight recorder, control, children."""
+"""Recordings without a ``with`` block: flight recorder, control from outside, child processes."""

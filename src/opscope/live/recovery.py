@@ -1,4 +1,4 @@
-"""Traces of what processes left that have ended: recordings, dumps, rings."""
+"""Makes traces of what ended processes left: recordings, dumps, rings."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"
 
 @dataclass(frozen=True)
 class Rescued:
-    """The trace that was made of something."""
+    """A trace made from what a process left."""
 
-    trace: TraceData  # itself; of a long recording its last moments
-    folder: Path  # that it was written to
-    is_dump: bool  # of a flight recorder
+    trace: TraceData  # the trace; of a long recording its last part
+    folder: Path  # folder of the trace
+    is_dump: bool  # whether it is a dump of a flight recorder
 
 
 def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
-    """What traces can be made of in a folder, of one process or of all.
+    """Recordings, dumps and rings in a folder that traces can be made of.
 
-    Recordings come first, the newest before the others: of two of the same part the folder shows
-    the later one.
+    Recordings come first, newest before older: of two recordings of a part, the folder shows the
+    later.
     """
     yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
     yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()
@@ -41,18 +41,18 @@ def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
 
 
 def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
-    """Make a trace of what an ended process left, and remove that.
+    """Make a trace of what an ended process left, and remove the original.
 
     Args:
-        one: of ``left_in``.
-        how: what became of the process, where that is known.
-        wait: for another process that makes one of a recording.
+        one: from ``left_in``.
+        how: how the process ended, if known.
+        wait: wait for another process that makes the trace of a recording.
 
     Returns:
-        None where another process has made it, or there is nothing to make one of.
+        None if another process has made it, or there is nothing to make it of.
 
     Raises:
-        OpscopeError: none can be made, or the process is still there.
+        OpscopeError: no trace can be made, or the process still runs.
     """
     if one.kind is LeftKind.STREAM:
         found = recover_file(one.path, how, wait, save_trace)
@@ -70,11 +70,10 @@ _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "i
 
 
 def recover_ended(folder: Path) -> list[OpscopeError]:
-    """Make traces of the recordings in ``folder``, and in its cycles, whose processes are gone.
+    """Make traces of recordings in ``folder`` and its cycles whose processes are gone.
 
-    What went wrong is returned.
-
-    Several processes may do so at the same time: each recording is one's.
+    Returns the errors. Several processes may call this at the same time; each recording is
+    recovered once.
     """
     remove_begun(folder)
     failures: list[OpscopeError] = []
@@ -82,17 +81,17 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
         if one.owner == owner():
             continue
         try:
-            how = _how_it_ended(folder, one.path)
+            how = _end_text(folder, one.path)
             rescue(one, how, wait=True)
-        except (LifecycleError, NothingRecorded):  # it is still being recorded; it was removed
+        except (LifecycleError, NothingRecorded):  # still being recorded; removed
             continue
         except OpscopeError as error:
-            if one.path.exists():  # its trace was not written meanwhile
+            if one.path.exists():  # else its trace has been written
                 failures.append(error)
     return failures
 
 
-def _how_it_ended(folder: Path, path: Path) -> str:
+def _end_text(folder: Path, path: Path) -> str:
     try:
         part = part_of_recording(path)
     except NothingRecorded:

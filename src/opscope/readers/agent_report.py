@@ -55,12 +55,12 @@ def verdict_brief(answers: Answers, tokens: int = DEFAULT_TOKENS) -> str:
 
 
 def findings_brief(answers: Answers, tokens: int = DEFAULT_TOKENS) -> str:
-    """All findings, and what was not looked for."""
+    """All findings, and the checks that could not run."""
     return brief(answers, (_FINDINGS, _UNCHECKED), tokens, "explain(trace, id) has the evidence.")
 
 
 def comparison_brief(answers: Answers, tokens: int = DEFAULT_TOKENS) -> str:
-    """What is slower, what is more."""
+    """Differences between two versions."""
     return brief(answers, _COMPARISON, tokens, "")
 
 
@@ -188,7 +188,8 @@ def _of_finding(position: int, finding: str) -> Iterator[Question]:
 
 
 def _of_line(answers: Answers, table: str, file: str, line: int) -> Iterator[Question]:
-    """Of files whose path ends so. Rows are named by number: a query shows no text of a trace."""
+    """Questions about one line, in files whose path ends with ``file``. Rows are named by number: a
+    query shows no text of a trace."""
     statement = f"select position, file from {table} where line = {line}"
     rows = answers.query(statement, (table,)).to_pylist()
     chosen = [r["position"] for r in rows if r["file"] == file or r["file"].endswith(f"/{file}")]
@@ -270,7 +271,7 @@ class _Room:
         self._end: list[str] = []
 
     def add(self, *lines: str, joins: bool = False) -> bool:
-        """All of them, or none."""
+        """Add all lines, or none if they do not fit."""
         size = sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) + (not joins)
         if size > self._left:
             return False
@@ -283,7 +284,7 @@ class _Room:
         self._end.append(line)
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         end = "\n".join(self._end)[: self._KEPT]
         return "\n".join([*self._lines[1:], *(["", end] if end else [])]) + "\n"
 

@@ -16,7 +16,7 @@ import numpy as np
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.source_lines import program_lines
-from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, ran_anything
+from opscope.analysis.top_operators import DEFAULT_SORT, find_top_operators, has_work
 from opscope.api.job import Job
 from opscope.api.trace import Trace
 from opscope.base.arrow import pa
@@ -95,11 +95,11 @@ class Answers:
 
     @property
     def own_tables(self) -> list[str]:
-        """Those with answers."""
+        """Names of the tables with answers."""
         return [name for name in self._makers if name in (*_SCHEMAS, OCCURRENCES)]
 
     def columns(self, name: str) -> list[str]:
-        """Of a table."""
+        """Column names of a table."""
         return list(self._table(name).column_names)
 
     def query(self, statement: str, tables: Iterable[str] = ()) -> Any:
@@ -151,8 +151,8 @@ def _text(value: Any) -> Any:
 
 
 def answers_of(trace: Trace, about: str) -> Answers:
-    """All that one process answers, and its tables."""
-    can_tell = trace.has_times and ran_anything(trace)
+    """Answers about one process, and its tables."""
+    can_tell = trace.has_times and has_work(trace)
     makers: dict[str, Callable[[], Any]] = {
         "verdict": lambda: _verdict(trace.verdict()),
         "most_time": lambda: [
@@ -168,7 +168,7 @@ def answers_of(trace: Trace, about: str) -> Answers:
         ),
         "places": lambda: _places(trace) if can_tell else (),
         OCCURRENCES: lambda: _occurrences(trace if can_tell else None),
-        "operators": lambda: _operators(trace) if ran_anything(trace) else (),
+        "operators": lambda: _operators(trace) if has_work(trace) else (),
         "lines": lambda: _lines(trace) if can_tell else (),
         "peak": lambda: _peak(trace),
     }

@@ -31,7 +31,7 @@ class CellProgress:
         self._listens.enter_context(listening(self._show))
 
     def end(self, _: Any) -> None:
-        """It has ended: the line goes."""
+        """Remove the line: the analysis has ended."""
         with suppress(ValueError):  # it ended in another context, which is gone with its listener
             self._listens.close()
         if self._line is not None:

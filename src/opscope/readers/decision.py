@@ -9,7 +9,7 @@ from opscope.analysis.diff.gate import Outcome
 
 
 class Decision(str, Enum):
-    """What becomes of the new version."""
+    """Whether the new version is accepted."""
 
     ACCEPT = "accept"
     REJECT = "reject"

@@ -39,7 +39,7 @@ _INSTRUCTIONS = (
 
 
 class Tools:
-    """What an agent can call; each returns Markdown. ``trace`` is a path or an id of ``open``."""
+    """Tools of an agent; each returns Markdown. ``trace`` is a path or an id of ``open``."""
 
     def __init__(self, may_run: bool) -> None:
         self._session, self._may_run = Session(), may_run
@@ -109,12 +109,12 @@ class Tools:
         folder = Path(trace or tempfile.mkdtemp(prefix="opscope-") + "/recorded.opscope")
         options = ("--why",) if why else ()
         done = record_run(words, folder, options=options, timeout_s=timeout_s)
-        told = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
-        told += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
+        lines = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
+        lines += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
         if done.trace is None:
-            return "\n".join(["No trace was written.", *told, quoted(done.messages, 1500)]) + "\n"
-        told.append(f"- trace: {quoted(done.trace)}")
-        return "\n".join([LEGEND, *told, "", self.verdict(str(done.trace))])
+            return "\n".join(["No trace was written.", *lines, quoted(done.messages, 1500)]) + "\n"
+        lines.append(f"- trace: {quoted(done.trace)}")
+        return "\n".join([LEGEND, *lines, "", self.verdict(str(done.trace))])
 
     def decide(self, comparison: str, gate: str = "step<=+2%", reason: str = "") -> str:
         """Accept or reject the new version by a gate, such as "step<=-3%" for "at least 3 %

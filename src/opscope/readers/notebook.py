@@ -58,7 +58,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 class CellProfile:
-    """What a cell did; the value of ``%%opscope``, so the notebook shows it and ``_`` holds it.
+    """Recording of a cell; the value of ``%%opscope``, so the notebook shows it and ``_`` holds it.
 
     Attributes:
         trace: the recording, with lines of cells named as the notebook names them: ``In [3]``.
@@ -106,8 +106,8 @@ def load_ipython_extension(shell: Any) -> None:
         from IPython.core.error import UsageError as Shown  # of which its message alone is shown
 
         try:
-            asked, statement = _asked(line, cell is not None)
-            return _record(shell, statement if cell is None else cell, asked, cell is not None)
+            args, statement = _parsed_line(line, cell is not None)
+            return _record(shell, statement if cell is None else cell, args, cell is not None)
         except OpscopeError as error:
             raise Shown(str(error)) from None
 
@@ -132,13 +132,13 @@ def _awaits(shell: Any, call: str) -> bool:
     try:
         given = ast.parse(call).body[0].value.args  # type: ignore[attr-defined]
         _, line, *cell = (one.value for one in given)
-        code = cell[0] if cell else _asked(line, False)[1]
+        code = cell[0] if cell else _parsed_line(line, False)[1]
         return _is_async(_compiled(shell.transform_cell(code), ""))
     except (SyntaxError, ValueError, OpscopeError):  # an error of the cell when it runs
         return False
 
 
-def _asked(line: str, is_cell: bool) -> tuple[Namespace, str]:
+def _parsed_line(line: str, is_cell: bool) -> tuple[Namespace, str]:
     """The options at the beginning of the line, and what follows them."""
     options, rest = set(), line.strip()
     while rest.startswith("--"):
@@ -156,7 +156,7 @@ def _asked(line: str, is_cell: bool) -> tuple[Namespace, str]:
     return Namespace(switches=switches, has_page="--no-page" not in options), rest
 
 
-def _record(shell: Any, code: str, asked: Namespace, is_cell: bool) -> Any:
+def _record(shell: Any, code: str, args: Namespace, is_cell: bool) -> Any:
     """The profile; of code that awaits outside of functions a coroutine that returns it."""
     # The line of the magic counts, as it does where the notebook shows the cell.
     body = "\n" * is_cell + shell.transform_cell(code)
@@ -168,7 +168,7 @@ def _record(shell: Any, code: str, asked: Namespace, is_cell: bool) -> Any:
         shell.showsyntaxerror(file)
         return _fail(shell, error)
     kernels, names = _threads_of_kernel(), shell.user_ns
-    recording = profile(**asked.switches)
+    recording = profile(**args.switches)
 
     @contextmanager
     def recorded() -> Iterator[None]:
@@ -183,7 +183,7 @@ def _record(shell: Any, code: str, asked: Namespace, is_cell: bool) -> Any:
         if (value := names.pop(_VALUE, None)) is not None:
             _show(value)
         trace = _without_kernel(recording.trace, kernels, file)
-        return CellProfile(Trace.of(_with_names_of_cells(trace, cells)), asked.has_page)
+        return CellProfile(Trace.of(_with_names_of_cells(trace, cells)), args.has_page)
 
     async def awaited() -> CellProfile:
         with recorded():
@@ -204,7 +204,7 @@ def _fail(shell: Any, error: BaseException) -> None:
 
 
 def _number_of_cell(cells: Mapping[str, int], otherwise: int) -> int:
-    """That of the cell which this magic is in: IPython has counted on already."""
+    """Number of the cell that this magic is in: IPython has already counted on."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename not in cells:
         frame = frame.f_back  # type: ignore[assignment]

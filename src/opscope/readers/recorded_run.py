@@ -17,7 +17,7 @@ _TO_END_S = 30.0
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """How it ended.
+    """Result of a run.
 
     Attributes:
         trace: where its trace is; None where none was written.

@@ -44,7 +44,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Source:
-    """What was opened: a path, what of it, and what lay there then."""
+    """Path and part that were opened, and the version of the files at that time."""
 
     path: str
     rank: int | None
@@ -93,7 +93,7 @@ class Session:
         return found
 
     def held(self, trace: str) -> Held:
-        """What an id or a path names."""
+        """The trace or job of an id or a path."""
         name = self.open(trace)
         held = self._open.pop(name, None)
         if held is None:
@@ -108,7 +108,7 @@ class Session:
         return held
 
     def one(self, trace: str) -> tuple[Trace, Answers]:
-        """What an id or a path names, which has to be one process."""
+        """The trace of an id or a path; jobs are refused."""
         held, answers = self.held(trace)
         if isinstance(held, Job):
             raise UsageError("This is a job of several processes. open(trace, rank=N) gives one.")

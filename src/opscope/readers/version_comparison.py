@@ -29,7 +29,7 @@ class Rounds:
 
     @property
     def traces(self) -> tuple[list[Path], list[Path]]:
-        """Of the old and the new side."""
+        """Traces of the old and of the new side."""
         sides = ([one.trace for one in side if one.trace] for side in (self.old, self.new))
         old, new = sides
         return old, new

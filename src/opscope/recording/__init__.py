@@ -1,1 +1,1 @@
-"""Recording: the torch bridge, windows, and trace data made of what these recorded."""
+"""Recording: the torch bridge, windows, and the trace data made from them."""

@@ -1,5 +1,6 @@
-"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++; the
-text of the program's lines, read while the files are still what ran.
+"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++.
+
+Also reads the text of the program's lines, while the files are still those that ran.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def assemble_trace(
     rows = [
         row
         for source in SOURCES
-        if source.ledger is not None and source.is_wanted(options)
+        if source.ledger is not None and source.is_enabled_by(options)
         for row in source.ledger(recorded)
     ]
     rows += [*ledger.recorder(recorded, cost), *more]
@@ -61,14 +62,14 @@ def assemble_trace(
 
 
 class OngoingSteps:
-    """N of the ``ProfilerStep#N`` each event started in, on any thread, over parts in order."""
+    """Numbers of the ``ProfilerStep#N`` that events started in, on any thread, part by part."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._open: list[tuple[int, int]] = []  # when it ends, and its number; outermost first
+        self._open: list[tuple[int, int]] = []  # open steps: end and number; outermost first
 
     def of(self, events: Table) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Of the next part; -1 outside steps."""
+        """Step of each event of the next part; -1 outside steps. Shape (events,)."""
         start_ns = events["start_ns"]
         step = np.full(len(start_ns), -1, dtype=np.int32)
         for end_ns, number in self._open:
@@ -93,11 +94,12 @@ _ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 def with_engine_links(
     events: Table, engine: Sequence[int], first: int = 0, after: Table | None = None
 ) -> Table:
-    """With the forward link of the node that each of the autograd engine's own spans evaluates.
+    """Fill in the forward link of the node that each span of the autograd engine evaluates.
 
-    The engine emits its span before it knows the node's; the node is the first thing inside it.
-    torch fills these in likewise (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
-    Of a part of a recording ``first`` is the row of its first event, ``after`` the event after it.
+    The engine emits its span before it knows the node; the node is the first event inside the span.
+    torch does the same (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
+    For a part of a recording, ``first`` is the row of its first event and ``after`` the event after
+    it.
     """
     rows = np.flatnonzero(np.isin(events["name"], engine))
     if not len(rows):
@@ -119,7 +121,7 @@ def with_engine_links(
 
 
 def engine_names(names: Names) -> list[int]:
-    """Rows of the names of the autograd engine's own spans."""
+    """Rows of ``names`` with spans of the autograd engine itself."""
     return [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
 
 
@@ -132,7 +134,7 @@ def _trace(
 
 
 def knows_overloads(options: RecordingOptions) -> bool:
-    """Whether this process knows how operators can be called, which says what memory was for."""
+    """Whether this process has the operators' schemas, which say what memory was for."""
     return options.memory and options.shapes and "torch" in sys.modules
 
 
@@ -162,33 +164,33 @@ def _metadata(
 
 
 _AFTER = 3
-"""Lines kept after one that made a call: those that wait or compute there made none."""
+"""Lines kept after each line with a call: lines that wait or compute have no call of their own."""
 _MOST_LINES = 10_000
 _LONGEST = 200
 
 
 def source_lines(decoded: Decoded) -> dict[str, Any]:
-    """Columns of the table ``source_lines``; those of a line that cannot be read are left out."""
+    """Columns of the table ``source_lines``; without lines that cannot be read."""
     file: list[int] = []
     line: list[int] = []
     text: list[str] = []
     for row, numbers in _lines_by_file(decoded).items():
         lines = _lines_of(decoded.names[row])
         for number in sorted({one + more for one in numbers for more in range(_AFTER + 1)}):
-            said = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-            if said and len(file) < _MOST_LINES:
+            statement = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+            if statement and len(file) < _MOST_LINES:
                 file.append(row)
                 line.append(number)
-                text.append(said[:_LONGEST])
+                text.append(statement[:_LONGEST])
     return {"file": file, "line": line, "text": text} if file else {}
 
 
 def _lines_of(file: str) -> list[str]:
-    """Of a file, or of a module in a zip file, whose loader has its text."""
+    """Lines of a source file, or of a module in a zip file, whose loader has the text."""
     if lines := lines_of_source(file):
         return lines
     for module in list(sys.modules.values()):
-        # Not by getattr(): modules that load their parts when asked would do so.
+        # Not getattr(): it would make lazy modules load their parts.
         inside = vars(module) if isinstance(module, ModuleType) else {}
         if inside.get("__file__") == file:
             return linecache.getlines(file, inside)
@@ -196,7 +198,7 @@ def _lines_of(file: str) -> list[str]:
 
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
-    """Where functions of the program begin, and where they call something; by name of the file."""
+    """First lines of the program's functions and lines of their calls, by row of the file."""
     frames = decoded.tables["frames"]
     file, first = frames["file"], frames["line"]
     names = decoded.names

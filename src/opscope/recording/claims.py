@@ -1,4 +1,4 @@
-"""Claiming what another process left, or saying why not."""
+"""Claims files that another process left, or says why not."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _STILL_RUNS = {
 
 @contextmanager
 def ours(one: Artefact, wait: bool = False) -> Iterator[bool]:
-    """Have it be this process's; False where it is gone.
+    """Claim an artefact for this process; yields False if it is gone.
 
     Args:
-        one: of which a trace is to be made.
-        wait: for another process that makes one, to see whether it has.
+        one: the artefact whose trace is to be made.
+        wait: wait for another process that makes the trace, to see whether it succeeds.
 
     Raises:
-        LifecycleError: a process that is there records to it.
-        UsageError: another process writes its trace, or that is unknown.
-        TraceFormatError: it is nothing that opscope writes.
+        LifecycleError: a running process records to it.
+        UsageError: another process writes its trace, or the holder is unknown.
+        TraceFormatError: opscope did not write it.
     """
     with ExitStack() as held:
         yield _enter(held, one, wait)

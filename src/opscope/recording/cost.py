@@ -1,8 +1,8 @@
 """Overhead on this machine: nanoseconds per event by kind, measured once.
 
-Small calls are timed with and without being recorded, with the options of a recording. How many
-operators, arguments, allocations and calls each of them has is known, so that what all of them cost
-together says what each kind does. Every trace has the result in its ledger.
+Small calls are timed with and without recording, with the options of a recording. The number of
+operators, arguments, allocations and calls in each is known, so a fit gives the cost of each kind.
+Every trace has the result in its ledger.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from opscope.recording.facts.coexistence import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions, native_wants
 
 section = _native.Section()
-"""Where one thread at a time measures."""
+"""Lets one thread at a time measure."""
 
 _ITERATIONS, _ROUNDS = 20, 7
 _BEGINS_S = 0.25
-"""A thread that has not begun by then is not waited for."""
+"""Longest wait for the thread to begin."""
 _FILE = "<opscope: calibration>"
-"""Not in opscope's folder, whose functions are not recorded."""
+"""A name outside opscope's folder, whose functions are not recorded."""
 
 _ASKED = (
     Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS
     | Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 )  # fmt: skip
-"""Of what a recording asks for, what the cost of these calls depends on."""
+"""The recorded data that the cost of these calls depends on."""
 
 _CALLS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 
@@ -46,7 +46,7 @@ _known: dict[Want, dict[str, float]] = {}
 
 @dataclass(frozen=True)
 class _Parts:
-    """How much of each kind a call has, in the order of ``CostKind``."""
+    """Number of events of each kind in a call, in the order of ``CostKind``."""
 
     operators: int = 0
     inner_operators: int = 0
@@ -59,23 +59,23 @@ class _Parts:
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call that is timed."""
+    """A call to time."""
 
-    repeat: Callable[[Iterable[int]], None]  # does it once for each item it is given
-    has: tuple[int, ...]  # how much of each kind one has, in a recording of everything
+    repeat: Callable[[Iterable[int]], None]  # makes the call once for each item
+    has: tuple[int, ...]  # events of each kind in one call, in a recording of everything
 
 
 def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
-    """Rows of the ledger: what one of each kind costs; empty until it can be measured.
+    """Rows of the ledger: cost of one event of each kind; empty until it can be measured.
 
-    Put off while anything is recorded, and where torch is not imported.
+    Not measured while anything is recorded, nor before torch is imported.
     """
-    asked = _that_matter(native_wants(options))
-    return section.run(functools.partial(_measure, asked))
+    wants = _that_matter(native_wants(options))
+    return section.run(functools.partial(_measure, wants))
 
 
 def cost_of_an_operator_ns() -> float | None:
-    """Of one without arguments; None until it can be measured."""
+    """Cost of an operator without arguments; None until it can be measured."""
     rows = section.run(functools.partial(_measure, _that_matter(Want.OPERATORS)))
     return rows.get(KIND_COST + CostKind.OPERATOR.value)
 
@@ -85,13 +85,13 @@ def _that_matter(wants: int) -> Want:
     return Want(wants) & _ASKED
 
 
-def _measure(asked: Want) -> dict[str, float]:
-    """On a thread of its own, where nothing is set that the program set for its threads.
+def _measure(wants: Want) -> dict[str, float]:
+    """Measure on a new thread, which has none of the program's thread settings.
 
-    Modes of torch, say, which would see these calls, or a device on which they would run.
+    Examples of such settings: torch modes, which would see these calls, or a device to run them on.
     """
-    if asked in _known:
-        return _known[asked]
+    if wants in _known:
+        return _known[wants]
     torch, result = sys.modules.get("torch"), dict[str, float]()
     if torch is None or is_recording() or is_torch_recording():
         return result
@@ -102,8 +102,8 @@ def _measure(asked: Want) -> dict[str, float]:
         if not claimed.acquire(blocking=False):
             return  # the caller has stopped waiting
         try:
-            result.update(_solved(asked, timed_calls(torch)))
-        except Exception:  # in a torch without one of these calls, say: nothing is known then
+            result.update(_solved(wants, timed_calls(torch)))
+        except Exception:  # for example, this torch lacks one of these calls
             result.clear()
         finally:
             done.release()
@@ -117,21 +117,21 @@ def _measure(asked: Want) -> dict[str, float]:
             return result
         done.acquire()
     if result:
-        _known[asked] = result
+        _known[wants] = result
     return result
 
 
-def _solved(asked: Want, calls: list[TimedCall]) -> dict[str, float]:
-    """Least squares over all calls; what cannot be told from noise costs nothing."""
-    wants = asked | Want.OPERATORS | Want.ANNOTATIONS
+def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
+    """Least squares over all calls; costs that noise hides are 0."""
+    recorded = wants | Want.OPERATORS | Want.ANNOTATIONS
     with_ns, without_ns = [], []
     for _ in range(_ROUNDS):
         without_ns.append([_time(call) for call in calls])
-        with_ns.append(_window(wants).run(lambda: [_time(call) for call in calls]))
+        with_ns.append(_window(recorded).run(lambda: [_time(call) for call in calls]))
     cost_ns = np.min(with_ns, axis=0) - np.min(without_ns, axis=0)
     has = np.array([call.has for call in calls], dtype=np.float64)
-    used = np.flatnonzero(_recorded(asked))
-    # Calls that take longer vary by more.
+    used = np.flatnonzero(_recorded(wants))
+    # Longer calls vary more.
     scale = 1 / np.sqrt(np.min(without_ns, axis=0))
     found = np.zeros(has.shape[1])
     while len(used):
@@ -147,23 +147,22 @@ def _solved(asked: Want, calls: list[TimedCall]) -> dict[str, float]:
 
 
 def _window(wants: Want) -> _native.Held:
-    """A window of the calling thread alone, of which nothing is kept once it is closed."""
     window = _native.reserve_window()
     begin = functools.partial(_native.open_window, int(wants), False, window)
     return _native.Held(begin, functools.partial(_native.discard_window, window))
 
 
-def _recorded(asked: Want) -> list[bool]:
-    """Which kinds such a recording has, in their order."""
-    arguments = bool(asked & (Want.INPUTS | Want.OUTPUTS))
+def _recorded(wants: Want) -> list[bool]:
+    """Whether such a recording has each kind, in the order of ``CostKind``."""
+    arguments = bool(wants & (Want.INPUTS | Want.OUTPUTS))
     return [
-        True, bool(asked & Want.INNER_OPERATORS), arguments, arguments,
-        bool(asked & Want.MEMORY), bool(asked & _CALLS), bool(asked & Want.PYTHON),
+        True, bool(wants & Want.INNER_OPERATORS), arguments, arguments,
+        bool(wants & Want.MEMORY), bool(wants & _CALLS), bool(wants & Want.PYTHON),
     ]  # fmt: skip
 
 
 def _time(call: TimedCall) -> float:
-    """Of one, in processor time."""
+    """CPU time of one call in nanoseconds."""
     again, repeat = range(_ITERATIONS), call.repeat
     began = time.thread_time_ns()
     repeat(again)
@@ -171,7 +170,7 @@ def _time(call: TimedCall) -> float:
 
 
 def timed_calls(torch: Any) -> list[TimedCall]:
-    """What is timed."""
+    """The calls to time."""
     x, y = (torch.ones(4, 4, dtype=torch.float32, device="cpu") for _ in range(2))
     few, many, cat = [x] * 2, [x] * 18, torch.cat
 
@@ -231,7 +230,7 @@ def _call(repeat: Callable[[Iterable[int]], None], has: _Parts) -> TimedCall:
 
 
 def _elsewhere(function: Any) -> Any:
-    """The same function as if the program had it."""
+    """The function, as if it were in the program's code."""
     code = function.__code__.replace(co_filename=_FILE)
     return types.FunctionType(
         code, function.__globals__, function.__name__, None, function.__closure__

@@ -1,4 +1,4 @@
-"""``Decoded``: the data that stages between native decoder and trace pass on.
+"""``Decoded``: data passed between the stages from native decoder to trace.
 
 decode → devices (``gpu_events``) → assemble.
 """
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Devices:
-    """What devices did, as it was delivered: not yet linked to events."""
+    """Device activity as delivered, not yet linked to events."""
 
-    tables: Mapping[str, Table]  # by name, with the columns that only the next stage needs
-    names: Names  # what ``name`` columns of theirs are rows of
-    account: DeviceAccount  # what was lost, and which library collected
+    tables: Mapping[str, Table]  # by name, with columns that only the next stage needs
+    names: Names  # texts of the ``name`` columns
+    account: DeviceAccount  # losses, and the library that collected
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """One recording, on its way to a trace."""
+    """One recording on its way to a trace."""
 
-    tables: Mapping[str, Table]  # by name, as in the schema
-    names: Names  # text of the tables
-    account: WindowAccount  # what is known of the window beside its tables
-    devices: Devices | None = None  # what devices did, where they were recorded
-    gpu_refused: str = ""  # why devices could not be recorded, if they were asked for
-    # of the devices, where the process that makes the trace cannot ask for them
+    tables: Mapping[str, Table]  # by name in the schema
+    names: Names  # texts of the tables
+    account: WindowAccount  # facts about the window besides its tables
+    devices: Devices | None = None  # device activity, if recorded
+    gpu_refused: str = ""  # why requested devices could not be recorded
+    # properties of the devices, for a process that cannot query them
     gpu_properties: Sequence[Mapping[str, Any]] = ()
     hears_memory: bool = True  # whether torch reported its allocations
-    occupied_threads: int = 0  # threads whose Python calls another tool gets
-    no_room: str = "memory budget"  # where what was dropped found no room, by the ledger's words
-    # what the thread that opened the window had of a processor, by the ledger's words
+    occupied_threads: int = 0  # threads that report Python calls to another tool
+    no_room: str = "memory budget"  # the exhausted space, as the ledger names it
+    # CPU time and waits of the thread that opened the window, by ledger row
     processor: Mapping[str, int] = field(default_factory=dict)
-    # torch.distributed's, by the addresses that arguments show
+    # torch.distributed's groups, by the address in arguments
     process_groups: Mapping[str, Any] = field(default_factory=dict)
-    detail: Mapping[str, Any] | None = None  # see ``detail.py``; None: all is recorded alike
+    detail: Mapping[str, Any] | None = None  # see ``detail.py``; None: one level of detail
 
     @property
     def events(self) -> Table:
@@ -54,22 +54,22 @@ class Decoded:
         return self.tables["events"]
 
     def with_tables(self, **tables: Table) -> Decoded:
-        """The same with some tables exchanged or added."""
+        """A copy with some tables replaced or added."""
         return replace(self, tables={**self.tables, **tables})
 
     def with_names(self, names: Names) -> Decoded:
-        """The same with these names."""
+        """A copy with these names."""
         return replace(self, names=names)
 
     def with_notes(self, notes: Sequence[tuple[str, str, float]]) -> Decoded:
-        """The same with more rows for the ledger."""
+        """A copy with more rows for the ledger."""
         account = self.account.copy()
         account["notes"] = [*account["notes"], *notes]
         return replace(self, account=account)
 
 
 def read_decoded(window: DecodedWindow) -> Decoded:
-    """What ``_native.decode`` returned."""
+    """Convert the result of ``_native.decode``."""
     devices = None
     if (delivered := window["devices"]) is not None:
         devices = Devices(
@@ -86,15 +86,13 @@ def read_decoded(window: DecodedWindow) -> Decoded:
 
 
 def _device_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
-    """With the columns that are there for the next stage only."""
     return delivered_table(TableSchema(schema.name, schema.row, schema.delivered), tables)
 
 
 def delivered_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
-    """A table that has every column the native decoder is to fill in, of that dtype.
+    """A table with every column the native decoder must deliver, each of the schema's dtype.
 
-    A column that it left out would be read as defaults everywhere, so that is not for ``Table`` to
-    mend.
+    Raises for a missing column, because ``Table`` would fill it with defaults.
     """
     given = tables.get(schema.name, {})
     promised = {column.name: column for column in schema.delivered}

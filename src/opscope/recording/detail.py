@@ -1,4 +1,4 @@
-"""Stretches of a recording in which more was recorded than throughout: a few steps in detail."""
+"""Stretches of a recording in detail: a few steps with more data than the rest."""
 
 from __future__ import annotations
 
@@ -14,41 +14,42 @@ from opscope.recording.listeners import Listener
 
 
 class DetailStretches(Listener):
-    """When they began and ended, and how many steps ended in each. None where there are none.
+    """Begin, end and number of steps of each stretch recorded in detail.
 
-    Known: options of what is recorded throughout, and [begin, end, steps] of each stretch, Unix
-    nanoseconds; None for the beginning and for the end of the recording, and for steps not counted.
+    The state has the options of the rest, and [begin, end, steps] of each stretch, Unix
+    nanoseconds. None stands for begin and end of the recording, and for steps that were not
+    counted. The state is None without stretches.
     """
 
     _is_streamed = False
 
     def describe(self, throughout: Mapping[str, Any], is_streamed: bool) -> None:
-        """There may be some; ``throughout`` are the options of the rest."""
+        """Announce stretches; ``throughout`` are the options of the rest."""
         self._known = {"throughout": throughout, "stretches": []}
         self._is_streamed = is_streamed
 
     def begins(self, time_ns: int | None) -> None:
-        """One begins, and lasts until it is said to have ended."""
+        """A stretch begins; it lasts until :meth:`ends`."""
         self._known["stretches"].append([time_ns, None, None])
         self._note()
 
     def ends(self, time_ns: int, steps: int) -> None:
-        """The last that began has ended."""
+        """The current stretch has ended."""
         self._known["stretches"][-1][1:] = [time_ns, steps]
         self._note()
 
     def _note(self) -> None:
-        """Into the stream now, as the process may be killed."""
+        """Write the stretches to the stream, as the process may be killed."""
         if self._is_streamed:
             _native.note_in_stream(json.dumps({DETAIL: self._known}))
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As ``detail``."""
+        """Set ``detail``."""
         return replace(decoded, detail=self._known)
 
 
 def detail_metadata(decoded: Decoded, options: Any) -> dict[str, Any]:
-    """The metadata about what was recorded when; ``options`` are those of both together."""
+    """Metadata about stretches of detail; ``options`` covers detail and rest together."""
     known = decoded.detail
     if known is None:
         return {"options": asdict(options)}

@@ -1,7 +1,7 @@
-"""Which steps of a program are recorded in detail: some once it is warm, spread over the run.
+"""Selects the steps recorded in detail: some after warm-up, spread over the run.
 
-Everything that says why a program is slow is recorded of these, and of the rest operators alone, so
-that the rest is nearly as fast as ever.
+They have everything that explains why a program is slow. The rest has operators only, so that it
+is nearly as fast as without recording.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from opscope.recording.facts.process_facts import is_rank_of_several
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
 _FEWEST, _FEW, _MANY = 2, 5, 30  # steps: enough after 20 s, after a second, however short
 _FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
-"""Of ranks, whose steps are compared: ten whole ones between the ends of so many, five at least."""
+"""Steps in detail of ranks, which are compared: N step ends have N - 1 whole steps between them."""
 _SECOND_S, _LONG_S = 1.0, 20.0
 START_S, _LATER_S = 2.0, 1.0
-"""Of a program in which no step ends: its start, and later ones, each after twice the time."""
+"""Stretches of a program without steps: its start, and later ones at doubling intervals."""
 _SHARE = 0.05
-"""Of a program with steps: of the time, in detail, after the first ones."""
+"""Share of the time in detail after the first steps."""
 _FEWEST_RECORDS = 100
-"""In a look's time: less is waiting for work."""
+"""Records per look; a program with fewer waits for work."""
 _LOOK_S = 0.5
 _AT_END_S = 1.0
 
 
 class DetailedSteps:
-    """Says when detail begins and ends; in detail is also the start of the program."""
+    """Begins and ends stretches of detail; the start of the program is one."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class DetailedSteps:
         """Prepare; recording begins in detail.
 
         Args:
-            record_detail: begins or ends a stretch, with how many steps ended in it.
-            start_s: how long the start is recorded in detail where no step ends.
-            is_rank: whether the process is one of several ranks, as far as is known by then.
+            record_detail: begins or ends a stretch; takes the number of steps that ended in it.
+            start_s: length of the first stretch if no step ends.
+            is_rank: whether the process is known to be one of several ranks.
         """
         self._record_detail, self._start_s, self._is_rank = record_detail, start_s, is_rank
         self._lock = threading.RLock()  # a signal handler may run a step
         self._process = os.getpid()  # a forked child's steps are its own
         self._ended = 0  # steps
-        self._on, self._steps = True, 0  # in detail now, and since how many steps
+        self._on, self._steps = True, 0  # in detail now, and steps ended since then
         self._began_s = self._since_s = time.monotonic()
         self._next_s = self._stepped_s = self._took_s = 0.0
         self._records = 0
@@ -59,11 +59,11 @@ class DetailedSteps:
         self._looks = OwnThread(self._look_now_and_then, self._is_over.set)
 
     def begin(self) -> None:
-        """The program starts, recorded in detail."""
+        """Start; the program begins in detail."""
         self._looks.start()
 
     def step_ended(self) -> None:
-        """One of the program's steps has ended."""
+        """Count a step of the program that has ended."""
         if os.getpid() != self._process or self._is_over.is_set():
             return
         with self._lock:
@@ -80,11 +80,11 @@ class DetailedSteps:
                 self._begin_detail()
 
     def finish(self) -> None:
-        """The program has ended."""
+        """End; the program has ended."""
         was_over = self._is_over.is_set()
         self._is_over.set()
         if os.getpid() == self._process and not was_over:
-            # A thread that gets no memory for its next step does not end.
+            # A thread that runs out of memory may not end.
             self._looks.join(_AT_END_S)
             if self._lock.acquire(timeout=_AT_END_S):
                 try:
@@ -108,7 +108,7 @@ class DetailedSteps:
     def _change(self, on: bool, steps: int) -> None:
         try:
             self._record_detail(on, steps)
-        except Exception:  # it would fail again
+        except Exception:  # it would fail every time
             self._is_over.set()
             raise
 
@@ -124,21 +124,21 @@ class DetailedSteps:
         )
 
     def _is_due(self) -> bool:
-        """At steps that ranks have in common: powers of two."""
+        """Whether the next stretch begins: at powers of two, which ranks have in common."""
         return self._ended & (self._ended - 1) == 0 and time.monotonic() >= self._next_s
 
     def _look_now_and_then(self) -> None:
         while not self._is_over.wait(_LOOK_S if self._on or not self._ended else _LONG_S):
-            with self._lock, suppress(Exception):  # which ended it
+            with self._lock, suppress(Exception):  # an error ended recording in detail
                 if not self._is_over.is_set():
                     self._look()
 
     def _look(self) -> None:
-        """Of a program without steps, or in the middle of a long one."""
+        """Begin or end a stretch in a program without steps, or in the middle of a long step."""
         now_s, records = time.monotonic(), _native.statistics()["records"]
         is_at_work = records - self._records >= _FEWEST_RECORDS
         self._records = records
-        if self._ended:  # what follows may be no step: an evaluation, say
+        if self._ended:  # an evaluation, for example, may follow
             is_long = now_s - self._stepped_s >= max(_LONG_S, 2 * self._took_s)
         else:
             is_start = self._since_s == self._began_s

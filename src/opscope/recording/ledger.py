@@ -1,6 +1,6 @@
-"""The ledger: what the recorder says of its own recording, source by source.
+"""The ledger: what the recorder reports about its own recording, source by source.
 
-Rows are (source, what, value). What begins with "dropped" is a loss, and every view says so.
+Rows are (source, what, value). A row that begins with "dropped" is a loss, and every view shows it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Row = tuple[str, str, float]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What rows are made of."""
+    """Input of the functions that produce rows."""
 
     decoded: Decoded  # the recording as it becomes a trace
-    options: Mapping[str, bool]  # of the recording, by name
+    options: Mapping[str, bool]  # options of the recording, by name
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
@@ -48,7 +48,7 @@ def arguments(recorded: Recorded) -> Iterator[Row]:
         return
     yield "arguments", "dropped: unreadable", recorded.decoded.account["cut_payloads"]
     if recorded.options["memory"]:
-        # Their addresses may have been used again, and with them their ids.
+        # Addresses may have been reused, and with them ids.
         yield "tensor ids", "dropped: memory budget", recorded.decoded.account["tensors_not_held"]
 
 
@@ -61,37 +61,37 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "recorded", count
     yield "allocations", f"dropped: {recorded.decoded.no_room}", dropped
     yield "allocations", "dropped: their thread was ending", lost
-    # Told by an address that was allocated again, so there may have been more.
+    # Found from reused addresses, so the true number may be higher.
     if recorded.decoded.detail is None:
         yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
     else:
         yield "allocations", "freed unreported: between steps in detail", account["unheard_frees"]
-    # A free does not say how large the memory is.
+    # A free has no size.
     yield "allocations", "freed unreported: from before", account["unknown_frees"]
     if not recorded.decoded.hears_memory:
-        # Its libraries call each other in another way: they are linked into one, for example.
+        # Its libraries are linked differently, for example into one.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
 
 def threads(recorded: Recorded) -> Iterator[Row]:
-    """Which threads there were, which were recorded, and which of those only in part."""
+    """Threads: recorded ones, and those recorded incompletely."""
     account = recorded.decoded.account
     count = account["recorded_threads"]
     yield "threads", "recorded", count
     if account["process_threads"]:
-        # Some never run an operator (those of a pool inside one, say), and some have ended since.
+        # Some never run an operator (for example, threads of a pool), and some have ended.
         yield "threads", "of the process when it stopped", account["process_threads"]
-    # From Python 3.12 on tools are for all threads, so that it is one or none.
+    # From Python 3.12 on, a tool is set for all threads, so the count is 0 or 1.
     if occupied := recorded.decoded.occupied_threads:
         yield "threads", "dropped: Python calls go to another tool", occupied
     if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
-        # They began past the threading module (by _thread, or in C) while all calls were recorded,
-        # by this recording or another at the same time.
+        # Threads begun without the threading module (by _thread, or in C) while a recording of all
+        # calls ran.
         yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
 
 
 def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
-    """For a source that loses nothing by itself: how many rows it gave, each under a name."""
+    """Rows for a source without losses: the number of rows of each table, under a given name."""
 
     def rows(recorded: Recorded) -> Iterator[Row]:
         for what, table in tables.items():
@@ -101,23 +101,23 @@ def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
 
 
 def clocks(recorded: Recorded) -> Iterator[Row]:
-    """What the clocks did while this was recorded that clocks should not do."""
+    """Clock errors during the recording."""
     account = recorded.decoded.account
     jumped, set_by = account["clock_jumped_ns"], account["clock_set_by_ns"]
-    if jumped:  # the machine slept, or a virtual one was moved: times on both sides do not fit
+    if jumped:  # the machine slept, or a virtual machine was moved
         yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
-    if set_by:  # durations are right; times of day are those after it was set
+    if set_by:  # durations are right; times of day use the new setting
         yield "clock", "was set while recording; forward by ns", float(set_by)
 
 
 def processor(recorded: Recorded) -> Iterator[Row]:
-    """What the thread that opened the window had of a processor, and how long it waited for one."""
+    """CPU time of the thread that opened the window, and its waits for a CPU."""
     for what, value in recorded.decoded.processor.items():
         yield PROCESSOR, what, value
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
-    """The recorder itself: what its sources say of themselves, a fault, what one event cost."""
+    """The recorder itself: notes of its sources, a fault, the cost of one event."""
     yield from recorded.decoded.account["notes"]
     if recorded.decoded.account["fault"]:
         yield "recorder", "stopped early by a fault", 1
@@ -126,7 +126,7 @@ def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
 
 
 def as_columns(rows: list[Row]) -> dict[str, list[Any]]:
-    """The table of the trace."""
+    """Columns of the table ``ledger``."""
     return {
         "source": [row[0] for row in rows],
         "what": [row[1] for row in rows],
@@ -135,7 +135,7 @@ def as_columns(rows: list[Row]) -> dict[str, list[Any]]:
 
 
 def gpu_ledger(recorded: Recorded) -> list[Row]:
-    """Rows of the ledger: delivered, shown, and lost for which reason."""
+    """Device work requested, recorded and lost, with reasons."""
     decoded = recorded.decoded
     if decoded.gpu_refused:
         return [("gpu", f"not recorded: {devices().library} cannot be used", 1.0)]
@@ -164,7 +164,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
 
 
 def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
-    """What was used to collect, or why nothing was, and the devices."""
+    """The collecting library or why there was none, and properties of the devices."""
     if decoded.gpu_refused:
         return {"gpu": {"unavailable": decoded.gpu_refused}}
     if decoded.devices is None:

@@ -16,21 +16,21 @@ from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
 
 DEVICES = "devices"
-"""Key of the note in a stream that says what is known of devices as they are begun."""
+"""Key of the note in a stream with the state of devices at the start."""
 
 
 class Listener:
-    """Of one source and one window; the base class sets up nothing.
+    """Sets up one source around one window; the base class sets up nothing.
 
-    Every method may be interrupted anywhere and called again, and those that end may be called
-    without what begins having been: what is there is taken down.
+    Every method may be interrupted anywhere and called again. Methods that end may be called
+    without a begin: they take down whatever is set up.
     """
 
     _known: Any = None
-    """The collected facts, as JSON by default."""
+    """Collected facts, as JSON by default."""
 
     def prepare(self) -> None:
-        """The window is about to open: what takes long, and would be in it."""
+        """Do slow work before the window opens, so that it is not recorded."""
 
     def begin(self) -> None:
         """The window has opened."""
@@ -42,41 +42,41 @@ class Listener:
         """The window has closed."""
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """With what this knows, once the window is decoded."""
+        """Add the collected facts to the decoded window."""
         return decoded
 
     def known(self) -> Any:
-        """What this knows, as JSON, for a listener of this class in the process that decodes."""
+        """Collected facts as JSON, for :meth:`learn` in the process that decodes."""
         return self._known
 
     def learn(self, known: Any) -> None:
-        """Know that instead."""
+        """Replace the collected facts."""
         self._known = known
 
-    def known_of_window(self) -> Any:
-        """As ``known``, with what is of this window alone or takes long; asked at its end."""
+    def window_state(self) -> Any:
+        """Facts of this window, including slow ones; called at its end."""
         return self.known()
 
     def learn_of_window(self, known: Any) -> None:
-        """Know that instead."""
+        """Replace the facts of this window."""
         self.learn(known)
 
 
 class OtherTools(Listener):
-    """How many threads report Python calls to another tool, where only one tool can be set."""
+    """Number of threads that report Python calls to another tool."""
 
     _known = 0
 
     def begin(self) -> None:
-        """Count them."""
+        """Count the threads."""
         self._known = _native.statistics()["occupied_threads"]
 
     def before_end(self) -> None:
-        """Count once more: a tool that came meanwhile may have left again."""
+        """Count again, and keep the larger number: a tool may come and go."""
         self._known = max(self._known, _native.statistics()["occupied_threads"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As ``occupied_threads``."""
+        """Set ``occupied_threads``."""
         return replace(decoded, occupied_threads=int(self._known))
 
 
@@ -86,72 +86,72 @@ class MemoryReports(Listener):
     _known = True
 
     def begin(self) -> None:
-        """Read it."""
+        """Read the state from the native recorder."""
         self._known = bool(_native.statistics()["hears_memory"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As ``hears_memory``."""
+        """Set ``hears_memory``."""
         return replace(decoded, hears_memory=bool(self._known))
 
 
 class DeviceActivity(Listener):
-    """Work of devices, which CUPTI reports. Known: why CUPTI was refused, and the devices."""
+    """Device work from CUPTI. Collects why CUPTI was refused, and properties of the devices."""
 
     def __init__(self, wants: int) -> None:
-        """``wants``: what the window will want of the recorder."""
+        """``wants``: the window's bits for the recorder."""
         self._wants = wants
         self._refused = ""
         self._properties: list[dict[str, Any]] = []
 
     def prepare(self) -> None:
-        """Have devices report, which the first time takes tens of milliseconds."""
+        """Start collecting, which takes tens of milliseconds the first time."""
         self._refused = begin_gpu(self._wants)
-        devices().properties()  # the runtime asks the driver for them once
+        devices().properties()  # the CUDA runtime queries the driver once
 
     def begin(self) -> None:
-        """Have them report still: a window that ended meanwhile may have been the only one."""
+        """Start again if needed: the only other window may have ended meanwhile."""
         if not self._refused:
             self._refused = begin_gpu()
         _native.note_in_stream(json.dumps({DEVICES: self.known()}))
 
     def known(self) -> dict[str, Any]:
-        """Devices have properties once the program uses them."""
+        """Reason of refusal, and properties, which exist once the program uses devices."""
         return {"refused": self._refused, "properties": devices().properties()}
 
     def learn(self, known: Any) -> None:
-        """From the process with the devices."""
+        """Take over facts from the process with the devices."""
         self._refused, self._properties = known["refused"], known["properties"]
 
     def end(self) -> None:
-        """Have them report no more, unless another window wants it."""
+        """Stop collecting, unless another window wants devices."""
         end_gpu()
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """Why CUPTI was refused, and which devices there are."""
+        """Set ``gpu_refused`` and ``gpu_properties``."""
         return replace(decoded, gpu_refused=self._refused, gpu_properties=self._properties)
 
 
 class ThreadNames(Listener):
-    """What ``threading`` calls threads, but for the main thread, by number in the system.
+    """Names of threads in ``threading``, without the main thread, by system thread id.
 
-    The kernel knows them by the name of their process, before Python 3.14. The native recorder
-    reads those of threads whose Python calls it records; these are the others: threads that were
-    there when a window opened or closed.
+    Before Python 3.14 the kernel has only the name of the process. The native recorder reads names
+    of threads whose Python calls it records; these are the threads present when a window opens or
+    closes.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Note those that are there."""
+        """Read the names of current threads."""
         self._known |= {str(number): name for number, name in names_of_threads().items()}
 
     def before_end(self) -> None:
-        """Note those that came since."""
+        """Add the names of new threads."""
         self.begin()
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As the names of ``threads``."""
+        """Fill in the names of ``threads``."""
         threads = decoded.tables["threads"]
         numbers = [str(number) for number in threads["system_thread_id"].tolist()]
         rows = [row for row, number in enumerate(numbers) if number in self._known]
@@ -165,10 +165,10 @@ class ThreadNames(Listener):
 
 
 def names_of_threads() -> dict[int, str]:
-    """By number in the system; none that were made up for threads that others began.
+    """Thread names by system thread id, without those that ``threading`` made up.
 
-    Without the lock of ``threading``, which a signal handler that records may have interrupted the
-    holder of, and without the properties of threads, which programs make their own.
+    Uses neither the lock of ``threading``, which an interrupted thread may hold, nor properties of
+    threads, which programs override.
     """
     main, made_up = threading.main_thread(), threading._DummyThread
     threads = list(threading._active.values())  # type: ignore[attr-defined]
@@ -180,10 +180,10 @@ def names_of_threads() -> dict[int, str]:
 
 
 class ProcessorTime(Listener):
-    """How long the thread that opens a window computes in it, and waits for a CPU.
+    """CPU time of the thread that opens a window, and its waits for a CPU.
 
-    The difference of the kernel's counts, which tells a slow program from a busy machine. Nothing
-    where the kernel keeps none.
+    The difference of kernel counters, which distinguishes a slow program from a busy machine.
+    Nothing if the kernel does not count.
     """
 
     def __init__(self) -> None:
@@ -191,16 +191,16 @@ class ProcessorTime(Listener):
         self._known: list[Any] = [None, None]
 
     def begin(self) -> None:
-        """Read the counts of this thread."""
+        """Read the counters of this thread."""
         self._thread = threading.get_native_id()
         self._known[0] = processor_counts(self._thread)
 
     def before_end(self) -> None:
-        """Read them again, from whichever thread it is now."""
+        """Read the counters again, from any thread."""
         self._known[1] = processor_counts(self._thread)
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As ``processor``."""
+        """Set ``processor``."""
         began, ended = self._known
         if began is None or ended is None:
             return decoded
@@ -209,9 +209,9 @@ class ProcessorTime(Listener):
 
 
 def processor_counts(thread: int) -> tuple[int, int] | None:
-    """Nanoseconds on a processor, and waiting for one; None where they are not counted."""
+    """Nanoseconds on a CPU, and waiting for one; None if the kernel does not count them."""
     try:
-        # Not as text: its codec may be imported then, and a forked child must not wait for that.
+        # Not as text, which may import a codec; a forked child must not wait for an import.
         with open(f"/proc/self/task/{thread}/schedstat", "rb", buffering=0) as file:
             fields = file.read().split()
         computed, waited = int(fields[0]), int(fields[1])

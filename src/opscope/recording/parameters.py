@@ -1,7 +1,7 @@
-"""Reading the tensors a module or optimizer holds, when the recorder first meets it.
+"""Reads the tensors of a module or optimizer when the recorder first meets it.
 
-Called by the native core once per instance, from inside the program's own call: nothing here may
-keep a reference, run an operator, or raise anything but what interrupts the program.
+The native core calls this once per instance, inside the program's own call. So nothing here may
+keep a reference, run an operator, or raise anything but the program's interruptions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dtype_code(dtype: Any) -> int:
 
 @lru_cache(maxsize=64)
 def device_type_code(device_type: str) -> int:
-    """``c10::DeviceType`` of a device's ``type``; a renamed PrivateUse1 backend counts as that."""
+    """``c10::DeviceType`` of a device's ``type``; unknown types count as PrivateUse1."""
     known = device_type if device_type in DEVICE_NAMES else "privateuseone"
     return DEVICE_NAMES.index(known)
 
@@ -39,13 +39,13 @@ def layout_code(layout: Any) -> int:
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Did a handler that the program installed for a signal raise ``error``?
+    """Whether the program's handler of a signal raised ``error``.
 
-    Such an error (of a time limit, say) ends what the program is doing, wherever the signal found
-    it: it is the program's, not ours to swallow.
+    Such an error (of a time limit, for example) belongs to the program, wherever the signal
+    arrived, and must not be swallowed.
     """
     if not isinstance(error, Exception):
-        return True  # Ctrl+C, or an exit
+        return True  # Ctrl+C or an exit
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     traceback = error.__traceback__
     while traceback is not None:
@@ -56,7 +56,7 @@ def raised_by_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    handler = getattr(handler, "func", handler)  # a partial function's
+    handler = getattr(handler, "func", handler)  # of a partial function
     of_class = getattr(type(handler), "__call__", None)  # noqa: B004 (its code is what is wanted)
     for function in (handler, of_class):
         code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -89,14 +89,14 @@ _NO_VERSION = (1 << 64) - 1
 
 
 def read_parameters(owner: Any) -> list[Row]:
-    """The parameters of ``owner`` with their gradients and, for an optimizer, its state.
+    """Parameters of ``owner`` with their gradients and, for an optimizer, its state.
 
-    What raises has none; what interrupted the program meanwhile is raised.
+    Empty if reading raises; errors from the program's signal handlers are raised.
     """
     try:
         return list(_rows_of(owner))
     except RecursionError:
-        raise  # no room for this now: the core asks again
+        raise  # the core tries again later
     except Exception as error:
         if raised_by_handler(error):
             raise
@@ -131,7 +131,7 @@ def _optimizer_rows(optimizer: Any) -> Iterator[Row]:
 
 
 def _grad_of(parameter: Any) -> Any:
-    # .grad of a tensor that is not a leaf warns; leaves are all that is wanted.
+    # Leaves only: .grad of other tensors warns.
     return parameter.grad if parameter is not None and parameter.is_leaf else None
 
 
@@ -148,7 +148,7 @@ def _rows(name: str, role: int, number: int, tensor: Any) -> Iterator[Row]:
     except (RuntimeError, NotImplementedError, TypeError) as error:
         if raised_by_handler(error):
             raise
-        return  # a tensor without storage or with symbolic sizes: nothing to point at
+        return  # a tensor without storage or with symbolic sizes
 
 
 def _describe(tensor: Any) -> tuple[Any, ...]:

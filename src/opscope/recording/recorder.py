@@ -11,12 +11,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.ma  # noqa: F401
+import numpy.ma  # noqa: F401 (np.unique imports it; not in a forked child, where that may hang)
 
 from opscope import _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
-from opscope.columns.confidential_copy import as_confidential_as_asked
+from opscope.columns.confidential_copy import apply_confidentiality
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError
 from opscope.recording.assemble import assemble_trace
@@ -24,7 +24,7 @@ from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.detail import DetailStretches
 from opscope.recording.facts.process_facts import note_job
-from opscope.recording.facts.program_facts import note_known
+from opscope.recording.facts.program_facts import write_state
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.gpu.devices import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu.events import with_devices
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from opscope._native import DecodedWindow
 
 _FIRST_UNKNOWN = (3, 16)
-"""Of Python: the first version that nothing is recorded of without the GIL."""
+"""First version of Python that cannot be recorded without the GIL."""
 
 
 def refuse_without_gil() -> None:
-    """Say that nothing can be recorded while the GIL is off, on Python 3.16 and later.
+    """Raise LifecycleError if the GIL is off, on Python 3.16 and later.
 
-    3.13t, 3.14t and 3.15t are recorded without it. Later builds lay out what a thread runs in ways
-    that opscope does not know, so importing its native core switches the GIL on there, with a
-    warning of Python's; only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
+    3.13t, 3.14t and 3.15t are recorded without the GIL. The layout of frames in later builds is
+    unknown, so importing the native core switches the GIL on there, with a warning from Python;
+    only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
     """
     is_enabled = getattr(sys, "_is_gil_enabled", None)
     is_known = sys.version_info[:2] < _FIRST_UNKNOWN
@@ -60,10 +60,6 @@ def refuse_without_gil() -> None:
         )
 
 
-# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
-# an import waits for ever when it looks at a trace of its own.
-
-
 _reported_fault = False
 _NOT_INHERITED = (
     "The recording belongs to the parent process, which continues it. Read the trace there, or "
@@ -72,13 +68,13 @@ _NOT_INHERITED = (
 
 
 class Recording:
-    """A window: from ``start`` to ``stop``, decoded on the first look at ``trace``.
+    """A window from ``start`` to ``stop``, decoded at the first use of ``trace``.
 
-    Starting and stopping may happen on any thread, both are idempotent, and several recordings may
-    overlap. Memory is given back when the trace is decoded or the object is dropped.
+    Any thread may start or stop it, both are idempotent, and recordings may overlap. Decoding the
+    trace or dropping the object releases its memory.
 
-    An exception may be raised anywhere in here, by a signal handler: then this runs and can be
-    stopped, or it does not run. Whether it does is known to one native object, :class:`Held`.
+    A signal handler may raise an exception anywhere in here. The recording then either runs and can
+    be stopped, or does not run; one native object, :class:`Held`, holds that state.
     """
 
     def __init__(
@@ -88,19 +84,19 @@ class Recording:
         max_memory_bytes: int | None = None,
         detail: RecordingOptions | None = None,
     ) -> None:
-        """Record what ``options`` ask for.
+        """Prepare a recording of ``options``.
 
         Args:
             options: what is recorded throughout.
-            stream: the file that it is in while it runs; None for memory alone.
-            max_memory_bytes: that records may take while it goes on, besides what they have; None
-                for half of what is free. Of several recordings the largest counts, for all.
-            detail: what is recorded besides at first, and later where ``record_detail`` says so.
+            stream: the file that records are in; None for memory only.
+            max_memory_bytes: memory that records may take in addition to what they have; None for
+                half of the free memory. The largest value of several recordings counts for all.
+            detail: additional options at the start, and later while ``record_detail`` is on.
         """
         self.stream = stream
         self._recorded = options if detail is None else options.union(detail)
         self._window = _Window(self._recorded, options, stream, max_memory_bytes)
-        # Nothing of Python's: an exception in a destructor would be shown, and go no further.
+        # No Python function: an exception in a destructor would be printed and lost.
         self._give_back = functools.partial(_native.discard_window, self._window.id)
         self._is_given_back = False
         self._held = _native.Held(self._window.open, self._window.close, self._give_back)
@@ -128,9 +124,9 @@ class Recording:
         self._held.open()
 
     def stop(self) -> None:
-        """Close the window. Takes time for the number of threads, not for what was recorded.
+        """Close the window. The time depends on the number of threads, not on the amount recorded.
 
-        With devices recorded, waits until they have run what was launched, as torch.profiler does.
+        With devices, waits until all launched work has run, as torch.profiler does.
         """
         was_running = self.running
         self._held.close()
@@ -140,17 +136,17 @@ class Recording:
             _report_fork(self._window.process)
 
     def pause(self, paused: bool) -> None:
-        """Leave out what happens until resumed; nothing to do when not running."""
+        """Leave out events until resumed; no effect when not running."""
         if self.running:
             _native.pause_window(self._window.id, paused)
 
     def record_detail(self, on: bool, steps: int = 0) -> None:
-        """Begin or end a stretch in detail, in which ``steps`` ended; none if not running."""
+        """Begin or end a stretch in detail, in which ``steps`` ended; no effect if not running."""
         if self.running and self._window.process == os.getpid():
             self._window.record_detail(on, steps)
 
     def pause_devices(self, paused: bool) -> None:
-        """Leave out what devices do until resumed; nothing to do when not running."""
+        """Leave out device activity until resumed; no effect when not running."""
         if self.running and self._recorded.gpu:
             if paused:
                 wait_for_devices()
@@ -158,30 +154,30 @@ class Recording:
 
     @property
     def running(self) -> bool:
-        """Between start and stop."""
+        """Whether the recording was started and not stopped."""
         return self._held.is_open
 
     @property
     def has_ended(self) -> bool:
-        """Started and stopped: there is a trace."""
+        """Whether the recording was started and stopped, so that there is a trace."""
         return self._held.was_opened and not self._held.is_open
 
     def leave_to_its_file(self) -> None:
-        """Another process makes the trace: this one needs no memory for it any more."""
+        """Release the memory: another process makes the trace."""
         self._give_back()
         self._is_given_back = True
 
     @property
     def recorded(self) -> RecordingOptions:
-        """What is collected, in detail too."""
+        """Everything that is recorded, in detail too."""
         return self._recorded
 
     @property
     def trace(self) -> TraceData:
-        """What was recorded; decoded once, off the GIL.
+        """The trace; decoded once, without the GIL.
 
         Raises:
-            InsufficientMemoryError: it does not fit in memory.
+            InsufficientMemoryError: the trace does not fit in memory.
             LifecycleError: not stopped yet, or never started.
         """
         if self._made is None:
@@ -197,7 +193,7 @@ class Recording:
             return
         if not self.has_ended:
             raise LifecycleError("There is no trace yet: start and stop the recording first.")
-        if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
+        if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping has waited
             wait_for_devices()
         try:
             with memory_for("decoding what was recorded"):
@@ -205,28 +201,28 @@ class Recording:
                     _native.decode(self._window.id, path_prefixes())
                 )
         except ValueError:
-            if self._made is not None:  # by a signal handler, in the middle of this
+            if self._made is not None:  # a signal handler decoded in the middle of this
                 return
             if self._window.process != os.getpid():
                 raise LifecycleError(_NOT_INHERITED) from None
             raise
-        # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
+        # The first result counts if a signal handler or a finalizer decoded in the middle.
         if self._made is None:
             self._made = made
 
     @property
     def is_drained(self) -> bool:
-        """It was so long that part of it is on disk only; see ``save_drained``."""
+        """Whether part of a long recording is only on disk; see ``save_drained``."""
         return self._saved_in is not None or (self.stream is not None and self.stream.is_drained)
 
     def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of such a recording, with no more than a part of it in memory."""
+        """Write the trace of a drained recording, with only a part of it in memory."""
         if self._saved_in is None and self.stream is not None and self.stream.path is not None:
-            # With what reads and writes files, which takes longer to import than all of opscope.
+            # Imported here: reading and writing files takes longer to import than all of opscope.
             from opscope.recording.recovered import save_long
             from opscope.recording.streams.merge_segments import OwnFacts
 
-            own = OwnFacts(self._with_known_here, cost_by_kind(self._recorded), metadata)
+            own = OwnFacts(self._with_own_state, cost_by_kind(self._recorded), metadata)
             self._saved_in = save_long(self.stream.path, folder, own=own)
         return folder
 
@@ -240,7 +236,7 @@ class Recording:
             return load_part(self._saved_in)
         return recover(self.stream.path)
 
-    def _with_known_here(self, decoded: Decoded) -> Decoded:
+    def _with_own_state(self, decoded: Decoded) -> Decoded:
         for listener in self._window.listeners:
             decoded = listener.added_to(decoded)
         return decoded
@@ -249,16 +245,16 @@ class Recording:
         decoded = with_devices(read_decoded(window))
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
-        decoded = self._with_known_here(decoded)
+        decoded = self._with_own_state(decoded)
         trace = assemble_trace(decoded, self._recorded, cost_by_kind(self._recorded))
-        return as_confidential_as_asked(trace)
+        return apply_confidentiality(trace)
 
 
 class _Window:
-    """A native window and what is set up around it.
+    """A native window and its set-up.
 
-    Knows nothing of its Recording, so that the end of that is noticed at once. Each method may be
-    interrupted anywhere and called again.
+    It has no reference to its Recording, so that the end of the Recording is noticed at once. Each
+    method may be interrupted anywhere and called again.
     """
 
     def __init__(
@@ -277,7 +273,6 @@ class _Window:
         self._detail = next(one for one in self.listeners if isinstance(one, DetailStretches))
 
     def open(self) -> None:
-        """Open it."""
         if (stream := self._stream) is not None:
             stream.begin(self.id, about_recording(stream, self._options, self._throughout))
         if self._throughout != self._options:
@@ -300,7 +295,6 @@ class _Window:
             self._detail.begins(None)
 
     def record_detail(self, on: bool, steps: int) -> None:
-        """Collect more, or what is collected throughout."""
         wants = native_wants(self._options if on else self._throughout)
         if not on:
             self._detail.ends(time.time_ns(), steps)
@@ -309,11 +303,11 @@ class _Window:
             self._detail.begins(time.time_ns())
 
     def close(self) -> None:
-        """Close it, whatever was opened of it."""
+        """Close the window, including one that opened partly."""
         for listener in reversed(self.listeners):
             listener.before_end()
         if self._stream is not None and not self._stream.of.saves:
-            note_known(self.listeners)
+            write_state(self.listeners)
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()
@@ -344,5 +338,5 @@ def _report_fork(process: int) -> None:
         )
 
 
-# A child has none of its parent's windows.
+# A forked child has none of its parent's windows.
 os.register_at_fork(after_in_child=_native.refresh_hooks)

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from opscope import _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
-from opscope.base.untrusted_files import COUNT, Shape, has_shape, reading, said
-from opscope.columns.confidential_copy import CONFIDENTIAL, as_confidential_as_asked
+from opscope.base.untrusted_files import COUNT, Shape, has_shape, parsed_json, reading
+from opscope.columns.confidential_copy import CONFIDENTIAL, apply_confidentiality
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -25,9 +25,18 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
-from opscope.recording.facts.module_paths import noted_paths, with_paths
-from opscope.recording.facts.process_groups import noted_groups, with_groups, with_noted_job
-from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, noted_known, with_known
+from opscope.recording.facts.module_paths import paths_from_notes, with_paths
+from opscope.recording.facts.process_groups import (
+    groups_from_notes,
+    with_groups,
+    with_job_from_notes,
+)
+from opscope.recording.facts.program_facts import (
+    NO_FACTS,
+    ProgramFacts,
+    state_from_notes,
+    with_state,
+)
 from opscope.recording.gpu.events import with_devices
 from opscope.recording.ledger import Row
 from opscope.recording.segments import (
@@ -45,7 +54,7 @@ from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
 from opscope.storage.manifest import is_later
-from opscope.storage.partition import RANK, Partition, asked_partition
+from opscope.storage.partition import RANK, Partition, chosen_partition
 from opscope.storage.processes import job_of, metadata_of
 from opscope.storage.read_part import load_part
 from opscope.storage.store import save_part
@@ -54,24 +63,24 @@ HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit 
 STOPPED = "it was stopped, but its trace was not written"
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 LONG_BYTES = 512 << 20
-"""A recording of more is decoded in pieces."""
+"""A larger recording is decoded in pieces."""
 
 LONG_PLAIN_BYTES = 128 << 20
-"""Likewise of one without ids of tensors and of memory, which pieces lack."""
+"""The same limit without ids of tensors and memory, which pieces lack."""
 
 RUNNING = "it is still being recorded"
-_SAID: Shape = {
+_ABOUT_SHAPE: Shape = {
     "recorded": dict,
     "prefixes": [str],
     "process": dict,
     "rank": (COUNT, None),
     "metadata": dict,
 }
-"""Of every recording, see ``about_recording``."""
+"""Shape of the facts in every recording, see ``about_recording``."""
 
 
 class NothingRecorded(TraceFormatError):
-    """The process of a recording has only begun it, or came to an end then."""
+    """The file has nothing yet: its process has only begun it, or ended at that point."""
 
 
 Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
@@ -81,13 +90,13 @@ def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceD
     """Read the file of a recording.
 
     Args:
-        path: of the file.
-        how: what became of its process, where that is known.
-        facts: what that said at the end.
+        path: the file.
+        how: how its process ended, if known.
+        facts: facts from the process at its end.
 
     Raises:
-        TraceFormatError: there is nothing in it, or another version wrote it.
-        InsufficientMemoryError: it does not fit in memory.
+        TraceFormatError: the file is empty, or another version wrote it.
+        InsufficientMemoryError: the recording does not fit in memory.
     """
     with memory_for(f"reading {path.name}"), reading(path):
         log, about = _opened(path)
@@ -108,34 +117,34 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
         _merge(path, drain.segments, folder, how)
         try:
             return load_part(folder)
-        except TraceFormatError as error:  # which names a folder that is gone in a moment
+        except TraceFormatError as error:  # the error names the temporary folder
             raise ValueError(str(error)) from error
 
 
 def unfinished_trace(
-    begun: Sequence[Path], asked: Partition | None, ended: Collection[Partition]
+    begun: Sequence[Path], part: Partition | None, ended: Collection[Partition]
 ) -> TraceData | None:
-    """The trace of the recording in a folder that was begun last and did not end.
+    """The trace of the newest unfinished recording in a folder.
 
     Args:
-        begun: the files of those that did not end, oldest first.
-        asked: as which it was to be saved; None for any.
+        begun: files of unfinished recordings, oldest first.
+        part: part of the folder that it would be saved as; None for any.
         ended: parts that the folder has traces of.
 
     Returns:
-        None if there is a later trace of that part, or those of others alone.
+        None if there is a later trace of that part, or only recordings of other parts.
     """
     unreadable = None
     for path in reversed(begun):
         try:
             own = part_of_recording(path)
-        except TraceFormatError as error:  # of another process, or of one that has an earlier trace
+        except TraceFormatError as error:  # may be of another part, or of one with an earlier trace
             if not path.exists():
                 raise
             unreadable = error
             continue
-        is_asked_for = own == asked if asked is not None else not {*ended} - {own}
-        if is_asked_for and is_later(path, own):
+        is_requested = own == part if part is not None else not {*ended} - {own}
+        if is_requested and is_later(path, own):
             return recover(path)
     if unreadable is not None and not ended:
         raise unreadable
@@ -143,16 +152,16 @@ def unfinished_trace(
 
 
 def part_of_recording(path: Path) -> Partition:
-    """Which part of the folder the trace of an unfinished recording will be."""
+    """Part of the folder that an unfinished recording will be saved as."""
     return _part_of(about_of(path))
 
 
 def _part_of(about: Mapping[str, Any]) -> Partition:
-    return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+    return _requested_part(about) or Partition(RANK, place_in_job(about["process"])[0])
 
 
 def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
-    """Why nothing can be read of some recordings that did not end; none of those that are going."""
+    """Errors of unfinished recordings that cannot be read; without those that still run."""
     found: list[TraceFormatError] = []
     for path in begun:
         try:
@@ -161,26 +170,26 @@ def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
             if not is_alive(_of(path)):
                 found.append(error)
         except TraceFormatError as error:
-            if path.exists():  # its trace was not written meanwhile
+            if path.exists():  # else its trace has been written
                 found.append(error)
     return found
 
 
-def _asked(about: Mapping[str, Any]) -> Partition | None:
-    return asked_partition(about["rank"], about.get("process_number"))
+def _requested_part(about: Mapping[str, Any]) -> Partition | None:
+    return chosen_partition(about["rank"], about.get("process_number"))
 
 
 def about_of(path: Path) -> dict[str, Any]:
-    """What was said of a recording when it began."""
+    """Facts written when a recording began."""
     return _opened(path)[1]
 
 
 def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
-    """What is in the file, and what was said of it when it was begun."""
+    """Log of the file, and the facts written when it began."""
     with reading(path):
         try:
             log = _native.read_stream(os.fspath(path))
-            about: dict[str, Any] = said(log.about, _SAID)
+            about: dict[str, Any] = parsed_json(log.about, _ABOUT_SHAPE)
             if not has_shape(about.get("process_number"), (COUNT, None)):
                 raise ValueError("its process ID is invalid")
             return log, about
@@ -198,19 +207,19 @@ def recover_file(
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Args:
-        path: of the file.
-        how: what became of its process, where that is known.
-        wait: for another process that does so.
-        save: the trace; by default without what questions about a job need of it.
+        path: the file.
+        how: how its process ended, if known.
+        wait: wait for another process that recovers it.
+        save: writes the trace; by default without rollups for questions about a job.
 
     Returns:
-        The trace (of a long recording the last moments of it), and the folder; None where another
-        process has written it.
+        The trace (of a long recording its last part) and the folder; None if another process has
+        written it.
 
     Raises:
-        LifecycleError: it is being recorded by a process that is there still.
-        TraceFormatError: as :func:`recover`. What has nothing in it is removed.
-        UsageError: nothing can be written there, or the folder has a later trace of its part.
+        LifecycleError: a running process records to it.
+        TraceFormatError: as :func:`recover`. An empty file is removed.
+        UsageError: the folder cannot be written, or has a later trace of the part.
     """
     one = _of(path)
     with ours(one, wait) as is_there:
@@ -227,7 +236,7 @@ def recover_file(
 
 
 def _remove_superseded(one: Artefact) -> None:
-    """Earlier recordings by the same process of the same part, whose place this one has taken."""
+    """Remove earlier recordings by the same process of the same part."""
     part = part_of_recording(one.path)
     for other in find(one.folder, LeftKind.STREAM, owned_by=one.owner) if one.owner else ():
         with suppress(OSError, OpscopeError):
@@ -244,12 +253,12 @@ def _recover_ours(path: Path, how: str, save: Save) -> TraceData:
         return end_of_trace(save_long(path, path.parent, how))
     trace = recover(path, how)
     with left_to_be_recovered(path.name, path.parent):
-        save(trace, path.parent, _asked(about))
+        save(trace, path.parent, _requested_part(about))
     return trace
 
 
 def _refuse_earlier(path: Path, started_ns: int, about: Mapping[str, Any]) -> None:
-    """Its trace would take the place of a later one, or look like one of the same job."""
+    """Raise UsageError if the trace would replace a later one, or join another job."""
     part = _part_of(about)
     there = metadata_of(path.parent / part.folder_name).get("start_ns")
     job = job_of(path.parent)
@@ -268,7 +277,7 @@ def _of(path: Path) -> Artefact:
 
 
 def is_long(path: Path, about: Mapping[str, Any]) -> bool:
-    """Whether it is too large to be decoded at once, or has been drained already."""
+    """Whether a recording is too large to be decoded at once, or is drained already."""
     if segments_of(path):
         return True
     has_ids = any(about["recorded"].get(option) for option in ("shapes", "outputs", "memory"))
@@ -277,9 +286,9 @@ def is_long(path: Path, about: Mapping[str, Any]) -> bool:
 
 
 def is_drainable(about: Mapping[str, Any]) -> bool:
-    """Whether what is in it can be decoded in pieces."""
+    """Whether a recording can be decoded in pieces."""
     throughout = about.get("throughout", about["recorded"])
-    if CONFIDENTIAL in about["process"]:  # its copy is made of all of it
+    if CONFIDENTIAL in about["process"]:  # removing texts needs the whole trace
         return False
     return not any(throughout.get(o) for o in NEVER_DRAINED)
 
@@ -291,7 +300,7 @@ def save_long(
     own: OwnFacts | None = None,
     facts: ProgramFacts = NO_FACTS,
 ) -> Path:
-    """Write the trace of a recording that has ended, with no more than a part of it in memory."""
+    """Write the trace of an ended recording, with only a part of it in memory."""
     try:
         with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
@@ -303,7 +312,7 @@ def save_long(
 
 @contextmanager
 def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
-    """Where a trace in ``folder`` cannot be written now, say that ``what`` it is of stays there."""
+    """If a trace in ``folder`` cannot be written, say that the recording ``what`` stays there."""
     try:
         yield
     except UsageError as error:
@@ -335,25 +344,25 @@ def _merge(
     log, about = _opened(path)
     described = log.describe()
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
-    recorded = RecordingOptions.of_known(about["recorded"])
+    recorded = RecordingOptions.from_mapping(about["recorded"])
     rows = [*_ledger(described), *_of_long(segments)]
-    paths = noted_paths(log.notes)
-    known, told = noted_known(log.notes), own
-    if told is None and (known or facts is not NO_FACTS):
-        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), facts.cost, {})
-    groups = noted_groups(log.notes)
-    process = with_noted_job(about["process"], log.notes)
-    merge = Merge(segments, recorded, process, rows, paths, groups, told)
+    paths = paths_from_notes(log.notes)
+    known, own_facts = state_from_notes(log.notes), own
+    if own_facts is None and (known or facts is not NO_FACTS):
+        own_facts = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
+    groups = groups_from_notes(log.notes)
+    process = with_job_from_notes(about["process"], log.notes)
+    merge = Merge(segments, recorded, process, rows, paths, groups, own_facts)
     metadata = {**about["metadata"], **facts.metadata}
     if own is not None:
         metadata |= own.metadata
-    elif not _is_as_meant(described, about):
+    elif not _ended_as_planned(described, about):
         metadata[ENDED] = _ended(described, how)
-    return merge.save(folder, _asked(about), metadata)
+    return merge.save(folder, _requested_part(about), metadata)
 
 
 def about_ended(path: Path) -> dict[str, Any]:
-    """What was said of a recording that has its end, whether or not its process is there still."""
+    """Facts written when an ended recording began; its process may still run."""
     log, about = _opened(path)
     with reading(path):
         if not log.describe()["has_end"]:
@@ -362,7 +371,7 @@ def about_ended(path: Path) -> dict[str, Any]:
 
 
 def is_of_another_run(path: Path, folder: Path) -> bool:
-    """Whether another process has written the trace in this one's place since this one began."""
+    """Whether another process has written a trace in this recording's place since it began."""
     log, about = _opened(path)
     there = metadata_of(folder / _part_of(about).folder_name)
     ended, own = there.get("end_ns"), about["process"]
@@ -371,8 +380,7 @@ def is_of_another_run(path: Path, folder: Path) -> bool:
     return any(there.get(key) != own.get(key) for key in ("process_id", "boot_id", "host_name"))
 
 
-def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
-    """It came to its end, and its trace was to be made by another process."""
+def _ended_as_planned(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
     return described["has_end"] and bool(about.get("is_left_to_others"))
 
 
@@ -391,7 +399,7 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
 
 def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
-        how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
+        how = ""  # stopped first: the keeper saw only that the file was no longer mapped
     return {
         "how": how or (STOPPED if described["has_end"] else HOW_UNKNOWN),
         "whole": described["has_end"],
@@ -405,20 +413,20 @@ def _trace(
     log: _native.StreamedLog, about: dict[str, Any], how: str, facts: ProgramFacts
 ) -> TraceData:
     described = log.describe()
-    recorded = RecordingOptions.of_known(about["recorded"])
+    recorded = RecordingOptions.from_mapping(about["recorded"])
     decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
     decoded = replace(decoded, no_room=NO_ROOM)
-    decoded = with_paths(decoded, noted_paths(log.notes))
-    decoded = with_groups(decoded, noted_groups(log.notes))
-    decoded = with_known(decoded, recorded, noted_known(log.notes))
+    decoded = with_paths(decoded, paths_from_notes(log.notes))
+    decoded = with_groups(decoded, groups_from_notes(log.notes))
+    decoded = with_state(decoded, recorded, state_from_notes(log.notes))
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
-    process = with_noted_job(about["process"], log.notes)
+    process = with_job_from_notes(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
-    ended = {} if _is_as_meant(described, about) else {ENDED: _ended(described, how)}
+    ended = {} if _ended_as_planned(described, about) else {ENDED: _ended(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
-    return as_confidential_as_asked(trace)
+    return apply_confidentiality(trace)
 
 
 def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
@@ -442,7 +450,7 @@ def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
     drained: Drain | None = None
     while True:
         with draining(recording):
-            if not recording.exists():  # its trace is written
+            if not recording.exists():  # its trace has been written
                 return remove_segments(recording)
             if drained is None or drained.is_behind():
                 drained = Drain(recording, about["prefixes"])

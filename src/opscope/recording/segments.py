@@ -1,8 +1,8 @@
 """Segments: parts that a long recording moves out of its file while it runs.
 
-Beside the file of a recording there is a hidden folder for them. Each segment is a folder of its
-own, renamed when it is whole, with the tables of one piece and with what decoding needs to go on
-after it. So the draining process may be killed at any time, and another goes on.
+They are in a hidden folder beside the file of the recording. Each segment is a folder, renamed when
+it is complete, with the tables of one piece and the decoder's state after it. So the draining
+process may be killed at any time, and another continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opscope.base.artefacts import SEGMENTS, LeftKind
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.input_file import unreadable
 from opscope.base.locks import lock_alone, unlock
-from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, reading, said
+from opscope.base.untrusted_files import COUNT, ROW, TIME_NS, Shape, has_shape, parsed_json, reading
 from opscope.columns.column import DURATION, Column, TableSchema
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
@@ -42,23 +42,23 @@ from opscope.storage.parquet import (
 )
 
 RECORDS = 300_000
-"""Records of a segment: the watchdog process has one segment in memory at a time."""
+"""Records in a segment: the keeper has one segment in memory at a time."""
 
 MARGIN_NS = 100_000_000
-"""What is newer than this stays in the file: threads may be writing what is older than that."""
+"""Newer records stay in the file: threads may still be writing some of that time."""
 
 NEVER_DRAINED = ("gpu", "asyncio")
-"""Recordings with these options stay in their file until they end: work of devices is linked to
-calls that may lie in pieces before, what CUDA events time is in the memory of the program, and an
-annotation that is open over an await follows from all runs of its task. What steps in detail have
-of tasks is drained: a task has a row in each segment, an annotation is not divided by its runs."""
+"""Recordings with these options stay in their file until they end. Device work is linked to calls
+in earlier pieces, the program's memory has what CUDA events time, and an annotation open over an
+await depends on all runs of its task. Tasks in steps in detail are drained: a task has a row in
+each segment, and an annotation is not divided by its runs."""
 
 Late = Mapping[str, npt.NDArray[Any]]
 
 
 @contextmanager
 def draining(recording: Path) -> Iterator[None]:
-    """Be the one process that moves a recording to segments; others wait."""
+    """Lock a recording for moving it to segments; other processes wait."""
     folder = recording.with_suffix(SEGMENTS)
     folder.mkdir(exist_ok=True)
     inside = f"{folder.name}/{LeftKind.SEGMENTS.lock}"
@@ -70,7 +70,7 @@ def draining(recording: Path) -> Iterator[None]:
         lock_alone(lock)
         yield
     finally:
-        unlock(lock)  # a child that was forked meanwhile has it, too
+        unlock(lock)  # a child forked meanwhile has the lock too
         os.close(lock)
 
 
@@ -78,13 +78,13 @@ def draining(recording: Path) -> Iterator[None]:
 class RecordingSegment:
     """One piece of a recording, on disk."""
 
-    folder: Path  # where it is
-    rows: Mapping[str, int]  # of its tables, by name
-    first_event: int  # row that its first event has in the whole recording
-    is_last: bool  # nothing comes after it
+    folder: Path  # folder of the segment
+    rows: Mapping[str, int]  # number of rows, by table
+    first_event: int  # row of its first event in the whole recording
+    is_last: bool  # whether no segment follows
 
     def table(self, name: str) -> Table:
-        """One of its tables."""
+        """The part of a table in this segment."""
         rows = self.rows.get(name, 0)
         with _reading(self.folder):
             table = read_table(self.folder, name, rows)
@@ -93,22 +93,22 @@ class RecordingSegment:
         return table
 
     def names(self) -> Names:
-        """Those that it has first."""
+        """Names that are new in this segment."""
         with _reading(self.folder):
             return names_in(read_whole(self.folder / "names.parquet"))
 
     def state(self) -> bytes:
-        """What decoding goes on with."""
+        """State from which decoding continues."""
         with _reading(self.folder), open(open_inside(*_place(self.folder, _STATE)), "rb") as file:
             return file.read()
 
     def account(self) -> dict[str, Any]:
-        """What was known of the recording then."""
+        """Facts about the recording at the end of this segment."""
         account: dict[str, Any] = _about(self.folder)["account"]
         return account
 
     def late(self) -> Late:
-        """Rows of events in segments before, as they were known to be when this was written."""
+        """Newer values for events of earlier segments, by column."""
         with _reading(self.folder):
             table = table_from_arrow(_LATE, read_whole(self.folder / "late.parquet"))
             late = {column.name: table[column.name] for column in _LATE.columns}
@@ -135,7 +135,7 @@ _LATE = TableSchema(
 )
 _MOST_ABOUT_BYTES = 1 << 22
 _NUMBER = (int, float)
-_SAID: Shape = {
+_ABOUT_SHAPE: Shape = {
     "recording": str,
     "rows": dict,
     "first_event": ROW,
@@ -153,7 +153,7 @@ _SAID: Shape = {
 
 @contextmanager
 def _reading(folder: Path) -> Iterator[None]:
-    """What is wrong with a segment, or missing in it, is damage of a file of that name."""
+    """Report a damaged or incomplete segment as damage of that file."""
     with reading(folder):
         try:
             yield
@@ -163,7 +163,9 @@ def _reading(folder: Path) -> Iterator[None]:
 
 def _about(folder: Path) -> dict[str, Any]:
     with _reading(folder):
-        about: dict[str, Any] = said(read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _SAID)
+        about: dict[str, Any] = parsed_json(
+            read_inside(*_place(folder, _ABOUT), _MOST_ABOUT_BYTES), _ABOUT_SHAPE
+        )
         for name, rows in about["rows"].items():
             if name not in TABLES or not has_shape(rows, ROW):
                 raise ValueError(f"it declares {rows} rows of {name}")
@@ -171,17 +173,16 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _place(folder: Path, name: str) -> tuple[Path, str]:
-    """The folder of the recording, and where a file of one of its segments is in that."""
     return folder.parent.parent, f"{folder.parent.name}/{folder.name}/{name}"
 
 
 def segments_folder(recording: Path) -> Path:
-    """Where those of the recording in this file are."""
+    """Folder for segments of the recording in this file."""
     return recording.with_suffix(SEGMENTS)
 
 
 def segments_of(recording: Path) -> list[RecordingSegment]:
-    """Those that are whole, in order."""
+    """Complete segments, in order."""
     folder = segments_folder(recording)
     with suppress(FileNotFoundError):
         return [_of(recording, entry) for entry in sorted(folder.iterdir()) if entry.name.isdigit()]
@@ -189,7 +190,7 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
 
 
 def _check_order(segments: Sequence[RecordingSegment]) -> None:
-    """Each begins where the one before it ends, and nothing comes after the last."""
+    """Raise unless each segment begins where the previous one ends, and the last one is last."""
     first = 0
     for segment, later in zip(segments, (*segments, None)[1:], strict=True):
         with _reading(segment.folder):
@@ -199,7 +200,7 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
 
 
 def _of(recording: Path, folder: Path) -> RecordingSegment:
-    """The segment in a folder, which says of which recording it is."""
+    """The segment in a folder. Raises TraceFormatError if it is of another recording."""
     about = _about(folder)
     if about["recording"] != recording.name:
         raise TraceFormatError(
@@ -210,15 +211,15 @@ def _of(recording: Path, folder: Path) -> RecordingSegment:
 
 
 def remove_segments(recording: Path) -> None:
-    """They are elsewhere now."""
+    """Remove segments that are no longer needed."""
     remove_inside(recording.parent, segments_folder(recording).name)
 
 
 class Drain:
-    """Moves a recording to segments; to be used while ``draining`` it."""
+    """Moves a recording to segments; use inside ``draining``."""
 
     def __init__(self, recording: Path, prefixes: Sequence[str], into: Path | None = None) -> None:
-        """``into``: a folder for what it adds, where the recording itself is to stay as it is."""
+        """``into``: folder for new segments; the recording is then not modified."""
         self._recording = recording
         self._into = into or segments_folder(recording)
         self._is_kept = into is None
@@ -230,12 +231,12 @@ class Drain:
             last = self.segments[-1]
             with reading(last.folder):
                 self._decoder.restore(last.state(), names.offsets.tolist(), names.blob)
-            if self._is_kept:  # the process that wrote the last one may have died before this
+            if self._is_kept:  # the process that wrote the last segment may have died before this
                 self._decoder.mark_spent()
 
     @property
     def is_done(self) -> bool:
-        """All is in segments."""
+        """Whether the whole recording is in segments."""
         return bool(self.segments) and self.segments[-1].is_last
 
     def is_behind(self) -> bool:
@@ -244,7 +245,7 @@ class Drain:
         return (segments_folder(self._recording) / f"{number:06d}").exists()
 
     def next(self, is_last: bool = False) -> bool:
-        """Add a segment, if there is enough for one."""
+        """Add a segment, if there are enough records; returns whether it did."""
         if self.is_done:
             return False
         with reading(self._recording):
@@ -258,10 +259,10 @@ class Drain:
         return piece is not None
 
     def finish(self) -> None:
-        """Add segments until all is in them."""
+        """Add segments until the whole recording is in them."""
         while not self.is_done:
             self.next(is_last=True)
-        self._decoder.close()  # also where another process had added all
+        self._decoder.close()  # also if another process has added all segments
 
     def _write(self, piece: Any) -> RecordingSegment:
         number = len(self.segments)

@@ -1,8 +1,8 @@
 """Data sources: one row of ``SOURCES`` for each, with its options.
 
-Code that deals with all sources reads these rows and names none: the bits that the native recorder
-is asked with, what is set up before a window and around it, the rows of the ledger, the options of
-``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
+Code that handles all sources reads these rows and names none: bits for the native recorder, set-up
+before and around a window, rows of the ledger, options of ``opscope.profile``, kinds of an activity
+filter and options of ``opscope run``.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ from opscope.recording.listeners import (
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """What to collect; ``docs/measurements.md`` has what each costs per span."""
+    """What to record; ``docs/measurements.md`` has the cost of each option per span."""
 
     operators: bool = True  # torch operators, autograd nodes, TorchScript calls
-    # with them, those that other operators run, and not outermost ones alone
+    # also operators inside operators, not only outermost ones
     inner_operators: bool = True
     annotations: bool = True  # spans named with record_function
     shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
-    outputs: bool = False  # the same of results (needed by execution traces)
+    outputs: bool = False  # results, in the same form (needed by execution traces)
     memory: bool = False  # allocations and frees
     stack: bool = False  # Python and C calls
-    functions: bool = False  # Python calls without C calls, which costs a fraction of that
-    own_functions: bool = False  # of these the program's own, not those of installed libraries
+    functions: bool = False  # Python calls without C calls, at a fraction of the cost
+    own_functions: bool = False  # only the program's own functions, no libraries
     modules: bool = False  # nn.Module and optimizer calls only
     overloads: bool = False  # operator overload names
     asyncio: bool = False  # runs of asyncio's tasks, as spans
     gc_pauses: bool = True  # garbage collections, as spans
     # runs of code from torch.compile, its kernels and their source lines
     compiled: bool = True
-    all_threads: bool = True  # every thread of the process; otherwise only the one that starts
-    new_threads: bool = True  # Python calls also of threads that begin during the recording
-    # give spans the ids that they have in every other recording that is under way
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
+    new_threads: bool = True  # also Python calls of threads that begin during the recording
+    # give a span the same id in all recordings that run at the time
     process_ids: bool = False
-    gpu: bool = False  # what CUDA devices do, and the calls of their runtime
-    gpu_sync: bool = False  # with it, which call recorded the CUDA event that a wait is for
+    gpu: bool = False  # CUDA device activity and runtime calls
+    gpu_sync: bool = False  # also which call recorded the CUDA event of each wait
     source_lines: bool = True  # keep the text of the program's own lines at recorded calls
-    thread_samples: bool = True  # what the kernel counts of threads, about a hundred times a second
+    thread_samples: bool = True  # kernel counters of threads, about 100 times a second
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
-        """What either asks for."""
+        """Options that either one has."""
         return RecordingOptions(
             **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
         )
 
     @classmethod
-    def of_known(cls, given: Mapping[str, Any]) -> RecordingOptions:
-        """Those of ``given`` that this version has: a newer one may have written more."""
+    def from_mapping(cls, given: Mapping[str, Any]) -> RecordingOptions:
+        """Options in ``given`` that this version has; a newer one may have written others."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: bool(is_on) for name, is_on in given.items() if name in known})
 
@@ -81,43 +81,43 @@ NOTHING = Want(0)
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """One thing that a recording may ask of a source."""
+    """One option of a source."""
 
     option: str  # the field of RecordingOptions
     want: Want = NOTHING  # the flag for the native recorder; 0: none
-    parameter: str = ""  # of ``opscope.profile``, where that says it with a bool; else empty
-    flag: str = ""  # what the help of ``opscope run`` says of its option; empty: it has none
-    command: str = ""  # what ``opscope run`` calls it, where that is not ``option``
-    filter_kind: str = ""  # what an activity filter for the CPU calls it; empty: it cannot be named
+    parameter: str = ""  # bool parameter of ``opscope.profile``; empty without one
+    flag: str = ""  # help text of the option of ``opscope run``; empty without one
+    command: str = ""  # its name in ``opscope run``, if not ``option``
+    filter_kind: str = ""  # its kind in a CPU activity filter; empty without one
 
     @property
     def flag_name(self) -> str:
-        """The option of ``opscope run``: ``--shapes``."""
+        """The option of ``opscope run``, such as ``--shapes``."""
         return f"--{self.command or self.option}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One thing that can be recorded."""
+    """One kind of thing that can be recorded."""
 
-    name: str  # what the documentation calls it
-    records: str  # in a few words, what a trace has of it
-    # options any of which records it; empty: every recording does
+    name: str  # its name in the documentation
+    records: str  # what a trace has of it, in a few words
+    # any of these options records it; empty: always recorded
     wanted_with: tuple[str, ...] = ()
-    switches: tuple[Switch, ...] = ()  # what may be asked of it
-    kinds: tuple[EventKind, ...] = ()  # of spans in ``events``
-    tables: tuple[str, ...] = ()  # that it fills, but for ``events``, ``threads`` and ``names``
-    # does what is slow, before a window is opened; may be called again at any time
+    switches: tuple[Switch, ...] = ()  # its options
+    kinds: tuple[EventKind, ...] = ()  # kinds of its spans in ``events``
+    tables: tuple[str, ...] = ()  # tables it fills, besides ``events``, ``threads`` and ``names``
+    # slow work before a window opens; may be called again at any time
     prepare: Callable[[], object] | None = None
-    # what is set up around each window that wants the source
+    # listener for each window that wants the source
     listener: Callable[[RecordingOptions], Listener] | None = None
-    # rows about it, of a trace whose recording wanted it
+    # rows of the ledger about it
     ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
 
-    def is_wanted(self, options: RecordingOptions) -> bool:
-        """Whether a recording with these options has it."""
-        asked = (getattr(options, option) for option in self.wanted_with)
-        return not self.wanted_with or any(asked)
+    def is_enabled_by(self, options: RecordingOptions) -> bool:
+        """Whether a recording with these options records the source."""
+        wanted = (getattr(options, option) for option in self.wanted_with)
+        return not self.wanted_with or any(wanted)
 
 
 SOURCES = (
@@ -226,7 +226,7 @@ SOURCES = (
     Source(
         name="modules and optimizers",
         records="calls of nn.Module instances and steps of optimizers; what they hold",
-        # Among all Python functions there are these too.
+        # Recording all Python functions includes these.
         wanted_with=("modules", "stack", "functions", "own_functions"),
         switches=(
             Switch(
@@ -329,7 +329,7 @@ SOURCES = (
         ledger=ledger.clocks,
     ),
 )
-"""In the order in which they are set up around a window, and taken down the other way round."""
+"""Set up around a window in this order, and taken down in reverse."""
 
 
 def prepare_sources() -> None:
@@ -340,21 +340,21 @@ def prepare_sources() -> None:
 
 
 def listeners_of(options: RecordingOptions) -> list[Listener]:
-    """For one window, in the order in which they are set up."""
+    """Listeners for one window, in order of set-up."""
     return [
         source.listener(options)
         for source in SOURCES
-        if source.listener is not None and source.is_wanted(options)
+        if source.listener is not None and source.is_enabled_by(options)
     ]
 
 
 def switches() -> Iterator[Switch]:
-    """Of all sources, in their order: one for each option."""
+    """Switches of all sources, in order; one for each option."""
     for source in SOURCES:
         yield from source.switches
 
 
 def native_wants(options: RecordingOptions) -> int:
     """``options`` as the native recorder's bit mask."""
-    asked = (switch.want for switch in switches() if getattr(options, switch.option))
-    return int(functools.reduce(operator.or_, asked, NOTHING))
+    wanted = (switch.want for switch in switches() if getattr(options, switch.option))
+    return int(functools.reduce(operator.or_, wanted, NOTHING))

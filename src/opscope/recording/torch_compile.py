@@ -1,10 +1,10 @@
 """How torch.compile treats opscope's own code.
 
-Compiled code does not run Python's ``with``, so torch.compile has to know every context manager it
-meets. It knows torch's ``record_function``, and leaves it out of the graph unless
-``torch._dynamo.config.capture_profiler_record_function`` says otherwise; ours is traced as if it
-were torch's. All other code of opscope's is passed over: where a graph breaks, torch.compile would
-compile a profile that is started there once per state, and turn NumPy's arrays into operators.
+Compiled code does not run Python's ``with``, so torch.compile must know every context manager. It
+knows torch's ``record_function`` and leaves it out of the graph unless
+``torch._dynamo.config.capture_profiler_record_function`` is set; opscope's is traced as if it were
+torch's. All other code of opscope is skipped: at a graph break, torch.compile would compile a
+profile started there once per state, and turn NumPy's arrays into operators.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from opscope import _native
 
 
 def trace_as_torch_annotations(classes: Iterable[type]) -> None:
-    """Have torch.compile, which was imported just now, treat ``classes`` as torch's annotation.
+    """Let torch.compile, just imported, treat ``classes`` as torch's annotation.
 
-    Where torch has changed what this builds on, its graphs break at our annotations instead.
+    If torch has changed the functions used here, its graphs break at opscope's annotations instead.
     """
     try:
         from torch._dynamo.decorators import substitute_in_graph
@@ -52,23 +52,23 @@ def _trace_existing(builder: Any, annotation: Any) -> Any:
 
 
 def report_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """Tell the recorder that ``optimizer`` has made a step."""
+    """Report a step of ``optimizer`` to the recorder."""
     import torch
 
-    # A compiled step has no use for it, and must not break because of it.
+    # Not in a compiled step, whose graph would break here.
     if not torch.compiler.is_compiling():
         _native.optimizer_step(optimizer)
 
 
 _PACKAGE = Path(__file__).parent.parent
 _COMPILED = (_PACKAGE / "torch_api" / "annotate.py", Path(__file__))
-"""What becomes part of the functions it is used in; of this file, ``report_optimizer_step``."""
+"""Files with code that torch.compile inlines; in this file, ``report_optimizer_step``."""
 
 
 def leave_uncompiled() -> None:
-    """Have torch.compile, which was imported just now, pass over opscope's Python code.
+    """Let torch.compile, just imported, skip opscope's Python code.
 
-    Where torch has changed what this builds on, that code is compiled as any other.
+    If torch has changed the functions used here, that code is compiled as any other.
     """
     try:
         from torch._dynamo import trace_rules
@@ -81,7 +81,7 @@ def leave_uncompiled() -> None:
 
 
 def _beginnings_of_paths(folder: Path) -> Iterator[str]:
-    """What the paths of all files in ``folder`` begin with, but of those that are compiled."""
+    """Path prefixes of the files in ``folder``, without those in ``_COMPILED``."""
     for entry in folder.iterdir():
         if any(entry in file.parents for file in _COMPILED):
             yield from _beginnings_of_paths(entry)

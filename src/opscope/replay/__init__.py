@@ -1,7 +1,7 @@
-"""Running the operators of a trace again, on fresh tensors, to see what they take here and now.
+"""Running the operators of a trace again, on fresh tensors, to measure their time here and now.
 
-``calls``: which calls a trace holds, each distinct one once; ``fresh_arguments``: tensors and
-values to call them with; ``timing``: how long a call takes; ``replay``: all of it.
+``calls``: distinct calls of a trace; ``fresh_arguments``: tensors and values for them; ``timing``:
+duration of a call; ``replay``: all together.
 """
 
 from opscope.replay.replay import RefusedCall, Replay, ReplayedCall, replay

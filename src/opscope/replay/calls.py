@@ -28,11 +28,11 @@ class RecordedCall:
     """Calls of one operator with the same kinds of arguments.
 
     Attributes:
-        name: of the operator, such as ``aten::add``.
-        overload: its overload name, ``""`` if it has none; None if that was not recorded.
-        signature: the same for the same name and kinds of arguments, see `call_signatures`.
+        name: name of the operator, such as ``aten::add``.
+        overload: its overload name, ``""`` without one; None if not recorded.
+        signature: hash of name and kinds of arguments, see `call_signatures`.
         events: rows in ``events``.
-        recorded_ns: what they took together, with the calls inside them.
+        recorded_ns: total duration, with the calls inside them.
     """
 
     name: str
@@ -43,7 +43,7 @@ class RecordedCall:
 
 
 class Calls:
-    """The calls of a trace that operators were asked for by name."""
+    """Operator calls of a trace."""
 
     def __init__(self, trace: TraceData) -> None:
         self._trace = trace
@@ -57,7 +57,7 @@ class Calls:
         )
 
     def outermost(self) -> Iterator[RecordedCall]:
-        """Distinct calls that are inside no other that is left."""
+        """Distinct calls that are inside no other remaining call."""
         events = self._trace.events
         above = nearest_ancestor(events["parent"], self._is_left)
         rows = np.flatnonzero(self._is_left & (above < 0))
@@ -79,7 +79,7 @@ class Calls:
         return overload if overload or self._knows_overloads else None
 
     def leave_out(self, call: RecordedCall) -> bool:
-        """Look inside this call instead; False if nothing is in there."""
+        """Remove this call; calls inside it become outermost. False if there are none."""
         self._is_left[call.events] = False
         inside = np.zeros(len(self._is_left), dtype=np.bool_)
         inside[call.events] = True
@@ -88,7 +88,7 @@ class Calls:
 
 
 def _names_with_namespace(trace: TraceData) -> Mask:
-    """For every name, and then for -1, whether it can be that of an operator."""
+    """Whether each name can be an operator's; the last entry is for -1. Shape (names + 1,)."""
     used = np.unique(trace.events["name"])
     result = np.zeros(len(trace.names) + 1, dtype=np.bool_)
     for row in used.tolist():
@@ -98,7 +98,7 @@ def _names_with_namespace(trace: TraceData) -> Mask:
 
 
 def call_signatures(trace: TraceData) -> npt.NDArray[np.uint64]:
-    """One 64-bit number per event for its name and what it was called with. Shape (events,).
+    """64-bit hash of each event's name and arguments. Shape (events,).
 
     Tensors count by shape, strides, type and device; scalars by value.
     """
@@ -119,7 +119,7 @@ def call_signatures(trace: TraceData) -> npt.NDArray[np.uint64]:
 
 
 def _list_hashes(table: Table, column: str, rows: npt.NDArray[np.int64]) -> Any:
-    """One number per row for the integers of a ragged column."""
+    """Hash of each row's integers in a ragged column. Shape (rows,)."""
     lists = table.lists(column)
     count = np.diff(lists.offsets)
     owner = np.repeat(np.arange(len(count)), count)

@@ -1,4 +1,4 @@
-"""Fresh tensors and values to call an operator with, from what was recorded of a call."""
+"""Fresh tensors and values to call an operator with, from a recorded call."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from opscope.timeline.tree.arguments import Argument, Arguments, RowsOfEvent, Sc
 
 STRIDED = "strided"
 _ALWAYS_THERE_BYTES = 64 << 20
-"""Below this size it is not checked whether the memory is there."""
+"""Smaller tensors are made without checking for free memory."""
 
 
 class RefusedError(Exception):
-    """The call cannot be made again; the text says why."""
+    """The call cannot be repeated; the text is the reason."""
 
 
 class FreshArguments:
-    """Makes arguments of recorded calls. Tensors of floating point are random, all others zero.
+    """Makes arguments of recorded calls: floating-point tensors are random, others zero.
 
-    Zeros are valid wherever integers are indices, and what a call takes seldom depends on values.
+    Zeros are valid where integers are indices, and durations seldom depend on values.
     """
 
     def __init__(self, trace: TraceData, device: str | None = None) -> None:
-        """``device`` takes the place of every device that was recorded."""
+        """``device`` replaces every recorded device."""
         self._recorded = Arguments(trace)
         self._tensors = RowsOfEvent(trace.table("tensors"))
         self._device = device
@@ -42,7 +42,7 @@ class FreshArguments:
         if len(given) > len(schema.arguments):
             if not self._is_of_this_torch():
                 raise RefusedError("this torch's operator takes fewer arguments")
-            # A boxed call: the whole stack was recorded, and its top are the arguments.
+            # A boxed call: the whole stack was recorded; the arguments are at its top.
             given = given[len(given) - len(schema.arguments) :]
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -55,7 +55,7 @@ class FreshArguments:
         return positional, keywords
 
     def shapes(self, event: int) -> list[Any]:
-        """Shapes of the arguments, ``[]`` for those that are no tensors."""
+        """Shapes of the arguments, ``[]`` for other values."""
         return [_shape(argument) for argument in self._recorded.inputs(event)]
 
     def _is_of_this_torch(self) -> bool:
@@ -125,7 +125,7 @@ class FreshArguments:
 
 
 def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements of storage from the first to the last of the tensor, gaps included."""
+    """Number of storage elements between the tensor's first and last, gaps included."""
     if 0 in sizes:
         return 0
     if len(strides) != len(sizes):
@@ -140,8 +140,8 @@ def _item_bytes(dtype: int) -> int:
 
 
 def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether two elements may share their memory, as in an expanded tensor."""
-    reach = 0  # of the dimensions with smaller strides
+    """Whether two elements may share memory, as in an expanded tensor."""
+    reach = 0  # extent of dimensions with smaller strides
     for step, size in sorted(zip(strides, sizes, strict=True)):
         if size > 1 and step <= reach:
             return True
@@ -171,7 +171,7 @@ def _device_name(record: TensorRecord) -> str:
 
 
 def _complex(text: str) -> complex:
-    """``(1.,2.)``, as torch prints a complex number."""
+    """Parse ``(1.,2.)``, torch's text of a complex number."""
     real, _, imaginary = text.strip("()").partition(",")
     try:
         return complex(float(real), float(imaginary))

@@ -1,4 +1,4 @@
-"""Every distinct operator call of a trace, made again and timed."""
+"""Every distinct operator call of a trace, repeated and timed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSED_NAMESPACES = {
     "debugprims": "it reads or writes files",
 }
 _FILES = ("filename", "file_name", "path")
-"""What operators call an argument that names a file: a trace must not choose one."""
+"""Names of arguments that are files, which a trace must not choose."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ReplayedCall:
     """One distinct call.
 
     Attributes:
-        name: of the operator, with its overload, such as ``aten::add.Tensor``.
-        input_shapes: per argument; ``[]`` for those that are no tensors.
-        calls: how often it was recorded.
-        recorded_ns: what one took then, on average; None if the file has no times.
-        replayed_ns: what one takes now, the median.
+        name: name of the operator with its overload, such as ``aten::add.Tensor``.
+        input_shapes: shape of each argument; ``[]`` for other values.
+        calls: number of recorded calls.
+        recorded_ns: mean duration in the recording; None if the file has no times.
+        replayed_ns: median duration now.
     """
 
     name: str
@@ -55,13 +55,13 @@ class ReplayedCall:
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """One distinct call that was not made again.
+    """One distinct call that was not replayed.
 
     Attributes:
-        name: of the operator.
-        calls: how often it was recorded.
+        name: name of the operator.
+        calls: number of recorded calls.
         reason: why not, as the rest of a sentence about the operator.
-        has_inner: it called operators itself, and those were replayed if they could be.
+        has_inner: whether it called operators, which were replayed if possible.
     """
 
     name: str
@@ -72,10 +72,10 @@ class RefusedCall:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of it.
+    """Result of :func:`replay`.
 
     Attributes:
-        replayed: those that took longest in the recording (or now, if it has no times) first.
+        replayed: longest total time in the recording first (time now, if it has no times).
         refused: in order of first appearance.
     """
 
@@ -84,19 +84,19 @@ class Replay:
 
 
 def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> Replay:
-    """Make every distinct call of ``trace`` again, on fresh tensors, and time it.
+    """Repeat every distinct call of ``trace`` on fresh tensors, and time it.
 
-    A call is one of an operator that is registered with this torch, with its recorded shapes,
-    strides, element types and scalars; the outermost that can be made are. Gradients are not
-    recorded. Values are not those of then: numbers are random, integers zero.
+    Replays the outermost calls of operators registered with this torch, with recorded shapes,
+    strides, element types and scalars. Gradients are not recorded. Tensors have new values:
+    floating point is random, integers are zero.
 
     Args:
-        trace: one that has arguments of operators.
-        repeat: how often each is timed.
-        device: takes the place of all that were recorded, such as ``cpu``.
+        trace: a trace with arguments of operators.
+        repeat: number of timed calls each.
+        device: replaces all recorded devices, such as ``cpu``.
 
     Raises:
-        UsageError: there is no call, or none that can be made again; the message says why.
+        UsageError: there is no call, or none can be replayed; the message says why.
     """
     import torch
 
@@ -108,7 +108,7 @@ def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> 
     while found_new:
         found_new = False
         for call in list(calls.outermost()):
-            if call.signature in replayed:  # found again inside a call that was refused
+            if call.signature in replayed:  # found again inside a refused call
                 replayed[call.signature] = _counted(replayed[call.signature], call, has_times)
                 continue
             try:
@@ -142,7 +142,7 @@ def _replay(call: RecordedCall, arguments: FreshArguments, repeat: int) -> Repla
         raise RefusedError(_REFUSED_NAMESPACES[namespace])
     event = int(call.events[0])
     overload, function = _callable(call, event, arguments)
-    with _failures_refused():  # memory may suffice once and not again
+    with _failures_refused():  # memory may be exhausted by later calls
         replayed_ns = measure(call.name, function, repeat)
     full_name = f"{call.name}.{overload}" if overload else call.name
     return ReplayedCall(full_name, arguments.shapes(event), 0, None, replayed_ns)
@@ -154,7 +154,7 @@ def _callable(
     registered = registered_overloads(call.name)
     if not registered:
         raise RefusedError("this torch has no operator of that name")
-    # Where the overload name was not recorded, the first that takes the arguments is the one.
+    # If the overload was not recorded, the first one that accepts the arguments.
     known = call.overload is not None and call.overload in registered
     candidates = [call.overload or ""] if known else list(registered)
     problem = ""
@@ -184,7 +184,7 @@ def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> C
 
 @contextmanager
 def _failures_refused(what: str = "it fails") -> Iterator[None]:
-    """Turn any error of torch's into a reason to refuse the call: a trace may ask for anything."""
+    """Turn any error from torch into a reason to refuse the call: traces may hold any call."""
     try:
         yield
     except (RefusedError, OpscopeError):

@@ -14,20 +14,20 @@ from opscope.recording.sources import RecordingOptions
 
 WARMUPS = 3
 TIME_LIMIT_S = 1.0
-"""A slow call is repeated less often than asked for."""
+"""A slow call is repeated less often than requested."""
 
 FEWEST = 3
 LONGEST_S = 5.0
-"""After that even fewer: one is enough to tell what is slow."""
+"""Stop after one call that takes longer than this."""
 
 _OPTIONS = RecordingOptions(gc_pauses=False, annotations=False)
 
 
 def measure(name: str, call: Callable[[], Any], repeat: int) -> int:
-    """Nanoseconds of the span ``name`` that ``call`` makes; the median of ``repeat`` calls.
+    """Median duration in nanoseconds of the span ``name`` that ``call`` makes, of ``repeat`` calls.
 
-    Calls are timed by recording them, like those they are compared with: what Python takes to make
-    them does not count.
+    Calls are timed by recording them, like the calls they are compared with: time that Python needs
+    to make them does not count.
     """
     deadline = time.perf_counter() + TIME_LIMIT_S
     for _ in range(WARMUPS):

@@ -28,7 +28,7 @@ _NOT_KNOWN = "not known"
 
 
 def device_section(trace: TraceData, which: Which | str) -> dict[str, Any]:
-    """What `opscope summary --gpu` says of a period in which a device did something."""
+    """Results of `opscope summary --gpu` for a period with device work."""
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)
@@ -66,7 +66,7 @@ def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]
         ],
         "gaps": device.gaps,
         "longestGap": device.longest_gap_ns,
-        "said": [advice] * bool(advice) + _said(device, found),
+        "said": [advice] * bool(advice) + _notes(device, found),
         "streams": {
             "heading": _STREAM_HEADING,
             "rows": [_stream(stream, found) for stream in device.streams[:MOST_STREAMS]],
@@ -74,9 +74,9 @@ def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]
     }
 
 
-def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
-    """What is known of the device besides, in sentences."""
-    said = [
+def _notes(device: DeviceUse, found: DevicesUse) -> list[str]:
+    """Further facts about the device, as sentences."""
+    notes = [
         f"{share_text(hidden_ns / time_ns)} of {what} overlapped with computing."
         for what, time_ns, hidden_ns in (
             ("communication", device.communicating_ns, device.hidden_communicating_ns),
@@ -85,19 +85,19 @@ def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
         if time_ns
     ]
     if device.without_owner:
-        said.append(
+        notes.append(
             f"{device.without_owner:,} activities, {time_text(device.without_owner_ns)}, have "
             "no operator, module or annotation around their launch."
         )
     if device.without_launch:
-        said.append(f"The launch of {device.without_launch:,} activities is not known.")
+        notes.append(f"The launch of {device.without_launch:,} activities is not known.")
     if device.occupancy >= 0:
-        said.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
-    said += [_memory(one) for one in found.memory if one.device == device.device]
+        notes.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
+    notes += [_memory(one) for one in found.memory if one.device == device.device]
     more = len(device.streams) - MOST_STREAMS
     if more > 0:
-        said.append(f"The {MOST_STREAMS} busiest streams are shown; {more:,} more did something.")
-    return said
+        notes.append(f"The {MOST_STREAMS} busiest streams are shown; {more:,} more did something.")
+    return notes
 
 
 def _memory(memory: ReservedMemory) -> str:

@@ -79,7 +79,7 @@ def _of_recording(trace: TraceData) -> Flame:
 
 
 def _within_steps(trace: TraceData, steps: Steps) -> tuple[Values, Flags]:
-    """Of every event what it is in, -1 for nothing that is within its step; and which are."""
+    """Enclosing span of every event in its step (-1: none), and whether it is inside of a step."""
     nested = line_nesting(trace)
     around, start, end = nested.around, nested.start_ns, nested.until_ns
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
@@ -195,7 +195,7 @@ def _flame(side: str, flame: Flame, other: Flame) -> str:
 
 
 def _change(flame: Flame, other: Flame, path: tuple[str, ...]) -> float:
-    """How much more it is on this side, as a share of a step."""
+    """Difference to the other side, as a share of a step."""
     there = other.time_ns.get(path, 0.0) / max(other.step_ns, 1)
     return flame.time_ns[path] / max(flame.step_ns, 1) - there
 
@@ -203,9 +203,9 @@ def _change(flame: Flame, other: Flame, path: tuple[str, ...]) -> float:
 def _box(path: tuple[str, ...], left: float, width: float, change: float, ns: float) -> str:
     shade = next((shade for least, shade in _SHADES if abs(change) >= least), 0)
     kind = f' class="{"more" if change > 0 else "less"}{shade}"' if shade else ""
-    said = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step beside the other side"
+    title = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step beside the other side"
     return (
         f'<svg x="{left:.4%}" y="{(len(path) - 1) * _ROW}" width="{width:.4%}" height="{_ROW}">'
-        f'<title>{_text(said)}</title><rect{kind} width="100%" height="100%"/>'
+        f'<title>{_text(title)}</title><rect{kind} width="100%" height="100%"/>'
         f'<text x="3" y="13">{_text(path[-1]) if width > 0.02 else ""}</text></svg>'
     )

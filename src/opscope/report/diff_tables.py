@@ -79,7 +79,7 @@ def closing(diff: Diff) -> list[str]:
 
 
 def tables(diff: Diff, most_rows: int = MOST_ROWS) -> list[DiffTable]:
-    """What changed, each kind in a table; those without a row are left out."""
+    """Tables of changes, one for each kind; empty ones are left out."""
     found = [_times(diff, level, most_rows) for level in _TITLES]
     found.append(_table("Moved, not slower", _TIME_HEADINGS, _moved(diff), most_rows))
     for quantity, title in ((Quantity.CALLS, "Calls a step"), (Quantity.BYTES, "Bytes a step")):

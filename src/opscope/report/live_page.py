@@ -59,7 +59,7 @@ class LivePage:
         return self._html()
 
     def answer(self, name: str, query: Query) -> Answer | None:
-        """What is asked for under this name; None for what there is not.
+        """Answer to a request by name; None for an unknown name.
 
         Raises:
             OpscopeError: a field is wrong, or the trace is damaged.
@@ -79,7 +79,7 @@ class LivePage:
         return window_json(windows, self._start_ns, begin, end)
 
     def _find(self, windows: Windows | WindowsOfTwo, query: Query) -> Answer:
-        """How many spans match, how long they took, and the next from a moment on."""
+        """Number and total time of matching spans, and the next one from a moment on."""
         moment_ns = self._start_ns + _time(query, "after")
         backwards = query.get("backwards") == "1"
         found = windows.find(lambda texts: _matches(texts, query), moment_ns, backwards)

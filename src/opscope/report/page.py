@@ -127,7 +127,7 @@ def _inert(text: str) -> str:
 
 
 def policy_hash(text: str) -> str:
-    """What a content security policy lets a script or style in by."""
+    """Hash that allows a script or style in a content security policy."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 

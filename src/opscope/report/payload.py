@@ -14,9 +14,9 @@ from opscope.analysis.sites import Place
 from opscope.base.progress import tell
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import Window, window_of
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
+from opscope.findings.job_verdict import job_verdict
 from opscope.findings.verdict import Verdict, weighed
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer, shown
@@ -36,6 +36,7 @@ from opscope.timeline.period import Period, Which, detailed_period_of, period_of
 from opscope.timeline.phases import PHASE_NAMES
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import program_steps
+from opscope.timeline.window import Window, window_of
 
 if TYPE_CHECKING:
     from opscope.jobs.collectives import JobCollectives
@@ -45,7 +46,7 @@ _MOST_SPANS = 1000
 
 
 def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
-    """Those that would save most first; then what was looked for, and what could not be.
+    """Findings in order of their saving, the checks made, and the checks that could not run.
 
     ``spans``: those that the timeline shows, if they are of the same trace.
     """
@@ -131,7 +132,7 @@ def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> d
 
 
 def period_section(period: Period, origin_ns: int, of: str | None = None) -> dict[str, Any]:
-    """What the page speaks of, and the start-up that it leaves out."""
+    """The period that the page is about, and the start-up that it leaves out."""
     start_up, start_ns = period.start_up, period.start_ns
     is_left_out = period.which is Which.STEADY and start_up.is_any
     return {
@@ -167,7 +168,7 @@ def _options(options: Any) -> list[list[Any]]:
 
 
 def _cost(trace: TraceData, events: int) -> float | None:
-    """What recording the spans cost in all, by the calibration; None where there was none."""
+    """Total cost of recording the spans, from the calibration; None without one."""
     per_event = cost_of_an_event_ns(trace)
     return None if per_event is None else per_event * events
 
@@ -202,7 +203,7 @@ def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict
 
 
 def _causes(trace: TraceData, count: int) -> dict[str, Any]:
-    """What the main thread's time in each step went to: only causes that any step has."""
+    """Time of the main thread in each step by cause; causes that no step has are left out."""
     table = find_account(trace, Which.ALL).table()[:count]
     used = np.flatnonzero(table.any(axis=0)).tolist()
     return {
@@ -317,9 +318,8 @@ def _verdict(
 
     if ranks is None:
         return of_one().lines()
-    from opscope.jobs.job_verdict import job_verdict
-
-    return job_verdict(ranks[0], of_one, "all" if process is None else str(process[0])).lines()
+    name = "all" if process is None else str(process[0])
+    return job_verdict(ranks[0].found, of_one, name).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ def rank_section(
     on_timeline: Collection[Partition],
     packer: Packer,
 ) -> dict[str, Any]:
-    """For the page; times of steps go to ``packer``, plus 1, and 0 where there is no such step."""
+    """Section of the ranks. Times of steps go to ``packer``, plus 1; 0 means no such step."""
     steps = compared.steps
     for name, times in (("rankTime", steps.wall_ns), ("rankOwn", steps.own_ns)):
         shown = times[:, :MOST_STEPS]
@@ -57,15 +57,15 @@ def rank_section(
 
 def _together(collectives: JobCollectives) -> dict[str, Any]:
     kinds, waits = collective_kinds(collectives), rank_waits(collectives)
-    said = sentences(collectives)
+    notes = sentences(collectives)
     if len(kinds) > MOST_KINDS:
-        said.append(f"Of {len(kinds)} kinds of collectives, the {MOST_KINDS} longest are shown.")
+        notes.append(f"Of {len(kinds)} kinds of collectives, the {MOST_KINDS} longest are shown.")
     if len(waits) > MOST_RANKS:
         waits = sorted(waits, key=lambda one: -one.awaited_ns)[:MOST_RANKS]
-        said.append(f"Of all ranks, the {MOST_RANKS} that others waited for longest are shown.")
+        notes.append(f"Of all ranks, the {MOST_RANKS} that others waited for longest are shown.")
     tables = [kind_table(kinds[:MOST_KINDS]), rank_table(waits)] if kinds else []
     return {
-        "said": said,
+        "said": notes,
         "tables": [
             {
                 "heading": [table.heading, *(title for title, _ in table.columns)],

@@ -58,7 +58,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """URL to open in a browser."""
         return f"http://{HOST}:{self.port}/{self._token}/"
 
     def serve(self) -> None:
@@ -145,7 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(200, answer)
 
     def _name_in(self, path: str) -> str | None:
-        """What is requested; None for what is refused or not in the page."""
+        """Name of the requested answer; None if the request is refused or the name is not in the
+        page."""
         parts = path.split("/")
         if len(parts) != 3 or len(self.path) > _LONGEST_LINE:
             return None
@@ -238,7 +239,7 @@ class FileServer:
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """URL to open in a browser."""
         return f"{_PERFETTO}/#!/?url=http://{HOST}:{self.port}/{self._name}"
 
     def serve(self) -> None:

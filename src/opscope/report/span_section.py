@@ -35,14 +35,14 @@ _UNKNOWN = GPU_KIND + 7
 
 @dataclass(frozen=True)
 class Spans:
-    """What other sections need to know of the spans."""
+    """Facts about the spans that other sections need."""
 
     start_ns: int  # time 0 of the page, Unix nanoseconds
     position: Values  # of every event among the spans, -1 for none; shape (events,)
 
     @staticmethod
     def without(trace: TraceData, start_ns: int) -> Spans:
-        """Of a trace whose events are not on the timeline."""
+        """Spans of a trace whose events are not on the timeline."""
         return Spans(start_ns, np.full(len(trace.events), -1, dtype=np.int64))
 
 
@@ -79,7 +79,7 @@ def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str
 
 
 def add_merged(packer: Packer, merged: Rows, position: Values) -> None:
-    """How many spans each stands for, 0 for one that stands for itself; the page's order."""
+    """Pack the number of spans that each span stands for (0: itself alone), in the page's order."""
     column = np.zeros(len(merged), dtype=np.int64)
     if merged.any():
         column[position] = merged
@@ -108,7 +108,7 @@ def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int)
 
 
 def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:
-    """What the page calls these kinds of events; ``other``: those that it does not tell apart."""
+    """Kinds of events as the page numbers them; ``other`` replaces kinds of devices."""
     return np.where(kinds < GPU_KIND, kinds.astype(np.int64), other)
 
 

@@ -50,7 +50,7 @@ def shape_section(
 
 
 def recorded_flops(trace: TraceData) -> FlopCounts | None:
-    """For both sections; None where no shapes were recorded."""
+    """FLOPs for both sections; None where no shapes were recorded."""
     return count_flops(trace) if len(trace.table("tensors")) else None
 
 
@@ -119,7 +119,7 @@ def module_section(trace: TraceData, listing: TorchListing) -> Section | None:
 
 
 def _module_labels(trace: TraceData) -> dict[int, str]:
-    """What calls of each module are called on the timeline, by its path."""
+    """Label of each module's calls on the timeline, by the module's path."""
     rows = np.flatnonzero(trace.events["kind"] == EventKind.MODULE_CALL)
     path, (label, texts) = attribute_to_modules(trace).path[rows], own_texts(trace)
     found, first = np.unique(path, return_index=True)
@@ -156,7 +156,7 @@ def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Se
 
 
 def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
-    """When the first calls made from each line started."""
+    """Start times of the first calls made from each line."""
     order = np.argsort(lines.line_of_call, kind="stable")
     start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
     bounds = np.searchsorted(lines.line_of_call[order], [rows, rows + 1])

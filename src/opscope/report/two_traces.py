@@ -8,7 +8,6 @@ from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.columns.trace_data import TraceData
-from opscope.export.window import window_of
 from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.report.diff_tables import closing, headline, tables
 from opscope.report.live_page import windowed_page
@@ -19,6 +18,7 @@ from opscope.report.windows import Windows
 from opscope.report.windows_of_two import WindowsOfTwo
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which
+from opscope.timeline.window import window_of
 
 _MOST_ROWS = 30
 
@@ -67,7 +67,7 @@ def _named(a: Side, b: Side, title: str) -> tuple[list[str], str]:
 
 
 def _start_ns(trace: TraceData) -> int:
-    """Of the first that is in it, on the host or a device."""
+    """Start of the first event, on the host or a device."""
     return window_of(trace, {}).start_ns
 
 

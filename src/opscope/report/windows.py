@@ -66,20 +66,20 @@ class WindowSpans:
 
     @property
     def end_ns(self) -> Values:
-        """When each ends, Unix time."""
+        """End of each span, Unix time."""
         return self.start_ns + self.duration_ns
 
     def take(self, rows: npt.NDArray[Any]) -> WindowSpans:
-        """Those in these rows, or of these flags."""
+        """Spans in these rows, or with these flags."""
         return WindowSpans(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
 
     def replaced(self, **columns: Any) -> WindowSpans:
-        """The same spans with some columns replaced."""
+        """Copy with some columns replaced."""
         return WindowSpans(**{one.name: getattr(self, one.name) for one in fields(self)} | columns)
 
     @staticmethod
     def joined(parts: list[WindowSpans]) -> WindowSpans:
-        """All of them, in order of start; of those that start together the longest first."""
+        """Spans of all parts in order of start; of those with equal start, the longest first."""
         columns = {
             one.name: np.concatenate([getattr(part, one.name) for part in parts])
             for one in fields(WindowSpans)
@@ -127,7 +127,7 @@ def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpa
 
 @dataclass
 class Occurrences:
-    """How often each label occurs, and where."""
+    """Number of occurrences of each label, and where they are."""
 
     count: Values  # shape (labels,)
     duration_ns: npt.NDArray[np.float64]  # sums of a damaged trace exceed 64 bits
@@ -166,7 +166,7 @@ class Windows:
 
     @property
     def spans(self) -> int:
-        """How many there are in the trace."""
+        """Number of spans in the trace."""
         return self._trace.rows["events"]
 
     def _read_all(self) -> WindowSpans:
@@ -224,7 +224,8 @@ class Windows:
         )
 
     def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
-        """What runs between two moments, Unix time, with spans shorter than ``least_ns`` merged.
+        """Spans that run between two moments, Unix time; spans shorter than ``least_ns`` are
+        merged.
 
         Also returns how many each event stands for, and below how many nanoseconds spans were
         merged: 0 where they are few enough.
@@ -232,12 +233,12 @@ class Windows:
         spans, least_ns = self.between(begin_ns, end_ns, least_ns)
         return self.trace_of(spans), spans.merged, least_ns
 
-    def find(self, is_wanted: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
-        """All spans with a name that is wanted, and the nearest after (or before) a moment.
+    def find(self, predicate: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
+        """Find all spans whose name matches, and the nearest one after (or before) a moment.
 
         From the first one on again where there is none.
         """
-        labels, known = np.flatnonzero(is_wanted(self._texts)), self.occurrences
+        labels, known = np.flatnonzero(predicate(self._texts)), self.occurrences
         return Found(
             int(known.count[labels].sum()),
             int(known.duration_ns[labels].sum()),
@@ -250,7 +251,8 @@ class Windows:
         return [*self.small.names, *(frame_text(self.small, frame) for frame in frames)]
 
     def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[WindowSpans, int]:
-        """What runs between two moments, Unix time, with spans shorter than ``least_ns`` merged.
+        """Spans that run between two moments, Unix time; spans shorter than ``least_ns`` are
+        merged.
 
         Also returns below how many nanoseconds spans were merged: 0 where they are few enough.
         """
@@ -278,7 +280,7 @@ class Windows:
     def next_of(
         self, labels: Values, moment_ns: int, backwards: bool = False
     ) -> tuple[int, int] | None:
-        """When the nearest span of these labels after (or before) a moment begins and ends.
+        """Begin and end of the nearest span of these labels after (or before) a moment.
 
         From the first one on again where there is none; None where there is none at all.
         """
@@ -292,11 +294,11 @@ class Windows:
             order = [*groups[lasts[groups] > moment_ns], *groups]
         for place, group in enumerate(order):
             spans = next(self._groups(frozenset([int(group)])))
-            is_wanted = np.isin(self.labels_of(spans), labels)
+            is_found = np.isin(self.labels_of(spans), labels)
             if place < len(order) - len(groups):
                 is_ahead = spans.start_ns < moment_ns if backwards else spans.start_ns > moment_ns
-                is_wanted &= is_ahead
-            found = np.flatnonzero(is_wanted)
+                is_found &= is_ahead
+            found = np.flatnonzero(is_found)
             if len(found):
                 row = found[-1 if backwards else 0]
                 return int(spans.start_ns[row]), int(spans.end_ns[row])

@@ -12,7 +12,7 @@ from opscope.report.windows import Found, IsWanted, Merged, Windows
 
 
 class WindowsOfTwo:
-    """As :class:`Windows`, of an old version and a new one; the times are those of the new one."""
+    """Like :class:`Windows`, for an old and a new version; times are those of the new one."""
 
     def __init__(self, old: Windows, new: Windows, names: Sequence[str]) -> None:
         """``names`` are what the page calls them."""
@@ -24,7 +24,7 @@ class WindowsOfTwo:
         )
 
     def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
-        """What runs between two moments; as :meth:`Windows.window`."""
+        """Spans of both versions between two moments; see :meth:`Windows.window`."""
         found = [
             one.window(begin_ns - later, end_ns - later, least_ns)
             for one, later in zip(self._both, self._later_ns, strict=True)
@@ -38,10 +38,10 @@ class WindowsOfTwo:
         least = max(least for *_, least in found)
         return versions_together(traces, self._names), merged[order], least
 
-    def find(self, is_wanted: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
+    def find(self, predicate: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
         """Spans of both; as :meth:`Windows.find`."""
         found = [
-            (one.find(is_wanted, moment_ns - later, backwards), later)
+            (one.find(predicate, moment_ns - later, backwards), later)
             for one, later in zip(self._both, self._later_ns, strict=True)
         ]
         nexts = [

@@ -1,6 +1,6 @@
-"""A request over HTTP to its answer: who may ask, which paths there are, which status an error has.
+"""Answers to HTTP requests: permission, paths, and the status of each error.
 
-Knows nothing of sockets or of ASGI, so that both servers answer alike.
+Independent of sockets and ASGI, so that both servers answer alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opscope.serve.control import Control, TakenError
 from opscope.serve.profile_request import ProfileRequest, object_of
 
 MOST_BYTES = 64 << 10
-"""Of a body."""
+"""Largest body of a request."""
 TOKEN = "OPSCOPE_HTTP_TOKEN"
 _MOST_REASON = 200
 
@@ -36,15 +36,19 @@ class Head:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, which is JSON."""
+    """A JSON answer."""
 
     status: int
-    said: Mapping[str, Any]
+    body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def token_of(given: str | None) -> str:
-    """The token: the given one, that of the environment, or a new one, which is printed."""
+    """The given token, that of the environment, or a new one, which is printed.
+
+    Raises:
+        UsageError: the token is empty or not valid in a header.
+    """
     if given is None:
         given = os.environ.get(TOKEN)
     if given is None:
@@ -62,17 +66,17 @@ class HttpAnswers:
     """Checks and answers requests."""
 
     def __init__(self, control: Control, token: str, hosts: Collection[str]) -> None:
-        """``token`` and ``hosts`` are those of :class:`Access`."""
+        """``token`` and ``hosts``: see :class:`Access`."""
         self.control, self._access = control, Access(token, hosts)
 
     def refusal(self, head: Head) -> Reply | None:
-        """Why a request is not answered, before its body is read; None: it is."""
+        """Refusal of a request, before its body is read; None: accepted."""
         kind, _, token = head.headers.get("authorization", "").partition(" ")
         given = token.strip() if kind.lower() == "bearer" else ""
         if (refused := self._access.refusal(given, head.headers, head.client)) is not None:
             status, why = refused
-            asked = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-            return Reply(status, {"error": why}, asked)
+            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            return Reply(status, {"error": why}, headers)
         methods = {method for method, path in _ANSWERS if path == head.path}
         if not methods:
             paths = ", ".join(f"{method} {path}" for method, path in _ANSWERS)
@@ -86,13 +90,13 @@ class HttpAnswers:
         return self.too_long(int(length[:20]))
 
     def too_long(self, count: int) -> Reply | None:
-        """The refusal of a body of ``count`` bytes; None: it is short enough."""
+        """Refusal of a body of ``count`` bytes; None: accepted."""
         if count <= MOST_BYTES:
             return None
         return _error(413, f"The body is larger than {MOST_BYTES >> 10} KiB.")
 
     def answer(self, head: Head, body: bytes) -> Reply:
-        """Do what a request that was not refused asks for."""
+        """Execute an accepted request; errors become answers."""
         try:
             return _ANSWERS[head.method, head.path](self, object_of(body), head.client)
         except TakenError as error:
@@ -103,30 +107,30 @@ class HttpAnswers:
             return _error(409, str(error))
         except (OpscopeError, OSError) as error:
             return _error(500, str(error))
-        except Exception as error:  # a fault of opscope's is not one of the server's app
+        except Exception as error:  # an opscope bug must not reach the server's app
             return _error(500, f"{type(error).__name__}: {error}")
 
-    def _start(self, said: dict[str, Any], client: str) -> Reply:
-        who = self.control.start(ProfileRequest.of(said), client)
+    def _start(self, body: dict[str, Any], client: str) -> Reply:
+        who = self.control.start(ProfileRequest.of(body), client)
         return Reply(200, {"status": "started", **who})
 
-    def _stop(self, said: dict[str, Any], client: str) -> Reply:
-        _no_fields(said)
+    def _stop(self, body: dict[str, Any], client: str) -> Reply:
+        _no_fields(body)
         return Reply(200, {"status": "stopped", **self.control.stop()})
 
-    def _status(self, said: dict[str, Any], client: str) -> Reply:
+    def _status(self, body: dict[str, Any], client: str) -> Reply:
         return Reply(200, self.control.status())
 
-    def _verdict(self, said: dict[str, Any], client: str) -> Reply:
+    def _verdict(self, body: dict[str, Any], client: str) -> Reply:
         if self.control.is_being_written:
             return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
         if not self.control.has_recorded:
             return _error(404, "There is no recording yet. Start with POST /start_profile.")
         return Reply(200, self.control.verdict())
 
-    def _dump(self, said: dict[str, Any], client: str) -> Reply:
-        reason = said.pop("reason", "")
-        _no_fields(said)
+    def _dump(self, body: dict[str, Any], client: str) -> Reply:
+        reason = body.pop("reason", "")
+        _no_fields(body)
         if not isinstance(reason, str) or len(reason) > _MOST_REASON:
             raise UsageError(f"reason has to be a text of at most {_MOST_REASON} characters.")
         flight = sys.modules.get("opscope.live.flight.recorder")
@@ -147,13 +151,13 @@ _ANSWERS: dict[tuple[str, str], Callable[[HttpAnswers, dict[str, Any], str], Rep
     ("GET", "/verdict"): HttpAnswers._verdict,
 }
 PATHS = tuple(sorted({path for _, path in _ANSWERS}))
-"""All of them."""
+"""All paths."""
 
 
 def _error(status: int, text: str) -> Reply:
     return Reply(status, {"error": text})
 
 
-def _no_fields(said: Mapping[str, Any]) -> None:
-    if said:
+def _no_fields(body: Mapping[str, Any]) -> None:
+    if body:
         raise UsageError("This path takes no such fields. Send no body.")

@@ -19,18 +19,18 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _Value = TypeVar("_Value")
 _BODY_S = 10.0
-"""How long a body may take to arrive."""
+"""Time limit for a body to arrive."""
 
 
 class ProfilerApp:
-    """What :func:`asgi` returns; ``control.step_ended()`` counts a step of the server."""
+    """Result of :func:`asgi`; ``control.step_ended()`` counts a step of the server."""
 
     def __init__(self, answers: HttpAnswers) -> None:
         self._answers = answers
         self.control = answers.control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; no other kind of connection is accepted."""
+        """Answer one HTTP request; other connections are refused."""
         if scope["type"] == "lifespan":
             return await self._live(receive, send)
         if scope["type"] != "http":
@@ -38,15 +38,17 @@ class ProfilerApp:
         await _send(await self._replied(_head_of(scope), receive), send)
 
     async def until_shutdown(self, receive: Receive) -> MutableMapping[str, Any]:
-        """The next message of a server's life; at its end what is recorded is left to another
-        process: a signal that ends the server afterwards leaves no time for it."""
+        """Next message of a server's lifespan; at shutdown, ends the recording.
+
+        A signal that ends the server afterwards would leave no time for the recording.
+        """
         message = await receive()
         if message["type"] == "lifespan.shutdown":
             await in_own_thread(self.control.finish)
         return message
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Where the app is not mounted but the whole of a server."""
+        """Handle the lifespan if the app is a whole server, not mounted in one."""
         while (await self.until_shutdown(receive))["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
@@ -87,19 +89,19 @@ def asgi(
 
     Args:
         output_root: folder of all recordings; ``output_dir`` of a request is relative to it.
-        token: what requests have to send; None for ``OPSCOPE_HTTP_TOKEN`` or, without that, a new
-            one, which is printed.
-        hosts: names that the server has for other machines. Without any, only processes of this
-            machine may ask.
+        token: the token that requests must send; None for ``OPSCOPE_HTTP_TOKEN`` or, without that,
+            a new one, which is printed.
+        hosts: names by which other machines address the server. Without any, only this machine
+            may send requests.
 
     Raises:
-        UsageError: the token cannot be one.
+        UsageError: the token is invalid.
     """
     return ProfilerApp(HttpAnswers(Control(Path(output_root)), token_of(token), hosts))
 
 
 async def in_own_thread(function: Callable[[], _Value]) -> _Value:
-    """Call it on a thread of opscope, which blocks neither the event loop nor a pool."""
+    """Call a function on an opscope thread, which blocks neither the event loop nor a pool."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Value] = loop.create_future()
 
@@ -126,7 +128,7 @@ def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) ->
 
 
 def _head_of(scope: Scope) -> Head:
-    """Below a mount, ``path`` has the mount's own path before it, which ``root_path`` is."""
+    """Head of a request. Below a mount, ``path`` begins with the mount's ``root_path``."""
     path, mount = scope["path"], scope.get("root_path", "")
     if mount and path.startswith(mount + "/"):
         path = path[len(mount) :]
@@ -138,7 +140,7 @@ def _head_of(scope: Scope) -> Head:
 
 
 async def _send(reply: Reply, send: Send) -> None:
-    body = json.dumps(reply.said, default=str).encode()
+    body = json.dumps(reply.body, default=str).encode()
     own = {"content-type": "application/json", "content-length": str(len(body))}
     headers = [
         (name.lower().encode(), value.encode()) for name, value in {**own, **reply.headers}.items()

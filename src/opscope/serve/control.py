@@ -1,4 +1,4 @@
-"""The recordings of one server: one at a time, of all of it or of some steps."""
+"""The recordings of one server: one at a time, of everything or of some steps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.steps import listen_to_steps
 
 STAGES = ("prefill", "decode")
-"""Of a serving engine."""
+"""Stages of a serving engine."""
 _LEAVES_S = 2.0
-"""At the end of the program: how long another thread may take to leave a recording."""
+"""Longest wait at the program's end for another thread to hand over a recording."""
 
 
 class TakenError(LifecycleError):
-    """Another recording is going on; ``who`` has it."""
+    """Another recording is running; ``who`` describes it."""
 
     def __init__(self, who: dict[str, Any]) -> None:
         super().__init__(
@@ -43,24 +43,23 @@ class TakenError(LifecycleError):
 
 @dataclass
 class _Running:
-    """What was asked for, until it is stopped."""
+    """A requested recording, until it is stopped."""
 
     request: ProfileRequest
     who: dict[str, Any]
     hosted: HostedRecording
     recording: ProfileRecording
-    first: int  # step
+    first: int  # first step to record
     has_begun: bool = False
     steps: Counter[str | None] = field(default_factory=Counter)
-    """Recorded ones, by stage."""
+    """Recorded steps, by stage."""
 
     def begin(self) -> None:
-        """Record from now on."""
         self.recording.start()
         self.has_begun = True
 
     def has_enough(self) -> bool:
-        """Whether as many steps are recorded as were asked for; of each stage, if by stage."""
+        """Whether the requested steps are recorded; of each stage, if by stage."""
         wanted = self.request.num_steps
         if wanted is None:
             return False
@@ -70,24 +69,24 @@ class _Running:
 
 
 class Control:
-    """Starts and stops; a step or a request that ends is counted by :meth:`step_ended`."""
+    """Starts and stops recordings; :meth:`step_ended` counts steps or requests."""
 
     def __init__(self, root: Path) -> None:
         self._root = Path(os.path.realpath(root))
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._last: HostedRecording | None = None
-        self._leaving: HostedRecording | None = None  # until another process has it
+        self._leaving: HostedRecording | None = None  # set until another process has the recording
         self._process = os.getpid()
         self._steps = 0
         listen_to_steps(self.step_ended)
         atexit.register(self.finish)
 
     def start(self, request: ProfileRequest, client: str) -> dict[str, Any]:
-        """Record from now on, or from the step that the request names; who has the recording.
+        """Record from now on, or from the requested step; returns a description of the recording.
 
         Raises:
-            TakenError: another recording is going on.
+            TakenError: another recording is running.
             ReachError: torch is not imported.
             OpscopeError: the request or the state of the process does not allow it.
         """
@@ -120,14 +119,14 @@ class Control:
             "output_dir": os.path.relpath(folder, self._root),
         }
         running = _Running(request, who, hosted, hosted.new(), request.start_step or 0)
-        # Whole steps are recorded from the end of one; without their number, whatever comes.
+        # A number of whole steps begins at the end of a step; without a number, record at once.
         if running.first <= self._steps and request.num_steps is None:
             running.begin()
         self._running = running
         return who
 
     def stop(self) -> dict[str, Any]:
-        """Record no more; another process writes what was recorded.
+        """Stop recording; another process writes the results.
 
         Raises:
             LifecycleError: nothing is recorded.
@@ -147,7 +146,7 @@ class Control:
         return running.who
 
     def step_ended(self, stage: str | None = None) -> None:
-        """A step or a request has ended, raises nothing; ``stage``: ``prefill`` or ``decode``."""
+        """Count a step or request; raises nothing. ``stage``: ``prefill`` or ``decode``."""
         self._steps += 1
         running = self._running
         if running is None or os.getpid() != self._process:
@@ -158,7 +157,7 @@ class Control:
                 return
         elif self._steps < running.first:
             return
-        if self._lock.acquire(blocking=False):  # else another thread does it, or the next step
+        if self._lock.acquire(blocking=False):  # else another thread or the next step does it
             try:
                 self._begin_or_end(running)
             finally:
@@ -171,11 +170,11 @@ class Control:
             return self._guarded(running.begin)
         self._take(running)
         self._guarded(running.recording.stop)
-        # Facts about the program take milliseconds, which are not the step's.
+        # Collecting facts takes milliseconds, too long for a step.
         OwnThread(functools.partial(self._leave, running), lambda: None).start()
 
     def status(self) -> dict[str, Any]:
-        """What is recorded, and what became of the last recording."""
+        """State of the current and the last recording."""
         self._forget_parents()
         running, last = self._running, self._last
         state = "none"
@@ -190,15 +189,15 @@ class Control:
         }
 
     def verdict(self) -> dict[str, Any]:
-        """Of the last recording.
+        """Verdict on the last recording.
 
         Raises:
-            LifecycleError: there is none yet, it is being made, or it could not be made.
+            LifecycleError: there is no verdict yet, it is being made, or it failed.
         """
         if self._last is None:
             raise LifecycleError("There is no recording yet. Record some requests.")
         outcome = self._last.outcome(0)
-        return {**outcome.said, "trace": self._place(outcome.trace)}
+        return {**outcome.verdict, "trace": self._place(outcome.trace)}
 
     @property
     def has_recorded(self) -> bool:
@@ -207,12 +206,12 @@ class Control:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether another process is at the last recording, or will be in a moment."""
+        """Whether another process writes the last recording, or soon will."""
         last = self._last
         return last is not None and (last is self._leaving or last.is_being_made())
 
     def finish(self) -> None:
-        """The program ends: what is recorded is left to another process."""
+        """Hand a running recording over to another process: the program ends."""
         self._forget_parents()
         if self._running is not None:
             self._guarded(self.stop)
@@ -224,7 +223,7 @@ class Control:
         return os.path.relpath(path, self._root)
 
     def _take(self, running: _Running) -> None:
-        """It ends: requests for a verdict are answered by this recording from now on."""
+        """End a recording: it becomes the last one, for requests of a verdict."""
         self._running = None
         if running.has_begun:
             self._last = self._leaving = running.hosted
@@ -236,14 +235,14 @@ class Control:
             self._leaving = None
 
     def _guarded(self, action: Callable[[], object]) -> None:
-        """The server goes on, whatever happens to a recording."""
+        """Call ``action``; its errors are printed, and the server continues."""
         try:
             action()
         except (OpscopeError, OSError, ValueError) as error:
             notice(f"the recording over HTTP failed: {error}")
 
     def _forget_parents(self) -> None:
-        """A forked worker of a server has recordings of its own."""
+        """Reset the state in a forked worker, which has its own recordings."""
         if os.getpid() != self._process:
             self._process, self._lock = os.getpid(), threading.Lock()
             self._running = self._last = self._leaving = None

@@ -1,4 +1,4 @@
-"""A small server for programs that have none: the same paths, on threads of opscope's own."""
+"""A small server for programs without one: the same paths, on opscope's own threads."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from opscope.serve.control import Control
 
 _MOST_CONNECTIONS = 128
 _PATIENCE_S = 10.0
-"""How long one request may take to arrive."""
+"""Time limit for one request to arrive."""
 _LOOK_S = 0.5
 _LINGER_BYTES = 1 << 20
 _running: set[HttpServer] = set()
 
 
 class HttpServer:
-    """Listens at one address, and answers each connection once."""
+    """Listens at one address; each connection gets one answer."""
 
     def __init__(self, answers: HttpAnswers, host: str, port: int) -> None:
         self.control, self.answers = answers.control, answers
@@ -48,26 +48,26 @@ class HttpServer:
         self.port: int = made.getsockname()[1]
         made.settimeout(_LOOK_S)
         self._socket = OwnSocket(made)
-        self._thread = OwnThread(self._run, self._ask_to_end)
+        self._thread = OwnThread(self._run, self._request_end)
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Start answering."""
         self._thread.start()
         _running.add(self)
 
     def stop(self) -> None:
-        """Answer no more."""
-        self._thread.ask_to_end()
+        """Stop answering."""
+        self._thread.request_end()
         self._thread.join(2 * _LOOK_S)
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         self._ends = True
         if self._socket.is_ours():
             with contextlib.suppress(OSError):
                 self._socket.socket.shutdown(socket.SHUT_RDWR)  # which ends waiting in accept()
 
     def forget(self) -> None:
-        """In a forked child, which must not keep the port."""
+        """Close all files, in a forked child, which must not keep the port."""
         for own in (self._socket, *self._connections):
             own.close()
 
@@ -77,7 +77,7 @@ class HttpServer:
                 connection = OwnSocket(self._socket.socket.accept()[0])
             except OSError as error:
                 self._end_late(time.monotonic())
-                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, say
+                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, e.g.
                     time.sleep(_LOOK_S)
                 continue
             self._end_late(time.monotonic())
@@ -123,8 +123,8 @@ def listen(
     """Serve the paths of :func:`opscope.serve.asgi` at an address of this machine.
 
     Args:
-        address: host and port; port 0 chooses a free one. Name a host other than a loopback one to
-            accept requests of other machines.
+        address: host and port; port 0 chooses a free one. With a host other than a loopback one,
+            other machines may send requests.
         output_root: as for the app.
         token: as for the app.
         hosts: further host names by which other machines may send requests.
@@ -146,7 +146,7 @@ def address_of(text: str) -> tuple[str, int]:
     """Host and port of ``127.0.0.1:8123``, ``[::1]:8123`` or ``8123``.
 
     Raises:
-        UsageError: it is no such address, or that of all interfaces.
+        UsageError: it is not such an address, or means all interfaces.
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
@@ -161,7 +161,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def _refuse(connection: OwnSocket) -> None:
-    """Too many at once: each may ask again."""
+    """Answer that too many requests run; the client may retry."""
     text = b'{"error": "Too many requests at once. Ask again."}'
     head = f"HTTP/1.0 429 Too Many Requests\r\nContent-Length: {len(text)}\r\nRetry-After: 1\r\n"
     with contextlib.suppress(OSError):
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(answers.answer(head, body))
 
     def _send(self, reply: Reply) -> None:
-        body = json.dumps(reply.said, default=str).encode()
+        body = json.dumps(reply.body, default=str).encode()
         own = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         self.send_response(reply.status)
         for name, value in {**own, **reply.headers}.items():
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _linger(self) -> None:
-        """Read a little of a refused body: closing at once would take the answer away again."""
+        """Read part of a refused body: closing at once would discard the answer."""
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_LOOK_S)
@@ -219,10 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
             left -= len(part)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the parser refuses: as JSON, like all answers, and never as a page."""
+        """Answer the parser's refusals in JSON, like all others, not as a page."""
         self.command = getattr(self, "command", None) or "GET"
         self.request_version = "HTTP/1.0"
         self._send(Reply(code if code < 500 else 400, {"error": message or "bad request"}))
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Print nothing: standard error is the program's."""
+        """Print nothing: standard error belongs to the program."""

@@ -34,16 +34,16 @@ class MarkRequests:
 
         Args:
             app: any ASGI app.
-            profiler: what :func:`opscope.serve.asgi` returned: requests are its steps, so that
-                ``num_steps`` counts them.
-            name: the name of a request by its scope, where paths have numbers in them.
+            profiler: result of :func:`opscope.serve.asgi`; requests become its steps, which
+                ``num_steps`` counts.
+            name: returns the name of a request from its scope, for paths with numbers.
         """
         self._app, self._name = app, name or _name_of
         self._profiler = profiler
         self._numbers = itertools.count(1)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
-        """An awaitable that passes everything on; only ``http`` is marked, and no control."""
+        """Run the app; ``http`` requests become spans, except those of opscope's control."""
         if scope["type"] == "lifespan" and self._profiler is not None:
             receive = functools.partial(self._profiler.until_shutdown, receive)
         answer = self._app(scope, receive, send)

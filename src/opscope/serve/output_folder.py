@@ -12,23 +12,23 @@ from pathlib import Path
 from opscope.errors import UsageError
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@-]*")
-"""What folders may be called: nothing hidden, no sign that a shell or a terminal interprets."""
+"""Allowed folder names: not hidden, and without characters special to shells or terminals."""
 _ONE_PLACE = "Give a folder relative to the server's output root, such as 'slow/monday'."
 
 
 def new_folder(root: Path, output_dir: str, prefix: str, shared_file: str | None = None) -> Path:
-    """Make a new folder, called after ``prefix`` and the time, in ``output_dir`` below ``root``.
+    """Make a new folder, named after ``prefix`` and the time, in ``output_dir`` below ``root``.
 
     Args:
-        root: below which it is.
-        output_dir: where below it.
-        prefix: begins its name.
-        shared_file: with it, the folder is called ``prefix`` alone, and other processes may have
-            made it; but this file, which this process is going to write, is not in it yet.
+        root: folder of all recordings.
+        output_dir: path below it.
+        prefix: beginning of the name.
+        shared_file: the folder is then named ``prefix`` alone and may exist from other processes,
+            but without this file, which this process will write.
 
     Raises:
-        UsageError: a name is not allowed, something on the way is a link or a file, or the file is
-            there.
+        UsageError: a name is not allowed, a part of the path is a link or a file, or the file
+            exists.
         OSError: the folder cannot be made.
     """
     parts = [part for part in output_dir.split("/") if part not in ("", ".")]
@@ -68,7 +68,7 @@ def _shared(root: Path, parts: list[str], file: str) -> Path:
 
 
 def _below(root: Path, parts: list[str]) -> int:
-    """Open a folder, made where it is missing; no step follows a link."""
+    """Open a folder, created if missing, without following links."""
     root.mkdir(parents=True, exist_ok=True)
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts:
@@ -89,7 +89,7 @@ def _below(root: Path, parts: list[str]) -> int:
 
 
 def _made(folder: int, name: str) -> str:
-    """A new folder in the open one: ``name``, with a number where that is there."""
+    """Create a new folder in an open one: ``name``, with a number if it exists."""
     number, chosen = 1, name
     while True:
         try:

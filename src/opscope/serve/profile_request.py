@@ -1,4 +1,4 @@
-"""The body of ``POST /start_profile``: fields and their types as serving engines have them."""
+"""The body of ``POST /start_profile``: fields and types as in serving engines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
 _MOST_STEPS = 1 << 40
 _MOST_TEXT = 200
 _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
-"""What engines call them; ``MEM`` is memory, which has a field of its own as well."""
+"""Activities by the engines' names; ``MEM`` is memory, which also has its own field."""
 
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to record, where to, and which steps; shapes of texts are checked where they are used.
+    """What to record, where, and which steps; texts are validated where they are used.
 
     Attributes:
         output_dir: relative to the root.
         num_steps: steps to record; None: until ``POST /stop_profile``.
         start_step: number of the first step to record, counted from 0; None: at once.
-        profile_prefix: begins the name of the recording's folder.
+        profile_prefix: beginning of the folder's name.
         activities: None for all that the machine has.
-        merge_profiles: ranks of a job record to one folder, which ``profile_prefix`` names.
-        by_stage: the verdict has prefill and decode apart; ``num_steps`` are of each.
-        arguments: of :class:`opscope.profile`, beside activities.
+        merge_profiles: ranks of a job record to one folder, named ``profile_prefix``.
+        by_stage: separate verdicts for prefill and decode; ``num_steps`` counts for each.
+        arguments: of :class:`opscope.profile`, besides activities.
     """
 
     output_dir: str
@@ -42,16 +42,16 @@ class ProfileRequest:
     arguments: Mapping[str, bool]
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> ProfileRequest:
-        """What an object of JSON asks for.
+    def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:
+        """Read a JSON object.
 
-        Without a field that says what to record, everything is recorded that a verdict with lines
-        needs.
+        Without a field that selects data, everything that a verdict with source lines needs is
+        recorded.
 
         Raises:
             UsageError: a field is unknown, or has a wrong type or value.
         """
-        for name, value in said.items():
+        for name, value in fields.items():
             if name not in _FIELDS:
                 near = nearest(name, [*_FIELDS])
                 meant = f" Did you mean {near!r}?" if near else ""
@@ -62,14 +62,14 @@ class ProfileRequest:
             if value is not None and not fits(value):
                 raise UsageError(f"{name} has to be {kind}.")
         return cls(
-            output_dir=said.get("output_dir") or "",
-            num_steps=said.get("num_steps"),
-            start_step=said.get("start_step"),
-            profile_prefix=said.get("profile_prefix") or "",
-            activities=_activities(said.get("activities")),
-            merge_profiles=bool(said.get("merge_profiles")),
-            by_stage=bool(said.get("profile_by_stage")),
-            arguments=_arguments(said),
+            output_dir=fields.get("output_dir") or "",
+            num_steps=fields.get("num_steps"),
+            start_step=fields.get("start_step"),
+            profile_prefix=fields.get("profile_prefix") or "",
+            activities=_activities(fields.get("activities")),
+            merge_profiles=bool(fields.get("merge_profiles")),
+            by_stage=bool(fields.get("profile_by_stage")),
+            arguments=_arguments(fields),
         )
 
 
@@ -77,15 +77,15 @@ def object_of(body: bytes) -> dict[str, Any]:
     """A body as a JSON object; an empty body is an empty object.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the body is anything else.
     """
     try:
-        said = json.loads(body) if body.strip() else {}
+        fields = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
         raise UsageError("The body is not JSON. Send an object, or no body.") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise UsageError("The body is JSON, but not an object. Send an object, or no body.")
-    return said
+    return fields
 
 
 def _is_flag(value: object) -> bool:
@@ -126,18 +126,18 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 }
 
 
-def _activities(said: list[str] | None) -> tuple[str, ...] | None:
-    if said is None:
+def _activities(fields: list[str] | None) -> tuple[str, ...] | None:
+    if fields is None:
         return None
-    return tuple(dict.fromkeys(name for one in said if (name := _ACTIVITIES[one]))) or None
+    return tuple(dict.fromkeys(name for one in fields if (name := _ACTIVITIES[one]))) or None
 
 
-def _arguments(said: Mapping[str, Any]) -> dict[str, bool]:
-    asked = {
-        name: bool(said[name])
+def _arguments(fields: Mapping[str, Any]) -> dict[str, bool]:
+    arguments = {
+        name: bool(fields[name])
         for name in ("with_stack", "record_shapes", "profile_memory")
-        if said.get(name) is not None
+        if fields.get(name) is not None
     }
-    if "MEM" in (said.get("activities") or ()):
-        asked["profile_memory"] = True
-    return {**(asked or WHY_ARGUMENTS), "with_asyncio": True}
+    if "MEM" in (fields.get("activities") or ()):
+        arguments["profile_memory"] = True
+    return {**(arguments or WHY_ARGUMENTS), "with_asyncio": True}

@@ -19,7 +19,7 @@ HEAD_BYTES = 1 << 20
 
 
 class FileKind(Enum):
-    """What a file is."""
+    """Kinds of files."""
 
     CHROME = "a Chrome trace"
     EXECUTION_TRACE = (
@@ -52,7 +52,7 @@ _OF_EVENTS = {"ph"}
 
 
 def file_kind(path: Path) -> FileKind:
-    """What a file is; ``OTHER`` for one that says too late, or not."""
+    """Kind of a file; ``OTHER`` if its beginning does not show it."""
     head = head_of(path, HEAD_BYTES)
     for pattern, kind in _BINARY:
         if pattern.match(head):
@@ -62,7 +62,7 @@ def file_kind(path: Path) -> FileKind:
 
 
 def kind_of_json(text: str) -> FileKind:
-    """The same of the first part of a JSON text."""
+    """Kind of a JSON file, from the first part of its text."""
     for path, keys in _objects(text):
         if path in ("[", "{traceEvents[") and keys >= _OF_EVENTS:
             return FileKind.CHROME

@@ -56,7 +56,7 @@ def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
 
 
 def table_to_arrow(table: Table) -> pa.Table:
-    """All columns of a table of any schema as Arrow, as they are."""
+    """Convert all columns of a table of any schema to Arrow, unchanged."""
     return pa.table({c.name: _arrow_column(table, c) for c in table.schema.columns})
 
 
@@ -184,7 +184,7 @@ class ArrowColumns(Protocol):
 
     @property
     def column_names(self) -> list[str]:
-        """Of all that there are."""
+        """Names of all columns."""
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """The column of that name."""
@@ -197,12 +197,12 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
         pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
         ValueError: a column is missing, or has rows without a value.
     """
-    there = columns_there(schema, data.column_names)
+    there = present_columns(schema, data.column_names)
     return Table(schema, {name: column_from_arrow(schema, data, name) for name in there})
 
 
-def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
-    """Those of a table's columns that are among the names."""
+def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
+    """Columns of the schema that are among ``names``."""
     given = {*names}
     for column in schema.columns:
         if column.required and column.name not in given:

@@ -62,15 +62,17 @@ def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
     ranks = ledger.get(SOURCE, {})
     for what, count in ranks.items():
         if what.startswith(_MISSING):
-            return _not_there(what.removeprefix(_MISSING), int(count), int(ranks.get(_IN_ALL, 0)))
+            return _missing_text(
+                what.removeprefix(_MISSING), int(count), int(ranks.get(_IN_ALL, 0))
+            )
     return ""
 
 
 def missing_beside(metadata: Mapping[str, Any], there: Collection[int]) -> str:
-    """The same by what a rank says of its job, and the ranks that are ``there``."""
+    """Sentence about missing ranks, from a rank's metadata and the ranks that are ``there``."""
     size = place_in_job(metadata)[1]
     missing = sorted(set(range(size)) - set(there))
-    return _not_there(ranges_text(missing), len(missing), size) if missing and size > 1 else ""
+    return _missing_text(ranges_text(missing), len(missing), size) if missing and size > 1 else ""
 
 
 def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
@@ -83,7 +85,7 @@ def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
     group: dict[int, tuple[int, int]] = {}
     number, until_ns = 0, 0
     for start_ns, rank in sorted(
-        (_time_ns(said, "start_ns"), rank) for rank, said in about.items()
+        (_time_ns(facts, "start_ns"), rank) for rank, facts in about.items()
     ):
         size = place_in_job(about[rank])[1]
         if size == 1 or start_ns <= 0:  # it says nothing of its job
@@ -114,6 +116,6 @@ def _time_ns(about: Mapping[str, Any], name: str) -> int:
     return found if type(found) is int else 0
 
 
-def _not_there(ranks: str, count: int, size: int) -> str:
+def _missing_text(ranks: str, count: int, size: int) -> str:
     are = f"rank {ranks} of {size} is" if count == 1 else f"ranks {ranks} of {size} are"
     return f"{are} not in this folder"

@@ -55,7 +55,7 @@ LAST_NS = 50_000_000
 
 @dataclass(frozen=True)
 class Slice:
-    """What ran in a part of a recording.
+    """Events that ran in a part of a recording.
 
     Attributes:
         trace: that part; of the tables that grow with a recording, it has the events.
@@ -77,9 +77,9 @@ class LongTrace:
     folder: Path
 
     @staticmethod
-    def at(path: Path, asked: Partition | None = None) -> LongTrace:
+    def at(path: Path, part: Partition | None = None) -> LongTrace:
         """One part of the trace in ``path``, which may also be the part's own folder."""
-        found = LongTrace(choose_part(path, asked))
+        found = LongTrace(choose_part(path, part))
         if "events" not in found.rows:
             raise TraceFormatError(
                 f"{path} contains no events. Check the path; `opscope summary` shows its contents."
@@ -109,13 +109,13 @@ class LongTrace:
         return {name: table["rows"] for name, table in self._tables.items()}
 
     def memory_bytes(self, *tables: str) -> int:
-        """What the columns of tables take in memory, by default of all."""
+        """Bytes of the columns of tables in memory; of all tables by default."""
         known = self._tables
         return sum(known[name]["memory_bytes"] for name in tables or known if name in known)
 
     @cached_property
     def small(self) -> TraceData:
-        """What does not grow with the recording: names, threads, ledger, metadata and so on."""
+        """Tables that do not grow with the recording: names, threads, ledger, metadata, others."""
         tables = {name: self._whole(name) for name in TABLES if name in self.rows}
         with damage_of(self.file("names")), self._opened("names") as file:
             names = names_in(file.read())
@@ -127,7 +127,7 @@ class LongTrace:
     def _whole(self, name: str) -> Table:
         """A table that does not grow; of another as many rows as it has, without columns."""
         if name in GROWING:
-            return Table.as_asked_for(TABLES[name], {}, self.rows[name])
+            return Table.lazy(TABLES[name], {}, self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
             return _known(table_from_arrow(TABLES[name], file.read()))
 
@@ -196,8 +196,8 @@ class LongTrace:
         return [name for name in GROWING if name in self.rows]
 
     def slices(self, events: int, columns: Sequence[str] | None = None) -> Iterator[Slice]:
-        """All events, about so many at a time, in order; a span is in each slice that it runs in,
-        and cut where that begins and ends. Only these columns of theirs are read; None for all."""
+        """Yield all events in order, about ``events`` at a time. A span is in each slice that it
+        runs in, cut at the slice's bounds. ``columns``: the columns to read; None for all."""
         carried_rows = np.zeros(0, dtype=np.int64)
         carried = Table(TABLES["events"], {})
         last, end_ns = self.rows["events"], 0
@@ -255,7 +255,7 @@ class LongTrace:
 
     @cached_property
     def first_and_last_ns(self) -> tuple[int, int]:
-        """When the first event and the last one begin; Unix time."""
+        """Start of the first and of the last event; Unix time."""
         with damage_of(self.file("events")), self._opened("events") as file:
             first, last = (
                 column_from_arrow(
@@ -267,7 +267,7 @@ class LongTrace:
 
     @cached_property
     def span_ns(self) -> tuple[int, int]:
-        """When the first event began, and when the last one had ended; Unix time."""
+        """Start of the first event and end of the last one; Unix time."""
         found = [
             (int(rows["start_ns"][0]), int((rows["start_ns"] + rows["duration_ns"]).max()))
             for _, rows in self.groups("events", ["start_ns", "duration_ns"])
@@ -277,7 +277,7 @@ class LongTrace:
         return min(begins, default=0), max(ends, default=0)
 
     def between(self, begin_ns: int, end_ns: int) -> TraceData:
-        """What ran between two moments, as a trace; what reaches beyond them is cut there.
+        """Trace of the time between two moments; spans are cut there.
 
         Raises:
             InsufficientMemoryError: that does not fit in memory.
@@ -336,7 +336,7 @@ class LongTrace:
                 first += rows
 
     def file(self, table: str) -> Path:
-        """That a table lies in.
+        """Path of the file of a table.
 
         Raises:
             TraceFormatError: the trace was replaced since the first was asked for.

@@ -55,7 +55,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a rank's folder says about itself.
+    """Facts about the folder of a rank.
 
     Attributes:
         tables: rows, bytes, and bytes in memory (0: not said) of every file, by table name.
@@ -77,8 +77,8 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into ``folder``."""
-        said = {key: value for key, value in asdict(self).items() if value is not None}
-        text = json.dumps(said, indent=1, sort_keys=True)
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        text = json.dumps(values, indent=1, sort_keys=True)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
@@ -168,12 +168,12 @@ def check_files(folder: Path) -> None:
             raise damaged_file(file, "it is missing")
         checked_in_folder(file)
         if found.st_size != table["bytes"]:
-            said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
-            raise damaged_file(file, said)
+            values = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
+            raise damaged_file(file, values)
 
 
 def damage_of(folder: Path) -> str:
-    """What :func:`check_files` says of it; empty if nothing is wrong."""
+    """Message of :func:`check_files`; empty if the files are complete."""
     try:
         check_files(folder)
     except TraceFormatError as error:
@@ -182,7 +182,7 @@ def damage_of(folder: Path) -> str:
 
 
 def damaged_file(file: Path, what: str) -> TraceFormatError:
-    """What to say of a file of a trace that cannot be read."""
+    """Error for a file of a trace that cannot be read."""
     return TraceFormatError(
         f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
     )
@@ -240,7 +240,7 @@ def unfinished_recordings(folder: Path) -> list[Path]:
 
 
 def unfinished_below(folder: Path) -> Iterator[Path]:
-    """Those in ``folder`` and in its cycles."""
+    """Unfinished recordings in ``folder`` and in its cycles."""
     return (one.path for one in below(folder, LeftKind.STREAM))
 
 

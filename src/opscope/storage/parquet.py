@@ -146,7 +146,7 @@ class RowGroupWriter:
 
 
 def _without_nulls(data: pa.Table) -> pa.Table:
-    """The same table, whose columns say that every row has a value, as those of a trace all do.
+    """Table with columns declared free of nulls, as columns of a trace always are.
 
     What may be null is written with a level for each row, and reading these takes as long as
     reading the values.
@@ -210,7 +210,7 @@ def _page_options() -> dict[str, int]:
 
 
 def read_whole(path: Path) -> pa.Table:
-    """All of a file that opscope itself has just written, or whose size was checked.
+    """Read a whole file that opscope has just written, or whose size was checked.
 
     ``pyarrow.parquet.read_table`` imports pandas, which takes long and cannot be done while a
     program ends.
@@ -256,7 +256,7 @@ class ParquetColumns:
         self._read = self._columns() if rows <= FEW_ROWS else None
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
-        """All of a column."""
+        """Read a whole column."""
         if name not in self.column_names:
             raise KeyError(name)
         data = self._columns([name]) if self._read is None else self._read
@@ -286,12 +286,12 @@ class ParquetColumns:
         found: set[int] = set()
         for group in range(metadata.num_row_groups):
             column = metadata.row_group(group).column(place)
-            said = column.statistics if column.path_in_schema == name else None
-            if said is None or not said.has_min_max or said.null_count != 0:
+            statistics = column.statistics if column.path_in_schema == name else None
+            if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
                 return None
-            if type(said.min) not in (int, bool):
+            if type(statistics.min) not in (int, bool):
                 return None
-            found |= {said.min, said.max}
+            found |= {statistics.min, statistics.max}
         return found.pop() if len(found) == 1 else None
 
 

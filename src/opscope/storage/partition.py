@@ -39,19 +39,19 @@ class Partition:
 
     @property
     def folder_name(self) -> str:
-        """Of its files, in the folder of the trace."""
+        """Name of the part's folder in the trace folder."""
         return f"{self.kind}={self.number:05d}"
 
     @property
     def option(self) -> str:
-        """What chooses it on the command line."""
+        """Command-line option that chooses the part."""
         return f"--{self.kind} {self.number}"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.number}"
 
 
-def asked_partition(rank: int | None, process: int | None = None) -> Partition | None:
+def chosen_partition(rank: int | None, process: int | None = None) -> Partition | None:
     """The one that was asked for; None where neither says."""
     if rank is not None and process is not None:
         raise UsageError("--rank and --process exclude each other. Use only one of them.")
@@ -84,7 +84,7 @@ def part_of_folder(folder: Path) -> Partition | None:
 
 
 def cycle_folders(folder: Path) -> list[Path]:
-    """Those of a schedule's cycles in a folder, each a trace, in their order; often there are none.
+    """Folders of a schedule's cycles, in order, each a trace; often none.
 
     A folder that cannot be looked into has none.
     """
@@ -93,22 +93,22 @@ def cycle_folders(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.removeprefix("cycle-")))
 
 
-def choose_part(path: Path, asked: Partition | None) -> Path:
+def choose_part(path: Path, part: Partition | None) -> Path:
     """The folder of a part; ``path`` itself where that has no parts."""
     folders = partition_folders(path)
     if not folders:
         return path
-    if asked is None and len(folders) == 1:
+    if part is None and len(folders) == 1:
         return next(iter(folders.values()))
-    if asked is None:
+    if part is None:
         raise several_parts(path, folders)
-    if asked not in folders:
-        raise UsageError(f"{path} has no {asked}. It contains: {listed(folders)}.")
-    return folders[asked]
+    if part not in folders:
+        raise UsageError(f"{path} has no {part}. It contains: {listed(folders)}.")
+    return folders[part]
 
 
 def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
-    """What to say where one has to be chosen."""
+    """Error message for a folder in which one part has to be chosen."""
     parts = in_order(parts)
     what = "ranks" if all(part.kind == RANK for part in parts) else "processes"
     return UsageError(

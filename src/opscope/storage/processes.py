@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.files import open_inside
-from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, said
+from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, parsed_json
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.manifest import read_manifest
@@ -37,7 +37,7 @@ _MOST_JOB_BYTES = 200
 
 @dataclass(frozen=True)
 class ProcessEntry:
-    """What is known of one process.
+    """Facts about one process.
 
     Attributes:
         process_id: of the system.
@@ -87,12 +87,12 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
     latest: dict[tuple[int, int], int] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-            _apply(said(line, _LINE), entries, latest)
+            _apply(parsed_json(line, _LINE), entries, latest)
     return entries
 
 
 def reserve_number(folder: Path, process: int) -> int:
-    """What number the part of a process is to have, which may have one already.
+    """Reserve the number of a process's part; it may have one already.
 
     Two containers may have processes of one number at the same time: who is first in the list has
     the part.
@@ -102,8 +102,8 @@ def reserve_number(folder: Path, process: int) -> int:
         number, taken = process, _claims(folder)
         while number in taken:
             number += AGAIN
-        said = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
-        if not said or _claims(folder).get(number) == claim:
+        record = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
+        if not record or _claims(folder).get(number) == claim:
             return number
 
 
@@ -112,10 +112,10 @@ def _claims(folder: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ValueError, TypeError, KeyError):
-            said = json.loads(line)
-            if said["event"] in (PART, RECORDING) and said.get("rank") is None:
-                number = int(said.get("part", said["process"]))
-                found.setdefault(number, str(said.get("claim", "")))
+            record = json.loads(line)
+            if record["event"] in (PART, RECORDING) and record.get("rank") is None:
+                number = int(record.get("part", record["process"]))
+                found.setdefault(number, str(record.get("claim", "")))
     return found
 
 
@@ -128,8 +128,8 @@ def job_of(folder: Path) -> str:
     """Which one that is; empty where it was not said."""
     for line in _lines(_journal_of(folder), _MOST_JOB_BYTES):
         with suppress(ValueError, TypeError, KeyError):
-            said = json.loads(line)
-            return str(said["id"]) if said["event"] == JOB else ""
+            record = json.loads(line)
+            return str(record["id"]) if record["event"] == JOB else ""
     return ""
 
 
@@ -190,7 +190,7 @@ def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEn
 
 @dataclass(frozen=True)
 class Processes:
-    """What a folder holds.
+    """The processes of a trace folder.
 
     Attributes:
         folder: of the trace.
@@ -209,7 +209,7 @@ class Processes:
         return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
 
     def with_parts(self, parts: Iterable[Partition]) -> Processes:
-        """Also those that are known by their recordings alone, or that had no time to note them."""
+        """Copy with the processes of ``parts`` that are missing from the list."""
         known = {entry.partition for entry in self.entries}
         unknown = [part for part in parts if part not in known]
         entries = [*self.entries]
@@ -228,7 +228,7 @@ class Processes:
         return Processes(self.folder, entries, folders)
 
     def begun_by(self, root: int) -> Processes:
-        """That process, and those that it began, directly or not."""
+        """A process and its descendants."""
         known, entries = {root}, []
         for entry in self.entries:
             if {entry.process_id, entry.parent_id} & known:
@@ -241,12 +241,12 @@ class Processes:
 
     @property
     def recorded(self) -> list[ProcessEntry]:
-        """Those that there are traces of."""
+        """Processes with a trace."""
         return [entry for entry in self.entries if entry.partition in self.parts]
 
     @property
     def unrecorded(self) -> list[ProcessEntry]:
-        """Those of which nothing was recorded, or nothing is written yet."""
+        """Processes without a trace, or whose trace is not written yet."""
         return [entry for entry in self.entries if entry.partition not in self.parts]
 
     def load(self, part: Partition) -> TraceData:
@@ -257,7 +257,7 @@ class Processes:
         return load_part(folder, part)
 
     def rows_of(self, part: Partition, table: str) -> int:
-        """How many rows the trace of one has of a table; nothing else of it is read."""
+        """Number of rows of a table of a process's trace; nothing else is read."""
         try:
             return read_manifest(self.parts[part]).tables.get(table, {}).get("rows", 0)
         except (KeyError, TraceFormatError):
@@ -265,7 +265,7 @@ class Processes:
 
 
 def metadata_of(folder: Path) -> dict[str, Any]:
-    """What the trace in a part's folder says of itself; nothing else of it is read."""
+    """Metadata of the trace in a part's folder; nothing else is read."""
     from pyarrow import ArrowException
 
     from opscope.storage.parquet import read_whole

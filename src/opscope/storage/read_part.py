@@ -27,8 +27,8 @@ from opscope.columns.unknown_codes import (
 from opscope.columns.validate import TableChecks
 from opscope.storage.interop import (
     column_from_arrow,
-    columns_there,
     constant_column,
+    present_columns,
     table_from_arrow,
 )
 from opscope.storage.job import ledger_with_ranks
@@ -38,18 +38,18 @@ from opscope.storage.partition import Partition, choose_part
 from opscope.storage.remote import complete
 
 
-def load_part(path: Path, asked: Partition | None = None) -> TraceData:
+def load_part(path: Path, part: Partition | None = None) -> TraceData:
     """Read one part of a trace folder; ``path`` may also be the part's own folder.
 
     Ranks of its job that the trace folder lacks are in the ledger.
 
     Raises:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
-        UsageError: there are several and it was not ``asked`` for one of them.
+        UsageError: there are several and ``part`` is None.
     """
 
     def find() -> Path:
-        folder = choose_part(path, asked)
+        folder = choose_part(path, part)
         complete(folder)
         return folder
 
@@ -123,7 +123,7 @@ def _read_tables(
                 tables[name] = table_from_arrow(schema, data)
                 whole.append(name)
             else:
-                there = columns_there(schema, data.column_names)
+                there = present_columns(schema, data.column_names)
                 tables[name] = _as_needed(folder, schema, there, data, checks)
                 opened.push(own.pop_all())
     checks.check_whole(whole)
@@ -146,7 +146,7 @@ def _as_needed(
         if name == "argument":
             checks.check_positions()
 
-    return Table.as_asked_for(schema, ColumnsAsNeeded(there, read, check), data.rows)
+    return Table.lazy(schema, ColumnsAsNeeded(there, read, check), data.rows)
 
 
 @contextmanager

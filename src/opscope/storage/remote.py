@@ -21,7 +21,7 @@ from opscope.storage.partition import part_of_folder
 
 
 class _Copy:
-    """What was copied of one address.
+    """Local copy of one address.
 
     Attributes:
         address: as it was given, and as it is shown.
@@ -101,8 +101,10 @@ class _Copy:
         except Exception as error:  # stores raise what they like
             has_secrets = self.shown != self.address
             why = error.__cause__ if isinstance(error, FileNotFoundError) else error
-            said = str(why or "nothing is there").strip().splitlines()[:1]
-            reason = type(why or error).__name__ if has_secrets or not said else said[0].rstrip(".")
+            lines = str(why or "nothing is there").strip().splitlines()[:1]
+            reason = (
+                type(why or error).__name__ if has_secrets or not lines else lines[0].rstrip(".")
+            )
             cause = None if has_secrets else error
             if isinstance(error, ImportError):
                 raise MissingDependencyError(
@@ -154,7 +156,7 @@ def complete(folder: Path) -> None:
         copy.complete(folder)
 
 
-def as_asked(text: str) -> str:
+def with_addresses(text: str) -> str:
     """A text in which copies are called by their addresses."""
     for copy in list(_COPIES):
         text = text.replace(str(copy.path), copy.shown)
@@ -162,12 +164,14 @@ def as_asked(text: str) -> str:
 
 
 @contextmanager
-def asked_names() -> Iterator[None]:
+def addresses_in_errors() -> Iterator[None]:
     """Have errors name the address, and not its copy."""
     try:
         yield
     except OpscopeError as error:
-        error.args = tuple(as_asked(one) if isinstance(one, str) else one for one in error.args)
+        error.args = tuple(
+            with_addresses(one) if isinstance(one, str) else one for one in error.args
+        )
         raise
 
 

@@ -28,7 +28,7 @@ _OTHER, _ALLOCATED, _FREED = range(3)
 
 @dataclass(frozen=True, eq=False)
 class DeviceSnapshot:
-    """What the allocator of one device wrote down, and its state at the end.
+    """Events that the allocator of one device recorded, and its state at the end.
 
     Attributes:
         index: of the device.
@@ -67,7 +67,7 @@ class MemorySnapshot:
         self.frames = lru_cache(_MOST_STACKS)(self._frames)
 
     def _frames(self, stack: int) -> tuple[Location, ...]:
-        """Of a stack the frames, innermost first."""
+        """Frames of a stack, innermost first."""
         if stack < 0:
             return ()
         pickle, found = self._pickle, []
@@ -180,14 +180,14 @@ def _blocks(
         reserved += max(size, 0)
         blocks = pickle.get(segment, "blocks")
         sizes = np.maximum(pickle.column(blocks, "size"), 0)
-        asked = pickle.column(blocks, "requested_size")
+        requested_sizes = pickle.column(blocks, "requested_size")
         address = pickle.column(blocks, "address")
         # Older releases say where the segment is alone.
         address = np.where(address == -1, begin + np.cumsum(sizes) - sizes, address)
         states = pickle.column(blocks, "state", "text").tolist()
         stacks = pickle.column(blocks, "frames", "list").tolist()
-        rows = zip(address.tolist(), sizes.tolist(), asked.tolist(), stacks, states, strict=True)
-        for where, size, requested, stack, state in rows:
+        columns = (address.tolist(), sizes.tolist(), requested_sizes.tolist(), stacks, states)
+        for where, size, requested, stack, state in zip(*columns, strict=True):
             if state >= 0 and pickle.text(state) in _ACTIVE:
                 used.append((where, requested if requested >= 0 else size, stack))
             else:

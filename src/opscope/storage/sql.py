@@ -62,7 +62,7 @@ def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
 
 
 def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
-    """As :func:`query`, reading from the files what the statement is about, and no more."""
+    """Like :func:`query`, but reads from the files only what the statement needs."""
     tables = {**_tables_of(trace.small), **trace.datasets()}
     connection = connection_over(tables, read_only, is_large=True)
     return run_statement(connection, statement, read_only)
@@ -99,9 +99,8 @@ def connection_over(
 
 
 def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
-    """As :func:`rows_by`, as a relation of DuckDB's default connection, in other threads than the
-    main one of a cursor of it; this one is closed.
-    """
+    """Run a statement and return a relation of DuckDB's default connection (in other threads than
+    the main one, of a cursor of it). Closes ``connection``."""
     try:
         result = rows_by(connection, statement, read_only)
     finally:
@@ -110,7 +109,7 @@ def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
 
 
 def rows_by(connection: Any, statement: str, read_only: bool) -> pa.Table:
-    """What a statement returns."""
+    """Rows that a statement returns."""
     with _bounded_time(connection) if read_only else nullcontext():
         result = _with_plain_integers(_compute(connection, statement, read_only))
     return result.rename_columns(list(_distinct(result.column_names)))

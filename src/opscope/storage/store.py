@@ -48,14 +48,14 @@ _LIBRARIES_BYTES, _POOLS_BYTES, _ROW_BYTES = 1 << 30, 1 << 27, 400
 
 @reusing_memory
 def save_part(
-    trace: TraceData, path: str | os.PathLike[str], asked: Partition | None = None
+    trace: TraceData, path: str | os.PathLike[str], part: Partition | None = None
 ) -> Path:
     """Write ``trace`` as one part of a trace folder; returns that part's folder.
 
     The part appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
     the same rank, ranks beyond this run's world size, and processes; other files in their folders
     are kept. The rank and world size are those of the recording (``distributedInfo`` of its
-    metadata; 0 of 1 without); a part that is ``asked`` for replaces only that one, so that several
+    metadata; 0 of 1 without); a given ``part`` replaces only that one, so that several
     traces can be put side by side.
 
     Raises:
@@ -78,7 +78,7 @@ def save_part(
                 )
                 Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
 
-        return save_files(folder, asked, trace.metadata, write)
+        return save_files(folder, part, trace.metadata, write)
 
 
 def _bytes_to_save(trace: TraceData) -> int:
@@ -89,28 +89,28 @@ def _bytes_to_save(trace: TraceData) -> int:
 
 def save_files(
     folder: Path,
-    asked: Partition | None,
+    part: Partition | None,
     metadata: Mapping[str, Any],
     write: Callable[[Path, int], object],
 ) -> Path:
-    """As :func:`save_part`, of files that ``write`` puts into a folder.
+    """Like :func:`save_part`, for files that ``write`` puts into a folder.
 
     Args:
         folder: of the trace.
-        asked: which part of it they are; None for the one that the metadata says.
+        part: the part that the files are; None for the one in the metadata.
         metadata: of the recording.
         write: is given the part's folder, and the rank that its manifest is to have.
     """
     refuse_address(folder)
     rank, world_size = place_in_job(metadata)
-    own = Partition(RANK, rank) if asked is None else asked
+    own = Partition(RANK, rank) if part is None else part
     _refuse_foreign(folder)
     final = folder / own.folder_name
     remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
         write(unfinished, own.number if own.kind == RANK else 0)
         _replace_rank(final, unfinished)
-        if asked is None:
+        if part is None:
             ranks = {Partition(RANK, number) for number in range(world_size)}
             _delete_others(folder, ranks, final)
     return final

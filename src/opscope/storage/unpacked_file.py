@@ -78,7 +78,7 @@ class UnpackedFile:
 
     @property
     def at_bytes(self) -> int:
-        """How much of the file itself was read."""
+        """Bytes read of the packed file."""
         return self._raw.tell() if self.is_packed else self._read_bytes
 
     def read(self, size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Types of the columns that files hand to each other."""
+"""Types of arrays that several files use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The part of a recording that was recorded in detail, where the rest was not.
+"""The part of a recording with detail, if only some steps were recorded in detail.
 
-Answers that need more than operators (why a program is slow, what holds its memory) speak of that
-part; tables and timelines of all that was recorded.
+Answers that need more than operators (why a program is slow, what holds its memory) refer to that
+part; tables and timelines refer to the whole recording.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
 _FEWEST_STEPS = 2
 _FEWEST_CALLS = 3
-"""Of modules, so that a program without steps is taken to use a network."""
+"""Minimum operators of a relevant stretch, and minimum module calls of one with a network."""
 _MOST_OF_IT = 0.5
-"""Of the recording: a start that is shorter says nothing of a program that went on. Of the longest
-stretch without a step: a much shorter one, as the last, is not what the program does."""
+"""Minimum share of the recording, for its start: a shorter start says nothing about a program that
+continued. Also of the longest stretch without steps: a much shorter one is not typical."""
 
 
 _CALLS = ("stack", "functions", "own_functions")
@@ -42,18 +42,18 @@ _ONLY_WITH = (
     (("shapes", "outputs"), (), ("tensors", "scalars")),
     (("memory",), (), ("allocations",)),
 )
-"""Options without any of which there are none of these events and tables."""
+"""Event kinds and tables that need one of these options."""
 _COLLECTIVE = "record_param_comms"
 
 
 def has_detail(trace: TraceData) -> bool:
-    """Whether parts of it were recorded in more detail than the rest."""
+    """Whether some stretches were recorded in more detail than the rest."""
     return DETAIL in trace.metadata
 
 
 def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Of the last stretch that has steps, else of the last that is not much shorter than others,
-    Unix nanoseconds; None where there is none but the start of the program."""
+    """Bounds of the last detailed stretch with steps, or else of the last that is not much shorter
+    than others, Unix nanoseconds. None if only the start of the program was recorded in detail."""
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     start_ns = metadata.get("start_ns", 0)
     later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
@@ -62,25 +62,25 @@ def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def in_detail(trace: TraceData) -> TraceData:
-    """The stretch that tells most; ``trace`` where there is none, or all is recorded alike."""
+    """The most informative detailed stretch; ``trace`` if there is none."""
     part = detailed_part(trace)
     return trace if part is None else part.trace
 
 
 def rows_in_detail(trace: TraceData) -> npt.NDArray[np.int64]:
-    """Of the events of that part the rows in ``trace``."""
+    """Rows in ``trace`` of the events of ``in_detail(trace)``."""
     part = detailed_part(trace)
     return np.arange(len(trace.events)) if part is None else part.rows
 
 
 @derived
 def detailed_part(trace: TraceData) -> Part | None:
-    """The same, with the rows that its events have in ``trace``; None for all of it."""
+    """``in_detail`` with the rows of its events in ``trace``; None for the whole trace."""
     chosen = _chosen(trace)
     if chosen is None:
         return None
     begin_ns = chosen["start_ns"]
-    if _is_start(trace, chosen):  # not the imports before anything was computed
+    if _is_start(trace, chosen):  # skips imports before the first operator
         operators = trace.events["kind"] == EventKind.OPERATOR
         begin_ns = int(event_tree(trace).start_ns[operators].min())
     part = part_from(trace, begin_ns, chosen["end_ns"])
@@ -92,13 +92,12 @@ def detailed_part(trace: TraceData) -> Part | None:
 
 
 def throughout(trace: TraceData) -> TraceData:
-    """All of it, without what was recorded of some stretches alone; ``trace`` where there is
-    nothing of that kind."""
+    """The whole trace without data that only detailed stretches have; ``trace`` if none has any."""
     return part_throughout(trace, 0, LATEST_NS).trace if has_detail(trace) else trace
 
 
 def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
-    """What runs between two moments, without what was recorded of some stretches alone."""
+    """The part between two moments, without data that only detailed stretches have."""
     if not has_detail(trace):
         return part_from(trace, begin_ns, end_ns)
     options = trace.metadata["options"]
@@ -108,7 +107,7 @@ def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
     parents = nearest_ancestor(event_tree(trace).parent, keep)
     part = part_from(trace, begin_ns, end_ns, (keep, parents))
     empty = {name: Table(TABLES[name], {}) for _, _, tables in only for name in tables}
-    if "scalars" in empty:  # of collectives there are some in every recording
+    if "scalars" in empty:  # every recording has those of collectives
         scalars, events = part.trace.table("scalars"), part.trace.events
         name = trace.names.find(_COLLECTIVE)
         empty["scalars"] = scalars.take(
@@ -119,13 +118,13 @@ def part_throughout(trace: TraceData, begin_ns: int, end_ns: int) -> Part:
 
 
 def is_warm(trace: TraceData) -> bool:
-    """Whether what was recorded in detail are steps after the first few."""
+    """Whether the stretch recorded in detail has steps after warm-up."""
     chosen = _chosen(trace)
     return chosen is not None and chosen["steps"] > 0
 
 
 def detail_text(metadata: Mapping[str, Any]) -> str:
-    """What was recorded in detail, in a few words; empty where all is recorded alike."""
+    """Extent of the detailed stretches in a few words; empty without any."""
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     steps = sum(one["steps"] or 0 for one in stretches)
     took_ns = sum(one["end_ns"] - one["start_ns"] for one in stretches if one["steps"] or not steps)
@@ -135,8 +134,8 @@ def detail_text(metadata: Mapping[str, Any]) -> str:
     return f"{steps:,} steps ({took}) in detail" if steps else f"{took} in detail"
 
 
-def what_it_is_about(trace: TraceData) -> str:
-    """Which part findings are of, in a sentence."""
+def describe_basis(trace: TraceData) -> str:
+    """Sentence about the part that findings refer to."""
     chosen, steps = _chosen(trace), len(optimizer_steps(trace))
     if chosen is None:
         return "findings of the whole recording"
@@ -153,7 +152,7 @@ def what_it_is_about(trace: TraceData) -> str:
 
 
 def _steps_of(trace: TraceData) -> dict[str, Any]:
-    """How many steps of the program ended, and the time from the first to the last."""
+    """Metadata: number of steps of the program, and the time from the first end to the last."""
     rows = optimizer_steps(trace)
     if len(rows) < _FEWEST_STEPS:
         return {}
@@ -164,8 +163,8 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
 
 @derived
 def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
-    """The last stretch with whole steps; else the last that shows a network, or does something, of
-    those that are not much shorter than others."""
+    """The last detailed stretch with whole steps, or else with a step; otherwise the last that
+    calls modules, or else operators, and is not much shorter than others. None without any."""
     if not has_detail(trace):
         return None
     kind, start_ns = trace.events["kind"], event_tree(trace).start_ns
@@ -189,7 +188,7 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
 
 
 def _without_short_ones(stretches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are not much shorter than the longest."""
+    """Stretches of at least half the length of the longest."""
     longest_ns = max(map(_took_ns, stretches), default=0)
     return [one for one in stretches if _took_ns(one) >= _MOST_OF_IT * longest_ns]
 
@@ -199,7 +198,7 @@ def _took_ns(stretch: Mapping[str, Any]) -> int:
 
 
 def _stretches(trace: TraceData) -> list[dict[str, Any]]:
-    """With the steps of one that was going on when its process was killed."""
+    """Detailed stretches; steps are counted for one that was open when the process was killed."""
     ends = trace.end_ns[optimizer_steps(trace)]
 
     def steps(one: dict[str, Any]) -> int:

@@ -11,13 +11,13 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 
 _FEW = 0.01
-"""Share of durations that may be missing without a doubt about times."""
+"""Maximum share of durations that may be missing without a doubt about times."""
 
 NO_TIMES = "no times were recorded"
 
 
 def require_times(trace: TraceData) -> None:
-    """Raise UsageError where the trace has no durations."""
+    """Raise UsageError if the trace has no durations."""
     if not trace.has_times:
         raise UsageError(
             f"Here {NO_TIMES}, only the order of events. `opscope summary` counts calls, "
@@ -26,7 +26,7 @@ def require_times(trace: TraceData) -> None:
 
 
 def doubts(trace: TraceData) -> list[str]:
-    """One for each kind; empty for nearly all traces."""
+    """One sentence for each kind of doubt; empty for nearly all traces."""
     ledger = trace.ledger
     found = [sentence(doubt) for doubt in doubts_in(ledger)]
     unknown = int(ledger.get("import", {}).get(WITHOUT_DURATION, 0))
@@ -38,9 +38,9 @@ def doubts(trace: TraceData) -> list[str]:
 
 
 def doubts_text(trace: TraceData, losses: bool = True) -> str:
-    """The same in one line, with what was not recorded; empty for nearly all traces.
+    """Doubts and missing data in one line; empty for nearly all traces.
 
-    ``losses``: with what the recorder lost.
+    ``losses``: whether to include what the recorder lost.
     """
     found = doubts(trace)
     lost = [
@@ -57,12 +57,12 @@ def doubts_text(trace: TraceData, losses: bool = True) -> str:
 
 
 def _lost(trace: TraceData) -> Iterator[tuple[str, str, float]]:
-    """Losses of the recorder; the counts of skipped rows of a file include their reason."""
+    """Losses of the recorder, without rows skipped by imports, whose counts have other reasons."""
     return (loss for loss in trace.ledger.losses() if loss[0] != "import")
 
 
 def sentence(doubt: Doubt) -> str:
-    """It in words, with how many of how many and by how much."""
+    """Text of a doubt, with counts and the largest error."""
     of = f" of {doubt.of:,}" if doubt.of else ""
     by = f", by up to {time_text(doubt.longest_ns)}" if doubt.longest_ns else ""
     return f"{doubt.count:,}{of} {printable(doubt.what)}{by}"

@@ -1,9 +1,9 @@
 """Events that torch.profiler would list, their nesting and their device work.
 
-torch leaves some events out: bookkeeping operators, garbage collections, and an event whose parent
-has the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into
-that parent. Asynchronous events are listed, but neither have nor are children. The averages, the
-tables and the ``EventList`` are all made from this one listing.
+torch omits some events: bookkeeping operators, garbage collections, and an event whose parent has
+the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into that
+parent. Asynchronous events are listed, but neither have nor are children. The averages, the tables
+and the ``EventList`` all use this listing.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ HIDDEN_NAMES = frozenset(
         "aten::_version",
     }
 )
-"""Names torch keeps out of its lists: bookkeeping, and memory inside an event."""
+"""Names that torch omits from its lists: bookkeeping, and memory inside an event."""
 
 
 class TorchListing:
-    """The listed events of a trace. Arrays have shape (events,) unless said otherwise.
+    """The listed events of a trace. Arrays have shape (events,) unless noted.
 
     Attributes:
-        trace: where the events are.
-        tree: how they were recorded to nest.
+        trace: trace of the events.
+        tree: nesting as recorded.
         is_async: events that overlap others: they have no self time, parent or children.
-        label: row in ``texts`` of the name an event is shown under.
-        texts: names, each once.
+        label: row in ``texts`` of an event's displayed name.
+        texts: unique names.
         listed: whether the event is listed.
         nested: listed and not asynchronous: has a parent and children.
-        parent: the nearest ``nested`` ancestor of every event, listed or not; -1 none.
+        parent: nearest ``nested`` ancestor of every event, listed or not; -1 none.
     """
 
     _hidden_names = HIDDEN_NAMES
@@ -69,7 +69,7 @@ class TorchListing:
         self.tree: EventTree = event_tree(trace)
         self.label, self.texts = self._names()
         self._group_of_label, self.group_texts = self._averaged_names()
-        # An event of the name of what it runs in, alone there, is folded into that.
+        # An event that is its parent's only child and has the same name is folded into it.
         self.is_async: Flags = trace.events["is_async"]
         self.listed: Flags
         self.nested: Flags
@@ -85,26 +85,25 @@ class TorchListing:
         )
 
     def _names(self) -> tuple[Rows, list[str]]:
-        """Of every event the row in ``texts`` of what it is called."""
+        """Row in ``texts`` of every event's name."""
         return event_texts(self.trace)
 
     def _averaged_names(self) -> tuple[Rows, list[str]]:
-        """Of every label a row in names as averages group them: all ``ProfilerStep#N`` are
-        ``ProfilerStep*``."""
+        """Group of every label, and group names: all ``ProfilerStep#N`` are ``ProfilerStep*``."""
         rows: dict[str, int] = {}
         group = [rows.setdefault(averaged_name(text), len(rows)) for text in self.texts]
         return np.array(group, dtype=np.int32), list(rows)
 
     @cached_property
     def group_label(self) -> Rows:
-        """Of every event the row in ``group_texts`` of the name that averages collect it under."""
+        """Row in ``group_texts`` of the name that averages collect each event under."""
         if len(self.group_texts) == len(self.texts):
             return self.label
         return self._group_of_label[self.label]
 
     @cached_property
     def rows(self) -> Values:
-        """Events that are listed, in order of start. Shape (listed,)."""
+        """Listed events, in order of start. Shape (listed,)."""
         return np.flatnonzero(self.listed)
 
     @property
@@ -114,18 +113,18 @@ class TorchListing:
 
     @cached_property
     def counted_ns(self) -> Values:
-        """What totals are sums of: the duration of every event."""
+        """Duration of every event as totals count it."""
         return self.counted(self.duration_ns)
 
     def counted(self, total: Values) -> Values:
-        """Of a value per event, with what ran in it, what sums by name take: all of it."""
+        """The part of each event's total value that sums by name count: all of it."""
         return total
 
     @cached_property
     def self_ns(self) -> Values:
         """Duration minus that of listed children; 0 for asynchronous events.
 
-        Of listed events that do not nest by time, each instant is that of the one begun last.
+        If listed events do not nest by time, each instant belongs to the event that began last.
         """
         nesting = line_nesting(self.trace)
         if len(nesting.moved):
@@ -146,12 +145,12 @@ class TorchListing:
 
     @cached_property
     def holder(self) -> Values:
-        """The nested event that each event's own activity counts for: itself or ``parent``."""
+        """Nested event that each event's own activity counts for: itself or ``parent``."""
         return np.where(self.nested, np.arange(len(self.nested)), self.parent)
 
     @cached_property
     def loose_allocations(self) -> Values:
-        """Allocations and frees outside every listed event, and all failed ones. Rows."""
+        """Rows of allocations and frees outside every listed event, and of all failed ones."""
         table = self.trace.table("allocations")
         failed = table["action"] == AllocationAction.OUT_OF_MEMORY
         event = self.trace.table("allocations")["event"]
@@ -168,9 +167,9 @@ def averaged_name(name: str) -> str:
 
 
 class OwnListing(TorchListing):
-    """Every event, collections and bookkeeping too, each instant of a thread once.
+    """Every event, including collections and bookkeeping; each instant of a thread counts once.
 
-    What torch folds into its caller of the same name is folded here as well.
+    Events that torch folds into a caller of the same name are folded, too.
     """
 
     _hidden_names = frozenset()
@@ -181,7 +180,7 @@ class OwnListing(TorchListing):
 
     @cached_property
     def self_ns(self) -> Values:
-        """Own time of every event, and of what is folded into it."""
+        """Own time of every event, including events folded into it."""
         own = own_times(self.trace)
         folded = np.flatnonzero(~self.listed)
         if not len(folded):
@@ -191,7 +190,7 @@ class OwnListing(TorchListing):
         return own
 
     def counted(self, total: Values) -> Values:
-        """0 for what runs within another event of its name, whose value has it already."""
+        """The value, but 0 inside another event of the same name, whose value includes it."""
         return np.where(self._is_outermost, total, 0)
 
     @cached_property
@@ -206,13 +205,13 @@ WORK_KINDS = (KERNEL, COPY, SET)
 
 
 def launched_work(trace: TraceData) -> Values:
-    """Rows in ``gpu`` of work whose launch is known. Shape (work,)."""
+    """Rows in ``gpu`` of work with a known launch. Shape (work,)."""
     gpu = trace.table("gpu")
     return np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS) & (gpu["launch"] >= 0))
 
 
 def launched_share(trace: TraceData) -> float:
-    """Of the time of devices' work, that of which the launch is known; 1 without any work."""
+    """Share of device work, by time, whose launch is known; 1 without any work."""
     took_ns, launched = trace.table("gpu")["duration_ns"], launched_work(trace)
     total_ns = int(took_ns[np.isin(trace.table("gpu")["kind"], WORK_KINDS)].sum())
     return int(took_ns[launched].sum()) / total_ns if total_ns > 0 else 1.0
@@ -223,10 +222,10 @@ class DeviceTime:
     """Device nanoseconds per event, shape (events,)."""
 
     total_ns: Values  # of work launched during the event
-    # of work the event launched itself, outside its listed children. As in torch's tables, a
-    # runtime call has none where an operator or annotation made it
+    # work that the event itself launched, outside its listed children. As in torch's tables, a
+    # runtime call has none if an operator or annotation made it
     self_ns: Values
-    launched: Values  # for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,)
+    launched: Values  # event that each row of ``gpu`` counts for, -1 none. Shape (gpu rows,)
 
 
 def measure_device_time(listing: TorchListing) -> DeviceTime:
@@ -246,16 +245,16 @@ def measure_device_time(listing: TorchListing) -> DeviceTime:
 
 
 def _askers(listing: TorchListing) -> Values:
-    """For every event itself; for calls of a device's runtime the event that made them, if any."""
+    """Row of every event, but for runtime calls of the event that made them, if any."""
     events = listing.trace.events
     asker = np.arange(len(events), dtype=np.int64)
     is_call = events["kind"] == EventKind.RUNTIME_CALL
-    for _ in range(2):  # a driver call may be inside a runtime call: two levels
+    for _ in range(2):  # two levels: a runtime call may contain a driver call
         inside = np.flatnonzero(is_call[asker] & (events["parent"][asker] >= 0))
         asker[inside] = events["parent"][asker[inside]]
     return asker
 
 
 def listed_gpu_rows(listing: TorchListing) -> Values:
-    """Rows of ``gpu`` that torch lists as events of their own: all but synchronisations."""
+    """Rows of ``gpu`` that torch lists as events: all but synchronisations."""
     return np.flatnonzero(listing.trace.table("gpu")["kind"] != SYNCHRONISATION)

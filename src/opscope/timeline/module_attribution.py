@@ -1,10 +1,10 @@
 """The nn.Module of every event, in forward and backward passes.
 
-An event of the forward pass belongs to the module whose call is closest around it. The backward
-pass runs outside all modules, on other threads; there autograd's sequence numbers tell which
-forward operator made each node, and the node with all that it calls belongs to the module of that
-operator. Storing a gradient in its parameter has no number; the engine does it right after the node
-that computed the gradient, so it belongs to the same module.
+An event of the forward pass belongs to the innermost module call around it. The backward pass runs
+outside all modules, on other threads; there autograd's sequence numbers identify the forward
+operator of each node, and the node with everything inside it belongs to the module of that
+operator. Accumulating a gradient has no number; the engine does it right after the node that
+computed the gradient, so it belongs to the same module.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ _STORES = _ENGINE + "torch::autograd::AccumulateGrad"
 class ModuleAttribution:
     """The module of every event."""
 
-    # what modules are called, part by part, in order of first call: their paths as
-    # ``named_modules()`` gives them, or else class and number after what is around them
+    # names of modules, part by part, in order of first call: paths as in ``named_modules()``, or
+    # else class and number after the names around them
     paths: list[tuple[str, ...]]
-    classes: list[str]  # the class of each
-    path: Rows  # of every event, a position in ``paths``; -1 for no module. Shape (events,)
-    call: Rows  # the module call of every event, a row in events; -1 for none. Shape (events,)
-    # whether it belongs to the module through the backward pass. Shape (events,)
+    classes: list[str]  # class of each path
+    path: Rows  # row in ``paths`` of every event; -1 for no module. Shape (events,)
+    call: Rows  # module call of every event, row in events; -1 for none. Shape (events,)
+    # whether the event belongs to the module through the backward pass. Shape (events,)
     is_backward: Flags
 
     def name(self, event: int) -> str:
-        """What an event's module is called, as in ``blocks.3.mlp.0 (Linear)``; empty for none."""
+        """Name of an event's module, as in ``blocks.3.mlp.0 (Linear)``; empty for none."""
         path = int(self.path[event])
         return self.text(path) if path >= 0 else ""
 
     def text(self, path: int) -> str:
-        """One of ``paths``, with its class where it does not say that itself."""
+        """Text of one of ``paths``, with its class unless the name contains it."""
         return module_text(".".join(self.paths[path]), self.classes[path])
 
 
 def module_text(path: str, class_name: str) -> str:
-    """``blocks.3.mlp.0 (Linear)``; class and number, as in ``Linear_22``, say the class."""
+    """``blocks.3.mlp.0 (Linear)``, or class and number alone, as in ``Linear_22``."""
     says_it = path.rpartition(".")[2].rpartition("_")[0] == class_name
     return path if says_it else f"{path} ({class_name})"
 
@@ -78,8 +78,8 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
 
 
 def _linked_makers(trace: TraceData) -> Rows:
-    """The forward operator behind spans of the backward pass by the arrows of the trace, which
-    stand in where there are no sequence numbers; else -1. Shape (events,)."""
+    """Forward operator of each backward span by the trace's links, for traces without sequence
+    numbers; -1 for others. Shape (events,)."""
     maker = np.full(len(trace.events), NONE, dtype=np.int32)
     if len(trace.table("links")):
         links = forward_backward_links(trace)
@@ -94,13 +94,13 @@ def _paths(
     labels: Rows,
     around: Rows,
 ) -> tuple[Rows, list[tuple[str, ...]], list[str]]:
-    """The paths of places, and their classes; and which one each place has, shape (places,).
+    """Path of each place, shape (places,); all paths, and their classes.
 
-    A place is calls of one label within those of the place around it, which stands before it.
+    A place is all calls of one label inside those of an outer place, which precedes it.
     """
     known = module_names(trace)
     numbers: dict[tuple[str, ...], int] = {}
-    found: dict[tuple[int, int], int] = {}  # of a label in the call of a path
+    found: dict[tuple[int, int], int] = {}  # by label and the path around it
     classes: list[str] = []
     paths: list[tuple[str, ...]] = []
     of_place: list[int] = []
@@ -120,5 +120,5 @@ def _paths(
 
 
 def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:
-    """Class and number after what is around: of a module that is in no network, or made in it."""
+    """Outer path, class and number: for a module outside a network, or made in a call."""
     return (*(paths[outer] if outer >= 0 else ()), numbered)

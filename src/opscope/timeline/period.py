@@ -1,10 +1,9 @@
 """Periods: the part of a trace that views and shares refer to.
 
-That is the steady state: the recording without its start-up and what runs when the program is over,
-or all of it where no start-up can be told. A share is always of the time from the first start to
-the last end in it (:func:`wall_ns`), in the tables, the headline, the findings, the report and its
-pictures alike. So shares of one thread add up to 100 % at most; what several threads do at a time
-adds up to more.
+By default it is the steady state: the recording without start-up and shut-down, or all of it if no
+start-up is found. A share is always of the time from the first start to the last end in the period
+(:func:`wall_ns`), in all views. So shares of one thread add up to at most 100 %; those of several
+threads add up to more.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from opscope.timeline.arrays import Values
 from opscope.timeline.detail import detailed_part, has_detail, part_throughout
 from opscope.timeline.doubts import doubts_text, require_times
 from opscope.timeline.steady_state import StartUp, find_start_up
-from opscope.timeline.steps import count_steps, what_passes_between
+from opscope.timeline.steps import count_steps, describe_step_boundaries
 from opscope.timeline.tree.event_tree import event_tree
 
 
 class Which(str, Enum):
-    """Parts of a recording that can be asked for."""
+    """Parts of a recording that can be requested."""
 
     STEADY = "steady"
     START_UP = "start-up"
@@ -38,30 +37,30 @@ class Which(str, Enum):
 class Period:
     """Part of a recording."""
 
-    which: Which  # what was asked for
-    trace: TraceData  # that part alone; the recording itself where the part is all of it
-    # of its events the rows in the recording; None: the same rows
+    which: Which  # the requested part
+    trace: TraceData  # only that part; the recording itself if the part is all of it
+    # rows in the recording of its events; None: the same rows
     rows: Values | None
-    start_ns: int  # the first start in it, Unix nanoseconds
-    end_ns: int  # the last end in it
-    start_up: StartUp  # that of the recording
-    said: str = ""  # in one line, what it is, where its trace does not have all of it
-    in_detail: bool = False  # the rest of the recording was recorded in less
+    start_ns: int  # first start in it, Unix nanoseconds
+    end_ns: int  # last end in it
+    start_up: StartUp  # start-up of the recording
+    title: str = ""  # one-line description, if the part's trace is incomplete
+    in_detail: bool = False  # the rest of the recording has less detail
 
     @property
     def wall_ns(self) -> int:
-        """The denominator of every share; at least 1. UsageError where no times were recorded."""
+        """Denominator of every share; at least 1. UsageError if no times were recorded."""
         require_times(self.trace)
         return max(self.end_ns - self.start_ns, 1)
 
     def in_recording(self, events: Values) -> Values:
-        """Rows in the recording of events of this part."""
+        """Rows in the recording of this part's events."""
         return events if self.rows is None else self.rows[events]
 
     def __str__(self) -> str:
-        """In one line: what it is, how long, how many steps, and what of its times is doubtful."""
-        if self.said:
-            return self.said
+        """One line: what it is, its length, its steps, and doubts about its times."""
+        if self.title:
+            return self.title
         if not self.trace.has_times:
             return f"recording; {doubts_text(self.trace)}"
         if self.trace.is_empty:
@@ -71,21 +70,21 @@ class Period:
         sample = self.trace.metadata.get(SAMPLE, {})
         if self.start_up.took_ns and self.which is not Which.ALL:
             what = "steady state" if self.which is Which.STEADY else "start-up"
-        # Two steps may be anything; a program that makes a few more is a loop.
+        # Two steps may be anything; more are a loop.
         steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
         of = ""
         if sample:
             what, of = "steady state", f" of {time_text(sample['of_ns'])}"
             if sample["of_steps"]:
                 steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
-        between = what_passes_between(self.trace, " in detail" if self.in_detail else "")
+        between = describe_step_boundaries(self.trace, " in detail" if self.in_detail else "")
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
         return f"{what}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 def no_start_up() -> UsageError:
-    """The error if the start-up of a recording without one is requested."""
+    """Error for a requested start-up that the recording does not have."""
     return UsageError(
         "This recording has no recognisable start-up, which needs five steps of an optimizer "
         "or calls of a network. Use the whole recording (all)."
@@ -93,7 +92,7 @@ def no_start_up() -> UsageError:
 
 
 def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
-    """One part of a recording; those of one recording are made once."""
+    """One part of a recording; cached for each recording."""
     which, start_up = find_which(which), find_start_up(trace)
     if which is Which.START_UP and not start_up.took_ns:
         raise no_start_up()
@@ -104,7 +103,7 @@ def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
 
 
 def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
-    """Of a recording with some steps in detail these, in place of its steady state."""
+    """The steps in detail of a recording that has some, in place of its steady state."""
     which = find_which(which)
     part = detailed_part(trace) if which is Which.STEADY else None
     if part is None:
@@ -115,9 +114,9 @@ def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> P
 
 
 def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
-    """One that is not the whole trace; it refers to its names and nothing else of it.
+    """A part that is not the whole trace; it refers only to the trace's names.
 
-    Of what was recorded throughout: tables of it may not mix steps in detail with others.
+    Only data recorded throughout: tables must not mix steps in detail with others.
     """
     if which is Which.STEADY:
         return part_throughout(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
@@ -125,7 +124,7 @@ def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:
 
 
 def find_which(which: Which | str) -> Which:
-    """The period that a word names."""
+    """The period that a word names; UsageError for an unknown word."""
     try:
         return Which(which)
     except ValueError as error:
@@ -137,7 +136,7 @@ def find_which(which: Which | str) -> Which:
 
 @derived
 def wall_bounds(trace: TraceData) -> tuple[int, int]:
-    """The first start and the last end of what ran on threads and devices; 0 and 0 for nothing."""
+    """First start and last end on all threads and devices; 0 and 0 for nothing."""
     tree, gpu = event_tree(trace), trace.table("gpu")
     spans = ((tree.start_ns, tree.duration_ns), (gpu["start_ns"], gpu["duration_ns"]))
     starts = [int(start.min()) for start, _ in spans if len(start)]

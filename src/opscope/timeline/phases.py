@@ -1,7 +1,7 @@
 """Phase of each event: data loading, forward, backward, optimizer.
 
-Read off the spans torch itself emits (``enumerate(DataLoader)#...``, ``Optimizer.step#...``, the
-autograd engine's nodes), so it works for programs that annotate nothing.
+Found from the spans that torch itself emits (``enumerate(DataLoader)#...``, ``Optimizer.step#...``,
+nodes of the autograd engine), so programs need no annotations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opscope.timeline.tree.event_tree import event_arrays, event_tree
 
 
 class Phase(IntEnum):
-    """Part of a step; the order in which reports show them."""
+    """Part of a step, in the order in which reports show them."""
 
     DATA_LOADING = 0
     FORWARD = 1
@@ -29,7 +29,7 @@ class Phase(IntEnum):
 
 
 PHASE_NAMES = ("data loading", "forward", "backward", "optimizer", "garbage collection")
-"""By ``Phase``."""
+"""Names by ``Phase``."""
 
 NO_PHASE = -1
 
@@ -38,7 +38,7 @@ _PREFIXES = (
     ("Optimizer.step#", Phase.OPTIMIZER),
     ("Optimizer.zero_grad#", Phase.OPTIMIZER),
     ("autograd::engine::", Phase.BACKWARD),
-    # When the engine has run all nodes, in what DDP left to be called then.
+    # Runs in callbacks that DDP queued for the end of the backward pass.
     ("torch.distributed.ddp.reducer::copy_bucket_to_grad", Phase.BACKWARD),
 )
 _ANY_PREFIX = tuple(prefix for prefix, _ in _PREFIXES)
@@ -49,23 +49,22 @@ class Phases:
     """The phase of every event."""
 
     phase: npt.NDArray[np.int8]  # ``Phase`` or ``NO_PHASE``, shape (events,)
-    # where a phase is entered: the event directly around it is in another, or in none. The union of
-    # their times is the time spent in the phase. Shape (events,)
+    # begin of a phase: the event directly around it is in another, or in none. The union of their
+    # times is the time spent in the phase. Shape (events,)
     outermost: Flags
-    # phase of what is around each event, ``NO_PHASE`` for none. Shape (events,)
+    # phase of the event around each event, ``NO_PHASE`` for none. Shape (events,)
     around: npt.NDArray[np.int8]
 
 
 @derived
 def find_phases(trace: TraceData) -> Phases:
-    """Mark the spans that say what they are; what runs inside them is in the same phase.
+    """Find phases from named spans; what runs inside them has the same phase.
 
-    The same object for the same trace.
+    Cached for each trace.
 
-    Inside means by nesting, or else by time: where Python calls are recorded, an annotation begins
-    within the call that opens it and outlives that, so what follows is not nested in it. An
-    operator inside none of them is forward work. Python calls and annotations that are inside none
-    have no phase.
+    Inside means by nesting, or else by time: with recorded Python calls, an annotation begins
+    within the call that opens it and ends after it, so later events are not nested in it. An
+    operator inside none of these is forward work; Python calls and annotations then have no phase.
     """
     tree, events = event_tree(trace), trace.events
     threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
@@ -82,7 +81,7 @@ def find_phases(trace: TraceData) -> Phases:
 
 
 def _by_name(trace: TraceData) -> npt.NDArray[np.int8]:
-    """The phase that every name says of its events, and last that no name says none."""
+    """Phase of each name's events; the last entry is for events without a name."""
     found = np.full(len(trace.names) + 1, NO_PHASE, dtype=np.int8)
     for row, text in enumerate(trace.names):
         if text.startswith(_ANY_PREFIX):

@@ -1,7 +1,7 @@
-"""One 64-bit number per event for its argument shapes, scalar values or stack.
+"""One 64-bit hash per event of its argument shapes, scalar values or stack.
 
-Grouping a million events by their argument shapes means comparing ragged lists; comparing mixed
-hashes instead takes a few array passes. Two different lists share a number with probability 2**-64.
+Grouping a million events by argument shapes means comparing ragged lists; comparing hashes takes a
+few array passes. Two different lists have equal hashes with probability 2**-64.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -21,20 +22,20 @@ Signature = npt.NDArray[np.uint64]
 
 
 def mix(values: npt.NDArray[np.integer[Any]]) -> Signature:
-    """Spread each value over 64 bits (the finaliser of SplitMix64). Same shape as ``values``."""
+    """Hash each value to 64 bits (the finaliser of SplitMix64). Same shape as ``values``."""
     return _native.mix(np.ascontiguousarray(values).astype(np.uint64, copy=False))
 
 
 def shape_signatures(trace: TraceData, wanted: Flags | None = None) -> Signature:
-    """Number of the input shapes of every event; 0 for one without arguments. Shape (events,).
+    """Hash of the input shapes of every event; 0 for one without arguments. Shape (events,).
 
-    Scalars, lists and zero-dim tensors count alike, as they are all shown as ``[]``. ``wanted``
-    (shape (events,)) narrows the work to some events; the others get 0.
+    Scalars, lists and zero-dim tensors are equal: all are shown as ``[]``. With ``wanted``, shape
+    (events,), only these events are hashed; the others get 0.
     """
     tensors, scalars = trace.table("tensors"), trace.table("scalars")
     result = np.zeros(len(trace.events), dtype=np.uint64)
     rows = _input_rows(tensors, wanted)
-    rows = rows[tensors["element"][rows] <= 0]  # the first element stands for a list
+    rows = rows[tensors["element"][rows] <= 0]  # first element of a list
     argument = mix(tensors["argument"][rows])
     _add(result, tensors["event"][rows], argument)
     plain = tensors["element"][rows] < 0
@@ -45,13 +46,13 @@ def shape_signatures(trace: TraceData, wanted: Flags | None = None) -> Signature
 
 
 def scalar_signatures(trace: TraceData, wanted: Flags | None = None) -> Signature:
-    """Number of the scalar input values of every event; 0 for none. Shape (events,)."""
+    """Hash of the scalar input values of every event; 0 for none. Shape (events,)."""
     scalars = trace.table("scalars")
     rows = _input_rows(scalars, wanted)
     result = np.zeros(len(trace.events), dtype=np.uint64)
     argument = mix(scalars["argument"][rows])
-    # Only one side of each sum is mixed: were both, value 0 of argument 1 and value 1 of argument 0
-    # would be the same number.
+    # Only one side of each sum is hashed: otherwise value 0 of argument 1 and value 1 of argument 0
+    # would have equal hashes.
     _add(result, scalars["event"][rows], mix(scalars["value"][rows].astype(np.uint64) + argument))
     return result
 
@@ -59,17 +60,17 @@ def scalar_signatures(trace: TraceData, wanted: Flags | None = None) -> Signatur
 def first_of_each(key: Signature) -> tuple[Values, Values]:
     """Number equal keys in order of first appearance.
 
-    Returns the number of every key, shape (keys,), and the position each number first appears at,
+    Returns the number of every key, shape (keys,), and the position of each number's first key,
     shape (groups,).
     """
     try:
         import pyarrow as pa
-    except ImportError:  # slower, and the same
+    except ImportError:  # slower, with the same result
         return _first_of_each_sorted(key)
 
-    from opscope.base.arrow import numbers_of  # with Arrow
+    from opscope.base.arrow import numbers_of  # needs Arrow
 
-    # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
+    # From its buffer: `pa.array` would import pandas, to check for pandas objects.
     keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
     group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
     first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
@@ -79,7 +80,7 @@ def first_of_each(key: Signature) -> tuple[Values, Values]:
 
 
 def rows_of(ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Values:
-    """The first row of ``ids`` that has each wanted id, -1 for none. Shape as ``wanted``."""
+    """First row of ``ids`` with each wanted id, -1 for none. Shape as ``wanted``."""
     if not len(ids):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
@@ -88,17 +89,21 @@ def rows_of(ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[An
 
 
 def group_sums(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) -> Values:
-    """The sum of the values of every group, exact up to 2**53. Shape (groups,)."""
+    """Sum of the values of every group, exact up to 2**53. Shape (groups,)."""
     return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
 
 
 def medians(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) -> Values:
-    """The lower median of the values of every group; meaningless for one without values.
+    """Lower median of the values of every group; undefined for groups without values.
 
-    ``group``, of each value, is below ``groups``. Shape (groups,).
+    ``group``, for each value, is below ``groups``. Shape (groups,).
     """
-    of = np.ascontiguousarray(group, dtype=np.int64)
-    return _native.group_medians(np.ascontiguousarray(values, dtype=np.int64), of, groups)
+    if not len(values):
+        return np.zeros(groups, dtype=np.int64)
+    count = np.bincount(group, minlength=groups)
+    middle = np.cumsum(count) - count + (count - 1) // 2
+    found: Values = values[order_rows(group, values)][middle.clip(0, len(values) - 1)]
+    return found
 
 
 def _first_of_each_sorted(key: Signature) -> tuple[Values, Values]:
@@ -115,7 +120,7 @@ def _input_rows(table: Table, wanted: Flags | None) -> Values:
 
 
 def _sizes(tensors: Table, rows: Values, argument: Signature) -> tuple[Values, Signature]:
-    """For every dimension of the given tensors: the event, and what it adds to its number."""
+    """Event and hash for every dimension of the given tensors."""
     sizes = tensors.lists("sizes")
     start, count = sizes.offsets[rows], np.diff(sizes.offsets)[rows]
     first = np.cumsum(count) - count
@@ -127,7 +132,7 @@ def _sizes(tensors: Table, rows: Values, argument: Signature) -> tuple[Values, S
 
 
 def _add(total: Signature, event: npt.NDArray[np.integer[Any]], value: Signature) -> None:
-    """Add each value to its event's number, wrapping around."""
+    """Add each value to its event's hash, wrapping around."""
     if not len(event):
         return
     if (event[1:] >= event[:-1]).all():

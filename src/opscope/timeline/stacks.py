@@ -1,4 +1,4 @@
-"""The Python stack every event ran under, as pointers into the event tree."""
+"""The Python stack of every event, as pointers into the event tree."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _HIDDEN_FRAMES = (
     ("_internal/common_utils", "prof_func_call"),
     ("_internal/common_utils", "prof_meth_call"),
 )
-"""Frames torch leaves out of stacks: file part, function part."""
+"""Frames that torch omits from stacks: part of the file, part of the function."""
 
 
 class Stacks:
     """Stacks of a listing's events. Arrays have shape (events,).
 
-    A backward operator has the stack of the forward operator it belongs to, as in torch; without a
-    forward in the trace it has none.
+    A backward operator has the stack of its forward operator, as in torch; without a forward
+    operator in the trace it has none.
 
     Attributes:
         innermost: event that is the innermost frame of each event's stack; -1 for no stack.
-        caller: event that is the next frame outwards of each frame; -1 none.
+        caller: event that is the next outer frame of each frame; -1 none.
     """
 
     def __init__(
         self, listing: TorchListing, with_itself: bool = False, of_makers: bool = False
     ) -> None:
-        """As torch's; or ``with_itself``, where a frame's own stack ends with it, or ``of_makers``,
-        where backward operators have the stacks that :func:`forward_source` says."""
+        """Stacks as torch's; ``with_itself`` adds a frame to its own stack, ``of_makers`` takes the
+        stacks of backward operators from :func:`forward_source`."""
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():
@@ -62,9 +62,9 @@ class Stacks:
         return frames
 
     def signatures(self, limit: int, innermost: Values | None = None) -> Signature:
-        """One number per event for its ``limit`` innermost frames; equal for equal texts.
+        """Hash of each event's ``limit`` innermost frames; equal for equal texts.
 
-        Or of the stacks that have these ``innermost`` frames, -1 for none.
+        ``innermost``: hash the stacks with these innermost frames instead, -1 for none.
         """
         frame = np.array(self.innermost if innermost is None else innermost)
         total = np.zeros(len(frame), dtype=np.uint64)
@@ -78,7 +78,7 @@ class Stacks:
         return total
 
     def longest_entry(self) -> int:
-        """Length of the longest text in any stack; 0 if there is none."""
+        """Length of the longest text in any stack; 0 without stacks."""
         in_a_stack = np.concatenate([self.innermost, self.caller])
         labels = np.unique(self._label[in_a_stack[in_a_stack >= 0]])
         return max((len(self._texts[label]) for label in labels), default=0)
@@ -90,11 +90,11 @@ def is_stack_entry(text: str) -> bool:
 
 
 def forward_source(listing: TorchListing) -> Values:
-    """Of each event itself, or the forward operator that it runs backwards; -1 none.
+    """For each event itself, or the forward operator of a backward one; -1 none.
 
-    Operators that need no gradient have the sequence number of the next that does. torch's stacks
-    take the first of those; this is the one that made the node, for the outermost operator with
-    that number that it runs in.
+    Operators that need no gradient have the sequence number of the next operator that does. torch's
+    stacks use the first of those; this returns the operator that made the node, for the outermost
+    ancestor with that number.
     """
     return _sources(listing, makers=True)
 

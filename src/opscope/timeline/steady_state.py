@@ -1,7 +1,7 @@
 """End of a program's start-up (imports, first allocations, first step), and its shut-down.
 
-Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
-marks its steps with a schedule has left its start-up out itself.
+A step ends with an optimizer's ``step``, or else is an outermost module call. A program that marks
+its steps with a schedule has excluded its start-up itself.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from opscope.timeline.tree.frame_text import event_texts
 
 _FEWEST_STEPS = 5
 _WORTH_LEAVING_OUT = 0.02
-"""Of the recording; a shorter start-up changes no share that is worth showing."""
+"""Minimum share of the recording; a shorter start-up changes no displayed share."""
 
 _MUCH = 0.5
-"""Of the rest of the recording: a program that does so much before its first step is not only
-starting, unless nearly all of that was importing."""
+"""Maximum work before the first step, as a share of the rest of the recording: with more, a program
+does more than start, unless it nearly only imports."""
 
 _LITTLE = 0.1
-"""Of what is after the last step: operators that still are part of leaving."""
+"""Maximum share of operators in the time after the last step for a shut-down."""
 
 _NEARLY_ALL = 0.75
-"""Of what is before the first step: a few steps after long imports are what the program is for."""
+"""Share of imports in the time before the first step from which it always is start-up."""
 
 _UNUSUAL = 10
 """An operator this many times slower than its median is a first call."""
 
 _SLOW_START = 3
-"""A first call of a module is part of the start-up if it takes this many times the median."""
+"""The first module call is start-up if it takes this many times the median."""
 
 
 @dataclass(frozen=True)
 class StartUp:
-    """How long a program took to start, and to leave."""
+    """Start-up and shut-down of a program."""
 
-    took_ns: int = 0  # from the first event on; 0 where there is no start-up, or none could be told
+    took_ns: int = 0  # from the first event on; 0 if there is no start-up, or none was found
     end_ns: int = 0  # Unix nanoseconds; 0 for none
-    imports_ns: int = -1  # of that, importing modules; -1 where Python calls were not recorded
-    ends_with: str = ""  # what it ends with, in words; empty for none
-    # when the program's own code was over, if functions that were registered for its exit ran after
-    # that, Unix nanoseconds; 0 if none did, or that was not recorded
+    imports_ns: int = -1  # part of it in imports; -1 if Python calls were not recorded
+    ends_with: str = ""  # its end in words; empty for none
+    # end of the program's own code, if functions registered for exit ran after it, Unix
+    # nanoseconds; 0 if none did, or that was not recorded
     over_ns: int = 0
-    exit_ns: int = 0  # how long these took
+    exit_ns: int = 0  # duration of these functions
 
     @property
     def is_any(self) -> bool:
-        """Whether there is something to leave out."""
+        """Whether there is anything to exclude."""
         return self.took_ns > 0 or self.exit_ns > 0
 
     def __str__(self) -> str:
-        """In one line; empty for none."""
+        """One-line text; empty for none."""
         if not self.took_ns:
             return f"shut-down, {time_text(self.exit_ns)}" if self.exit_ns else ""
         took, imports = time_text(self.took_ns), ""
@@ -74,9 +74,9 @@ class StartUp:
 
 @derived
 def find_start_up(trace: TraceData) -> StartUp:
-    """Find it; none where there are no steps, or hardly any start-up.
+    """Find start-up and shut-down, unless the program marks its steps; short ones do not count.
 
-    The same object for the same trace.
+    Cached for each trace.
     """
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
@@ -90,9 +90,9 @@ def find_start_up(trace: TraceData) -> StartUp:
 
 
 def _end_of_steps(trace: TraceData, begin_ns: int, over_ns: int) -> int:
-    """When the last step of the optimizer ended, if the program only leaves after that; else 0.
+    """End of the optimizer's last step if the program only shuts down after it; otherwise 0.
 
-    As before the first: what does much then, or what operators do, is more than leaving.
+    As before the first step, a lot of work or operators then are not part of the shut-down.
     """
     tree, rows = event_tree(trace), optimizer_steps(trace)
     if len(rows) < _FEWEST_STEPS:
@@ -123,7 +123,7 @@ def _before_the_steps(trace: TraceData) -> StartUp:
 
 
 def _end_of_start_up(trace: TraceData) -> tuple[int, str]:
-    """Unix nanoseconds, and what happens then; 0 where there are no steps."""
+    """End of the start-up, Unix nanoseconds, and in words; 0 without steps."""
     tree = event_tree(trace)
     ends = tree.start_ns + tree.duration_ns
     steps = optimizer_steps(trace)
@@ -139,7 +139,7 @@ def _end_of_start_up(trace: TraceData) -> tuple[int, str]:
 
 
 def _after_the_program(trace: TraceData) -> tuple[int, int]:
-    """When the program's own code was over, and how long something ran then; 0 for nothing."""
+    """End of the program's own code, and the duration of what ran afterwards; 0 for nothing."""
     tree, over = event_tree(trace), trace.metadata.get(OVER)
     if over is None:
         return _after_its_module(trace)
@@ -150,7 +150,7 @@ def _after_the_program(trace: TraceData) -> tuple[int, int]:
 
 
 def _after_its_module(trace: TraceData) -> tuple[int, int]:
-    """Likewise where that was not noted: when its main module was over, and then on its thread."""
+    """Without that metadata: end of the main module, and duration of later events on its thread."""
     tree, events = event_tree(trace), trace.events
     is_python = (events["kind"] == EventKind.PYTHON_CALL) & (DETAIL not in trace.metadata)
     outermost = np.flatnonzero((tree.parent < 0) & is_python)
@@ -169,7 +169,7 @@ def _after_its_module(trace: TraceData) -> tuple[int, int]:
 
 
 def _imports(trace: TraceData, end_ns: int) -> int:
-    """Time in which modules were imported before a moment; -1: not recorded."""
+    """Time in imports before a moment; -1 if not recorded."""
     if DETAIL in trace.metadata or not (trace.events["kind"] == EventKind.PYTHON_CALL).any():
         return -1
     label, texts = event_texts(trace)
@@ -181,9 +181,9 @@ def _imports(trace: TraceData, end_ns: int) -> int:
 
 
 def _busy_before(trace: TraceData, end_ns: int, begin_ns: int, imports_ns: int) -> int:
-    """What was not importing before a moment; where that is not known, time in operators.
+    """Time before a moment outside imports; in operators if imports were not recorded.
 
-    Without what operators take longer when they are first called: libraries are set up then.
+    The excess time of operators' first calls, which set up libraries, does not count.
     """
     tree, events = event_tree(trace), trace.events
     is_operator = events["kind"] == EventKind.OPERATOR
@@ -197,7 +197,7 @@ def _busy_before(trace: TraceData, end_ns: int, begin_ns: int, imports_ns: int) 
 
 
 def _medians(trace: TraceData, rows: Values) -> Values:
-    """The median duration of the events of each one's name."""
+    """Median duration of the events with the same name, for each row."""
     took = event_tree(trace).duration_ns[rows]
     alike = group_rows(trace.events["name"][rows])
     return medians(took, alike.group, len(alike))[alike.group]

@@ -17,25 +17,25 @@ from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
 _MOST_SHOWN = 20
-"""Steps that are printed."""
+"""Maximum number of printed steps."""
 
 _MOST_LABELS = 20
-"""Operators that are followed from step to step."""
+"""Maximum number of operators with times per step."""
 
 
 @dataclass(frozen=True)
 class StepTimes:
     """One row per step, in order of start."""
 
-    steps: Steps  # their numbers and bounds
+    steps: Steps  # numbers and bounds
     duration_ns: Values  # shape (steps,)
-    # time during which at least one thread was in each phase, pauses of the garbage collector
-    # apart; shape (steps, phases)
+    # time with at least one thread in each phase, garbage collections separate; shape (steps,
+    # phases)
     phase_ns: Values
-    busy_ns: Values  # time during which any was in any phase; the rest is Python, or waiting
-    device_ns: Values  # time during which a device computed or copied
-    events: Values  # how many started in each
-    labels: list[str]  # the operators that took most time of their own over all steps
+    busy_ns: Values  # time with any thread in any phase; the rest is Python, or waiting
+    device_ns: Values  # time with a device computing or copying
+    events: Values  # number of events that started in each step
+    labels: list[str]  # operators with the largest self time over all steps
     label_ns: Values  # self time of each of ``labels`` in each step, shape (steps, labels)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class StepTimes:
         return self._shown()._repr_html_()
 
     def _shown(self) -> ShownTable:
-        """The first of them, with every phase in which any time was spent."""
+        """The first steps, with every phase that took any time."""
         phases = [phase for phase in Phase if self.phase_ns[:, phase].any()]
         columns = ["step", "duration", *(PHASE_NAMES[phase] for phase in phases), "rest"]
         rest = np.maximum(self.duration_ns - self.busy_ns, 0)
@@ -72,7 +72,7 @@ def step_times(
     listing: TorchListing | None = None,
     steps: Steps | None = None,
 ) -> StepTimes:
-    """Time per step and phase; by default of the steps that ``ProfilerStep#N`` spans mark."""
+    """Time per step and phase; by default for steps that ``ProfilerStep#N`` spans mark."""
     tree = event_tree(trace)
     if steps is None:
         steps = find_steps(trace)
@@ -86,7 +86,7 @@ def step_times(
     end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
     phase = phases.phase[entered].astype(np.int64)
     by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
-    # The time of a garbage collection does not count for the phase that it interrupts.
+    # A garbage collection is subtracted from the phase that it interrupts.
     pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
     interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
     np.subtract.at(by_phase, interrupted, (end - start)[pause])
@@ -104,7 +104,7 @@ def step_times(
 
 
 def _device_busy(trace: TraceData, steps: Steps) -> Values:
-    """By the step that was going on when the work ran, not by the one that launched it."""
+    """Device time by the step in which work ran, not by the launching one. Shape (steps,)."""
     gpu = trace.table("gpu")
     work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
     start = gpu["start_ns"][work]
@@ -121,12 +121,12 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
         return np.zeros(groups, dtype=np.int64)
     order = np.lexsort((start, group))
     group, origin = group[order], start.min()
-    # Every group gets a stretch of its own, so one running maximum serves them all.
+    # Groups are shifted apart, so that one running maximum serves them all.
     stretch = end.max() - origin + 1
     shift = (np.cumsum(np.diff(group, prepend=group[0]) != 0)) * stretch
     begin, finish = start[order] - origin + shift, end[order] - origin + shift
     reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
-    # Of times that are far apart the stretches overflow; no interval adds more than itself.
+    # Shifts of very distant times overflow; no interval adds more than its length.
     added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
     return group_sums(added, group, groups)
 

@@ -1,4 +1,4 @@
-"""The training steps of a trace: its ``ProfilerStep#N`` spans, and what ran in each."""
+"""Training steps of a trace: ``ProfilerStep#N`` spans, or steps found otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from opscope.base.quantity_text import share_text
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.names import step_number
-from opscope.columns.row_groups import places_in
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
@@ -21,7 +20,7 @@ class Steps:
     """One row per ``ProfilerStep#N``, in order of start. All arrays have shape (steps,)."""
 
     number: Values  # N
-    event: Values  # the span, row in events
+    event: Values  # row of the span in events
     start_ns: Values  # Unix nanoseconds
     end_ns: Values  # Unix nanoseconds
 
@@ -29,28 +28,28 @@ class Steps:
         return len(self.number)
 
     def in_order(self) -> tuple[Values, Values, Values]:
-        """When steps begin and end, by start, and of each its row: those of several threads may be
-        in another order. Shapes (steps,)."""
+        """Begin, end and row of the steps in order of start; several threads may have another
+        order. Shapes (steps,)."""
         order = np.argsort(self.start_ns, kind="stable")
         return self.start_ns[order], self.end_ns[order], order
 
     def row_at(self, moments_ns: Values) -> Values:
-        """Row of the step that is going on at each moment, -1 for none. Shape as ``moments_ns``."""
+        """Row of the step at each moment, -1 for none. Shape as ``moments_ns``."""
         if not len(self):
             return np.full(len(moments_ns), -1, dtype=np.int64)
         start, end, row = self.in_order()
-        place = places_in(start, moments_ns, side="right") - 1
+        place = np.searchsorted(start, moments_ns, side="right") - 1
         return np.where((place >= 0) & (moments_ns < end[place]), row[place], -1)
 
 
 @derived
 def find_steps(trace: TraceData) -> Steps:
-    """The steps of ``trace``; empty if the program never called ``step()``.
+    """Steps that ``trace`` marks; empty if the program never called ``step()``.
 
-    The same object for the same trace.
+    Cached for each trace.
     """
     number_of = _step_numbers(trace)
-    is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # and last, that no name is none
+    is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
     is_step[list(number_of)] = True
     event = np.flatnonzero(is_step[trace.events["name"]])
     rows = trace.events["name"][event].tolist()
@@ -62,25 +61,25 @@ def find_steps(trace: TraceData) -> Steps:
 def step_of_events(trace: TraceData) -> Values:
     """N of the step every event started in, -1 outside all. Shape (events,).
 
-    The recorded ``step`` column where there is one; otherwise by start time, over all threads.
+    From the ``step`` column if recorded; otherwise by start time, over all threads.
     """
     recorded = trace.events["step"]
     if (recorded >= 0).any():
         return recorded.astype(np.int64)
     steps = find_steps(trace)
     step = np.append(steps.number, -1)[steps.row_at(trace.events["start_ns"])]
-    step[steps.event] = steps.number  # a step of no duration still contains itself
+    step[steps.event] = steps.number  # a step without duration still contains itself
     return step
 
 
 def _step_numbers(trace: TraceData) -> dict[int, int]:
-    """N of every row in ``names`` that is a step's."""
+    """Step number by row in ``names``, for names of steps."""
     numbers = ((row, step_number(text)) for row, text in enumerate(trace.names))
     return {row: number for row, number in numbers if number is not None}
 
 
 _FEWEST = 2
-"""Steps that are found: one alone may be anything."""
+"""Minimum number of steps without marks: one may be anything."""
 
 OF_SCHEDULE = ""
 OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"
@@ -88,15 +87,15 @@ OF_NETWORK = "from the beginning of one call of the network to the beginning of 
 
 
 def program_steps(trace: TraceData) -> tuple[Steps, str]:
-    """The steps, and what they are where nothing marks them; empty where there are none."""
+    """Steps, marked or found, and in words what delimits found ones; empty if there are none."""
     steps = find_steps(trace)
     if len(steps):
         return steps, OF_SCHEDULE
     ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
     rows = optimizer_steps(trace)
     if len(rows) > _FEWEST:
-        rows = rows[np.argsort(ends[rows], kind="stable")]  # of several threads, as they end
-        # What comes before the first end may be the start of the program, and no step.
+        rows = rows[np.argsort(ends[rows], kind="stable")]  # by end, because of several threads
+        # Before the first end there may be start-up, so it ends no step.
         return _steps(rows[1:], ends[rows[:-1]], ends[rows[1:]]), OF_OPTIMIZER
     calls = module_calls(trace)
     if len(calls) < _FEWEST:
@@ -110,7 +109,7 @@ def _steps(rows: Values, start: Values, end: Values) -> Steps:
 
 
 def count_steps(trace: TraceData) -> tuple[int, str]:
-    """How many steps there are in a trace, and what they are, in words; 0 where there are none."""
+    """Number of steps in a trace, and what they are, in words; 0 if there are none."""
     if scheduled := len(find_steps(trace)):
         return scheduled, "steps"
     if steps := len(optimizer_steps(trace)):
@@ -120,7 +119,7 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
 
 @derived
 def optimizer_steps(trace: TraceData) -> Values:
-    """Calls of ``Optimizer.step``, rows, without those inside another."""
+    """Rows of calls of ``Optimizer.step``, without those inside another."""
     events = trace.events
     used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
     names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
@@ -131,7 +130,7 @@ def optimizer_steps(trace: TraceData) -> Values:
 
 @derived
 def module_calls(trace: TraceData) -> Values:
-    """Outermost calls of the module that is called most often as an outermost one, rows."""
+    """Rows of outermost calls of the module that most often is the outermost one."""
     is_module = trace.events["kind"] == EventKind.MODULE_CALL
     if not is_module.any():
         return np.zeros(0, dtype=np.int64)
@@ -142,11 +141,11 @@ def module_calls(trace: TraceData) -> Values:
 
 
 _NEARLY_ALL = 0.75
-"""Steps take longer and shorter; less than this cannot be told from that."""
+"""A larger share of steps leaves no clear time between them, because their durations vary."""
 
 
 def share_of_program(trace: TraceData) -> float | None:
-    """The share, 1 at most; None where that is not known."""
+    """Share of the program's time that its steps take, at most 1; None if unknown."""
     seen, (steps, _) = trace.metadata.get(STEPS), program_steps(trace)
     took_ns = steps.end_ns - steps.start_ns
     if seen is None or seen["ended"] < 2 or not len(took_ns):
@@ -155,10 +154,10 @@ def share_of_program(trace: TraceData) -> float | None:
     return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
-def what_passes_between(trace: TraceData, how: str = "") -> str:
-    """In words that follow what the recording is of; empty where it is nearly all of the time.
+def describe_step_boundaries(trace: TraceData, how: str = "") -> str:
+    """Text about time between steps, to follow a description; empty if steps are nearly all of it.
 
-    ``how``: in which way the rest was not recorded, as " in detail".
+    ``how``: restricts "not recorded", as in " in detail".
     """
     share = share_of_program(trace)
     if share is None or share >= _NEARLY_ALL:

@@ -1,4 +1,4 @@
-"""Sets of stretches of time, in order and apart from each other: their union, overlap, and rest."""
+"""Sets of disjoint, ordered time intervals: union, overlap, gaps."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from opscope.timeline.arrays import Flags, Values
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Stretches that do not touch, in order. Arrays have shape (stretches,)."""
+    """Disjoint intervals in order. Arrays have shape (stretches,)."""
 
-    start_ns: Values  # of each
-    end_ns: Values  # of each, after its start
+    start_ns: Values  # begins
+    end_ns: Values  # ends, after their begin
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     @property
     def total_ns(self) -> int:
-        """How long they are together."""
+        """Total length."""
         return int((self.end_ns - self.start_ns).sum())
 
     @property
     def edges_ns(self) -> Values:
-        """When each begins and ends, in order. Shape (2 * stretches,)."""
+        """Begin and end of each, in order. Shape (2 * stretches,)."""
         return np.stack([self.start_ns, self.end_ns], axis=1).ravel()
 
     def contain(self, moments: Values) -> Flags:
-        """Which moments are in one of them; shape of ``moments``."""
+        """Whether each moment is in an interval; shape of ``moments``."""
         inside: Flags = np.searchsorted(self.edges_ns, moments, side="right") % 2 == 1
         return inside
 
     def covered_until(self, moments: Values) -> Values:
-        """How much of the time before each moment they cover; shape of ``moments``."""
+        """Total length covered before each moment; shape of ``moments``."""
         if not len(self):
             return np.zeros(len(moments), dtype=np.int64)
         before = np.concatenate([[0], np.cumsum(self.end_ns - self.start_ns)])
@@ -45,15 +45,15 @@ class Stretches:
         return covered
 
     def covered(self, start_ns: Values, end_ns: Values) -> Values:
-        """How much of each stretch they cover; shape of ``start_ns``."""
+        """Total length covered of each given interval; shape of ``start_ns``."""
         return self.covered_until(end_ns) - self.covered_until(start_ns)
 
     def overlap_ns(self, others: Stretches) -> int:
-        """How long both go on at once."""
+        """Length of the overlap with other intervals."""
         return int(self.covered(others.start_ns, others.end_ns).sum())
 
     def gaps(self, start_ns: int, end_ns: int) -> Stretches:
-        """What they leave free between two moments."""
+        """Uncovered intervals between two moments."""
         starts = np.concatenate([[start_ns], self.end_ns]).clip(start_ns, end_ns)
         ends = np.concatenate([self.start_ns, [end_ns]]).clip(start_ns, end_ns)
         free = ends > starts
@@ -61,7 +61,7 @@ class Stretches:
 
 
 def union_of(start_ns: Values, end_ns: Values, apart_ns: int = 0) -> Stretches:
-    """The time in which at least one stretch goes on; what is at most ``apart_ns`` apart is one."""
+    """Union of intervals; those at most ``apart_ns`` apart are merged."""
     order = np.argsort(start_ns, kind="stable")
     start, end = start_ns[order], end_ns[order]
     if not len(start):

@@ -1,7 +1,7 @@
-"""The lines of a timeline: one per thread and stream, with lanes beside it where spans overlap.
+"""Lines of a timeline: one per thread and stream, with lanes beside it if spans overlap.
 
 Spans on one line nest, so viewers that draw by nesting (Perfetto, the HTML report) show all of
-them. The Chrome writer places spans by the same rule, but numbers its lines as that format needs.
+them. The Chrome writer places spans by the same rule, but numbers lines as its format requires.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Yields = npt.NDArray[np.uint8]
 class Placement:
     """The rows of one table on their lines."""
 
-    lines: list[Line]  # lane 0 of every thread or stream first, then the others
+    lines: list[Line]  # lane 0 of every thread or stream, then the other lanes
     line: Rows  # row in ``lines``, shape (rows,)
-    duration_ns: Values  # as drawn: never negative, and unfinished spans close with their parent
-    by_start: Values | None  # rows in order of start; None where they are in that order already
+    duration_ns: Values  # as drawn: never negative, and unfinished spans end with their parent
+    by_start: Values | None  # rows in order of start; None if they already are
 
     def by_line(self) -> tuple[Rows, Values]:
-        """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
+        """Rows by line in order of start, and where each line begins, shape (lines + 1,)."""
         return rows_by_line(self.line, len(self.lines), self.by_start)
 
 
 @derived
 def place_events(trace: TraceData) -> Placement:
-    """Every event on a line of its thread; the same object for the same trace."""
+    """Place every event on a line of its thread; cached for each trace."""
     nesting = line_nesting(trace)
     home, line, order = nesting.threads, nesting.thread, nesting.by_start
     if nesting.is_as_recorded:
@@ -48,7 +48,7 @@ def place_events(trace: TraceData) -> Placement:
 
 
 def place_gpu(trace: TraceData) -> Placement:
-    """Every row of ``gpu`` on a line of its stream."""
+    """Place every row of ``gpu`` on a line of its stream."""
     gpu = trace.table("gpu")
     streams = group_rows(gpu["device_index"], gpu["stream"])
     home = [
@@ -61,12 +61,12 @@ def place_gpu(trace: TraceData) -> Placement:
 
 
 def yields(events: Table) -> Yields:
-    """How readily an event leaves its line: Python frames first, then asynchronous spans.
+    """Priority with which an event leaves its line: Python frames first, then asynchronous spans.
 
-    A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
-    calls that have to go, not the step that everything else is looked up in.
+    A step begins inside one call of ``step()`` and ends inside the next. The frames of these calls
+    have to leave, not the step, which other views refer to.
     """
-    of_kind = np.zeros(256, dtype=np.uint8)  # by any kind, also one of a newer opscope
+    of_kind = np.zeros(256, dtype=np.uint8)  # by kind, including unknown kinds of a newer opscope
     of_kind[list(PYTHON_KINDS)] = 2
     found: Yields = of_kind[events["kind"]]
     return np.maximum(found, events["is_async"]) if events["is_async"].any() else found
@@ -99,8 +99,8 @@ def on_lanes(
     """Move spans that partly overlap others of their line to lanes beside it, which nest.
 
     Returns:
-        Of each row its line, lanes numbered after the ``lines`` there are; and of each lane the
-        line it is beside, and which lane of that it is, from 1.
+        Line of each row, with lanes numbered after the first ``lines``; and for each lane the line
+        it is beside, and its number there, from 1.
     """
     columns: dict[str, npt.NDArray[Any]] = {
         "track": line,
@@ -120,7 +120,7 @@ def on_lanes(
 
 
 def _by_start(start_ns: Values) -> Values | None:
-    """Rows in order of start; None if they are in that order already."""
+    """Rows in order of start; None if they already are."""
     if np.all(start_ns[1:] >= start_ns[:-1]):
         return None
     return np.argsort(start_ns, kind="stable")

@@ -1,8 +1,8 @@
-"""Which stretch of a long recording stands for all of it.
+"""The stretch of a long recording that represents all of it.
 
-Views that look at every event at once would take minutes and gigabytes of a long recording. They
-look at steps that follow each other instead, as many as are quick to judge, where a step takes what
-it takes on average: what is slow now and then has its part in that.
+Views of all events at once would take minutes and gigabytes for a long recording. They use
+consecutive steps instead, as many as are quick to analyse, with the recording's average time per
+step: occasional delays are included in proportion.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from opscope.timeline.arrays import Values
 from opscope.timeline.detail import has_detail
 
 MOST_EVENTS = 3_000_000
-"""A recording of more is long: about 5 s and 1.5 GB for its verdict."""
+"""Recordings with more events are long: this many take about 5 s and 1.5 GB for a verdict."""
 
 SAMPLE_EVENTS = 1_000_000
-"""So many events of a long recording are judged."""
+"""Maximum events of the stretch."""
 
 COLUMNS = ("name", "kind", "start_ns", "duration_ns")
-"""Of events: what tells steps."""
+"""Columns of events that steps are found from."""
 
 _EVERY = 1024
-"""Moments are known of every so-manieth event."""
+"""Sampling interval, in events, of known times."""
 
 _FEWEST_STEPS = 5
 _NOT_YET_WARM = 3
-"""Steps that allocate, compile and choose algorithms."""
+"""Number of first steps to skip: they allocate, compile and choose algorithms."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Part of a recording that stands for all of it.
+    """Part of a recording that represents all of it.
 
     Attributes:
-        begin_ns: when it begins, Unix nanoseconds.
-        end_ns: when it ends.
-        steps: how many steps it has; 0 where steps cannot be told.
-        of_steps: how many the recording has.
-        of_ns: how long the recording is.
+        begin_ns: begin, Unix nanoseconds.
+        end_ns: end, Unix nanoseconds.
+        steps: number of steps in it; 0 if steps are unknown.
+        of_steps: number of steps of the recording.
+        of_ns: length of the recording.
     """
 
     begin_ns: int
@@ -58,9 +58,9 @@ class Stretch:
     of_ns: int
 
     def facts(self) -> dict[str, Any]:
-        """What the metadata of the stretch say; no start-up is to be looked for in it."""
-        said = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
-        return {WARM: True, SAMPLE: said}
+        """Metadata of the stretch, which also says that it has no start-up."""
+        sample = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
+        return {WARM: True, SAMPLE: sample}
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class _Marks:
 def find_stretch(
     names: Names, pieces: Iterable[Mapping[str, npt.NDArray[Any]]], most: int = SAMPLE_EVENTS
 ) -> Stretch | None:
-    """The stretch of at most ``most`` events; None where there are no more than that.
+    """Find a stretch of at most ``most`` events; None if there are no more than that.
 
     Args:
-        names: of the recording.
+        names: names of the recording.
         pieces: its events piece by piece, in order of start, with the columns :data:`COLUMNS`.
-        most: events.
+        most: maximum number of events.
     """
     scheduled = _flags(step_number(text) is not None for text in names)
     stepping = _flags("Optimizer.step#" in text for text in names)
@@ -117,8 +117,8 @@ def find_stretch(
 
 
 def typical_part(trace: TraceData, most: int) -> Part | None:
-    """The stretch of a trace in memory; None where it has no more events than ``most``, and where
-    some steps were recorded in detail: those are what is judged."""
+    """Representative stretch of a trace; None if it has at most ``most`` events, or detailed steps,
+    which are analysed instead."""
     if len(trace.events) <= most or has_detail(trace):
         return None
     stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
@@ -129,14 +129,14 @@ def typical_part(trace: TraceData, most: int) -> Part | None:
 
 
 def _flags(of_names: Iterable[bool]) -> npt.NDArray[np.bool_]:
-    """By name; the last is for events without one."""
+    """Flags by name; the last is for events without one."""
     return np.array([*of_names, False], dtype=np.bool_)
 
 
 def _boundaries(
     marks: _Marks, scheduled: npt.NDArray[np.bool_], stepping: npt.NDArray[np.bool_]
 ) -> Values:
-    """When steps begin or end, in order; empty where there are too few."""
+    """Begins or ends of steps, in order; empty if there are too few."""
     of_schedule = np.flatnonzero(scheduled[marks.name])
     if len(of_schedule) > _FEWEST_STEPS:
         return marks.start_ns[of_schedule]
@@ -151,7 +151,7 @@ def _boundaries(
 
 
 def _outermost(marks: _Marks, rows: Values) -> Values:
-    """Those that begin when all before them have ended."""
+    """Rows of marks that begin after all previous ones have ended."""
     if not len(rows):
         return rows
     latest = np.maximum.accumulate(marks.end_ns[rows])
@@ -160,16 +160,16 @@ def _outermost(marks: _Marks, rows: Values) -> Values:
 
 
 def _typical(moments_ns: Values, before: Values, most: int) -> tuple[int, int] | None:
-    """Between which of the moments it goes on as on average; None where one is too long.
+    """Indexes of two moments with an average step between them; None if every step is too long.
 
-    ``before``: how many events begin before each.
+    ``before``: number of events before each moment.
     """
     if len(moments_ns) <= _NOT_YET_WARM + 1:
         return None
     moments_ns, before = moments_ns[_NOT_YET_WARM:], before[_NOT_YET_WARM:]
     first = np.arange(len(moments_ns))
     last = np.searchsorted(before, before + most, side="right") - 1
-    is_full = first <= int(np.argmax(last == len(first) - 1))  # those behind it are shorter
+    is_full = first <= int(np.argmax(last == len(first) - 1))  # later ones are shorter
     first = first[is_full & (last > first)]
     if not len(first):
         return None

@@ -1,8 +1,8 @@
 """Cause and wait of an event, from its name.
 
-What waits is known by what it is: calls of the interpreter and of its libraries that do nothing
-until something else has happened, and those of a device's runtime. Where C functions are not
-recorded, their time is that of the function of Python's library that calls them.
+Waits are known functions: calls of the interpreter and its libraries that only wait, and of a
+device's runtime. If C functions are not recorded, their time belongs to the standard library's
+function that calls them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from opscope.timeline.tree.line_nesting import own_times
 
 
 class NamedCause(NamedTuple):
-    """The cause of the own time of events of a name, None where the name does not tell; and what
-    they wait for, NOTHING where they work, or may."""
+    """Cause of the own time of events with a name, None if the name does not show it; and what they
+    wait for, NOTHING if they (may) work."""
 
     cause: Cause | None
     waits_for: WaitsFor
 
 
 def _function(name: str) -> str:
-    """A pattern for events of a function given as in ``queue.py:get``."""
+    """Pattern for events of a function given as in ``queue.py:get``."""
     file, _, function = name.partition(":")
     return rf"(^|/){re.escape(file)}\(\d+\): {function}$"
 
@@ -52,7 +52,7 @@ _LOCKS = r"(_thread\.\w+|_multiprocessing\.SemLock) object"
 _NO = WaitsFor.NOTHING
 _TABLE = (
     (Cause.COLLECTIVE, _NO, r"^(c10d::|gloo:|nccl:|mpi:|ucc:|record_param_comms$)"),
-    # Collectives that torch.compile and tensor parallelism call, and waiting for them.
+    # Collectives of torch.compile and tensor parallelism, and waiting for them.
     (Cause.COLLECTIVE, _NO, r"^(_?c10d_functional(_autograd)?|_dtensor)::"),
     (Cause.COLLECTIVE, _NO, r"(^|/)torch/distributed/\w*distributed_c10d\.py"),
     (Cause.COLLECTIVE, _NO, r"(^|/)torch/distributed/_functional_collectives\.py"),
@@ -87,11 +87,11 @@ _TABLE = (
     (Cause.LOCK, WaitsFor.LOCK, _METHOD + "(acquire|__enter__|join) of " + _LOCKS),
     (Cause.LOCK, WaitsFor.LOCK, _METHOD + r"get of _queue\.SimpleQueue object"),
     *((Cause.LOCK, WaitsFor.LOCK, _function(name)) for name in WAITING_FUNCTIONS),
-    # Hooks that recording needs.
+    # Hooks that recording requires.
     (Cause.PROFILER, _NO, "^" + re.escape(RECORDER_PREFIX)),
     (Cause.PROFILER, _NO, r"(^|/)torch/optim/optimizer\.py\(\d+\): _optimizer_step_code$"),
 )
-"""Of a name the first that fits counts: its beginning, or where a part of a path begins."""
+"""The first pattern that matches counts: at a name's begin, or at a part of a path."""
 
 _PATTERNS = [re.compile(pattern) for _, _, pattern in _TABLE]
 _IN_PATH = "(^|/)"
@@ -103,7 +103,7 @@ _OF_PATHS = re.compile(
 
 @lru_cache(maxsize=1 << 16)
 def cause_of_name(name: str) -> NamedCause:
-    """What the name of an event says of its own time."""
+    """Cause and wait of the own time of events with this name."""
     if not _fits_any(name):
         return NamedCause(None, WaitsFor.NOTHING)
     first = next(row for row, pattern in enumerate(_PATTERNS) if pattern.search(name))
@@ -111,7 +111,7 @@ def cause_of_name(name: str) -> NamedCause:
 
 
 def _fits_any(name: str) -> bool:
-    """Most names fit none: looking at the beginnings of parts alone takes a tenth of a search."""
+    """Whether any pattern may match; matching only at path parts takes a tenth of a search."""
     if _OF_NAMES.match(name) or _OF_PATHS.match(name):
         return True
     at = name.find("/")
@@ -123,13 +123,13 @@ def _fits_any(name: str) -> bool:
 
 
 def waits_for_device(name: str) -> bool:
-    """Whether it does nothing until a device is done."""
-    said = cause_of_name(name)
-    return said.cause is Cause.DEVICE and said.waits_for is WaitsFor.OTHER
+    """Whether a function only waits for a device."""
+    known = cause_of_name(name)
+    return known.cause is Cause.DEVICE and known.waits_for is WaitsFor.OTHER
 
 
 def is_idle(name: str) -> bool:
-    """Whether it waits for whatever comes next, as a loop of events does that has nothing to do."""
+    """Whether a function waits for any next event, as an idle event loop does."""
     return cause_of_name(name).waits_for is WaitsFor.READINESS
 
 
@@ -143,19 +143,19 @@ def waiting_ns(trace: TraceData) -> Values:
 
 
 class TimeKind(str, Enum):
-    """What the own time of a name is."""
+    """Kind of own time of a name."""
 
     WORK = "work"
     WAITING = "waiting"
-    STEP = "step"  # the time of a step is that of what runs in it
-    RECORDING = "recording"  # a hook that recording needs
+    STEP = "step"  # the time of a step is that of the events in it
+    RECORDING = "recording"  # a hook that recording requires
 
 
 def time_kind(name: str) -> TimeKind:
-    """What the own time of events of this name is."""
+    """Kind of own time of events with this name."""
     if name.startswith((STEP_PREFIX, "ProfilerStep*")):
         return TimeKind.STEP
-    said = cause_of_name(name)
-    if said.waits_for:
+    known = cause_of_name(name)
+    if known.waits_for:
         return TimeKind.WAITING
-    return TimeKind.RECORDING if said.cause is Cause.PROFILER else TimeKind.WORK
+    return TimeKind.RECORDING if known.cause is Cause.PROFILER else TimeKind.WORK

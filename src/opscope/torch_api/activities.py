@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
 CPU_KINDS = {switch.filter_kind: switch.option for switch in switches() if switch.filter_kind}
-"""Kinds of CPU event an activity filter may name, and the option each is."""
+"""Kinds of CPU event that an activity filter may name, each with its option."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenActivities:
-    """Which activities are recorded, and of which kinds of event."""
+    """Activities and kinds of event to record."""
 
-    cpu: bool = True  # what runs on the CPU
-    cuda: bool = False  # what CUDA devices do
+    cpu: bool = True  # activity of the CPU
+    cuda: bool = False  # activity of CUDA devices
     cpu_kinds: frozenset[str] | None = None  # keys of :data:`CPU_KINDS` to record; None for all
     # names of ``columns.device_kinds`` to keep; None for all
     device_kinds: frozenset[str] | None = None
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What this machine can record: the CPU, and CUDA where torch sees a device.
+    """Activities that this machine can record: the CPU, and CUDA if torch sees a device.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -53,10 +53,10 @@ def supported_activities() -> set[ProfilerActivity]:
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
     """Whether CUDA is requested and available: a device, or a library in its place."""
-    return any(activity.name == "CUDA" for activity in activities) and devices_are_there()
+    return any(activity.name == "CUDA" for activity in activities) and has_devices()
 
 
-def devices_are_there() -> bool:
+def has_devices() -> bool:
     """Whether torch sees a device, or ``OPSCOPE_CUPTI`` names a library in its place."""
     import torch
 
@@ -65,18 +65,18 @@ def devices_are_there() -> bool:
 
 @dataclass(frozen=True)
 class ParsedActivities:
-    """What ``activities`` said."""
+    """Content of the argument ``activities``."""
 
-    activities: set[ProfilerActivity]  # what to record
-    # kinds of event, of the activities that were given with any
+    activities: set[ProfilerActivity]  # activities to record
+    # kinds of event, for activities with a filter
     filters: dict[ProfilerActivity, set[str]]
-    configs: list[Any]  # what configuration objects ask for besides; see ``activity_configs``
+    configs: list[Any]  # further configuration objects; see ``activity_configs``
 
 
 def _require_torch() -> None:
     try:
-        # As the statement does it: without a lock where it is there. A handler of a signal in the
-        # middle of taking importlib's would wait for itself on Python 3.10.
+        # Like the statement, without a lock if torch is imported. On Python 3.10 a signal handler
+        # that interrupts importlib's locking would wait for itself.
         __import__("torch")
     except ModuleNotFoundError as error:
         if error.name != "torch":
@@ -88,10 +88,10 @@ def parse_activities(
     activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Any]] | None,
     use_cuda: bool | None,
 ) -> ParsedActivities:
-    """Activities, their filters, and further requests.
+    """Activities, their filters, and further configurations.
 
     Raises:
-        UsageError: none left, one given twice, or not an activity at all.
+        UsageError: no activity is left, one is given twice, or an item is not an activity.
         MissingDependencyError: torch is not installed.
     """
     _require_torch()

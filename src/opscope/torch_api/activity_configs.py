@@ -1,8 +1,8 @@
 """Configuration objects of activities, as torch has them from 2.15 on; here, with every torch.
 
-``ProfilerActivityConfig`` is what an item of ``activities`` may lead to instead of a list of kinds
-of event. torch's own objects and these are told by their fields, so that either is understood
-wherever activities are given.
+An item of ``activities`` may have a ``ProfilerActivityConfig`` instead of a list of kinds of event.
+torch's own objects and these are recognised by their fields, so both work wherever activities are
+given.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _BEYOND = {
     "enable_graph_dependencies": "dependencies between the nodes of CUDA graphs",
     "enable_event_node_ids": "ids of the nodes that record events in CUDA graphs",
 }
-"""Switches of ``CuspyConfig`` that ask for what opscope does not record, and for what."""
+"""Switches of ``CuspyConfig`` for data that opscope does not record, with that data."""
 
 
 @dataclass(frozen=True)
 class CuspyConfig:
-    """torch's configuration of Cuspy, its other way to ask CUPTI.
+    """torch's configuration of Cuspy, its other way to use CUPTI.
 
-    opscope asks CUPTI itself, so this says only what is wanted of it.
+    opscope uses CUPTI itself and reads from it only what to record.
 
     Attributes:
-        enable_cuda_sync_events: synchronisations are recorded too.
+        enable_cuda_sync_events: record synchronisations too.
         enable_environment_counters: not recorded here; a warning says so.
         enable_graph_dependencies: not recorded here; a warning says so.
         enable_event_node_ids: not recorded here; a warning says so.
@@ -42,11 +42,11 @@ class CuspyConfig:
 
 @dataclass
 class PerformanceMetricsConfig:
-    """torch's configuration of hardware counters, which opscope does not record: a warning says so.
+    """torch's configuration of hardware counters, which opscope does not record; a warning says so.
 
     Attributes:
-        metric_names: of the counters.
-        sampling_interval_ms: between two samples.
+        metric_names: names of the counters.
+        sampling_interval_ms: time between two samples.
         lookback_window_ms: how long samples are kept.
     """
 
@@ -57,10 +57,10 @@ class PerformanceMetricsConfig:
 
 @dataclass
 class ProfilerActivityConfig:
-    """What to record of an activity.
+    """Configuration of one activity.
 
     Attributes:
-        activity_types: kinds of event to keep; None for all that are usual, empty for none.
+        activity_types: kinds of event to keep; None for the usual ones, empty for none.
         profiler_configs: further configurations, such as :class:`CuspyConfig`.
     """
 
@@ -69,17 +69,17 @@ class ProfilerActivityConfig:
 
 
 def is_activity_config(given: object) -> bool:
-    """Whether this is a ``ProfilerActivityConfig``, torch's or the one here."""
+    """Whether this is a ``ProfilerActivityConfig``, torch's or opscope's."""
     return hasattr(given, "activity_types") and hasattr(given, "profiler_configs")
 
 
 def wants_synchronisations(configs: Iterable[Any]) -> bool:
-    """Whether one of the further configurations asks for synchronisations of devices."""
+    """Whether a further configuration requests synchronisations of devices."""
     return any(getattr(config, "enable_cuda_sync_events", False) for config in configs)
 
 
 def not_recorded(configs: Iterable[Any]) -> list[str]:
-    """What the further configurations ask for and opscope does not record, in words."""
+    """Descriptions of requested data that opscope does not record."""
     found: dict[str, None] = {}
     for config in configs:
         if getattr(config, "metric_names", None):
@@ -91,7 +91,7 @@ def not_recorded(configs: Iterable[Any]) -> list[str]:
 
 
 def warn_of_not_recorded(what: Iterable[str], stacklevel: int) -> None:
-    """Say what was asked for in ``activities`` and is not going to be recorded."""
+    """Warn of data requested in ``activities`` that will not be recorded."""
     named = ", ".join(what)
     if named:
         warnings.warn(
@@ -101,6 +101,6 @@ def warn_of_not_recorded(what: Iterable[str], stacklevel: int) -> None:
         )
 
 
-def asked_by_extensions(extensions: Mapping[str, str]) -> list[str]:
-    """The same of what torch makes of these configurations for its C++."""
+def activities_of_extensions(extensions: Mapping[str, str]) -> list[str]:
+    """:func:`not_recorded` for the form in which torch passes these to C++."""
     return [_COUNTERS] if extensions.get("PERFORMANCE_METRICS") else []

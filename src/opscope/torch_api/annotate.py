@@ -18,12 +18,12 @@ class record_function(Annotation):
     """A span around a ``with`` block or a function, shown under ``name`` in every view.
 
     Costs a fraction of ``torch.profiler.record_function``, because it does not go through torch.
-    Entering while nothing records is harmless, and so is leaving it on another thread.
-    torch.compile leaves it out of what it compiles, as it does torch's, unless
+    Entering while nothing records has no effect; leaving on another thread is allowed.
+    torch.compile omits it from compiled code, like torch's own, unless
     ``torch._dynamo.config.capture_profiler_record_function`` is set.
 
     Args:
-        name: shown as it is.
+        name: shown unchanged.
         args: text kept with the span when shapes are recorded.
     """
 
@@ -44,9 +44,9 @@ async def awaited_within(
     awaitable: Awaitable[object],
     then: Callable[[], object],
 ) -> None:
-    """Await something in a context, and call ``then`` however it ends.
+    """Await something in a context; call ``then`` at the end, also after an exception.
 
-    Here, because recordings of Python calls leave out what other files of opscope call.
+    In this file, because recordings of Python calls omit calls made in opscope's other files.
     """
     try:
         with context:

@@ -1,11 +1,11 @@
 """Life cycle of a profile: start, steps of a schedule, stop.
 
 A signal handler may raise an exception at any instruction in here. Afterwards the profile either
-runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,
-every fact is stored once: whether a recording runs is known to the last cycle's Recording alone,
-which is listed before it starts. Each change runs in a native section that undoes or completes it
-when it is interrupted. The user's ``on_trace_ready`` is called outside of sections, because it may
-take long.
+runs and can be stopped, or it does not run; recorded data is kept in both cases. For that, every
+fact is stored once: only the last cycle's Recording knows whether a recording runs, and it is
+listed before it starts. Each change runs in a native section that undoes or completes an
+interrupted change. The user's ``on_trace_ready`` is called outside of sections, because it may take
+long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 @dataclass(frozen=True)
 class Cycle:
-    """One recording of a profile, and what belongs to its trace."""
+    """One recording of a profile, and facts for its trace."""
 
     recording: Recording
     trace_id: str
@@ -40,7 +40,7 @@ class Cycle:
 
 
 class Cycles:
-    """The life cycle of a profile, which is derived from this and holds its options."""
+    """Life cycle of a profile; ``profile`` derives from this class."""
 
     schedule: Schedule
     record_steps: bool
@@ -60,19 +60,18 @@ class Cycles:
         self._section = _native.Section()
         self._cycles: tuple[Cycle, ...] = ()
         self._started = False
-        self._before_start: tuple[Cycle, ...] | None = None  # the cycles, while it is being started
-        self._is_ending = False  # the recording has to end, also after an interruption
-        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is to be handed over
+        self._before_start: tuple[Cycle, ...] | None = None  # cycles before a start in progress
+        self._is_ending = False  # the recording must end, also after an interruption
+        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is ready
         self._step_span: record_function | None = None
 
     @property
     def _finished(self) -> list[Cycle]:
-        """The cycles that there are traces of, oldest first."""
+        """Cycles with traces, oldest first."""
         return [cycle for cycle in self._cycles if cycle.recording.has_ended]
 
     @property
     def _recording(self) -> Recording | None:
-        """What is being recorded now."""
         last = self._cycles[-1].recording if self._cycles else None
         return last if last is not None and last.running else None
 
@@ -83,16 +82,16 @@ class Cycles:
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
         if self.current_action is not ProfilerAction.NONE:
-            Recording(self._options).prepare()  # may take seconds: not while others wait
+            Recording(self._options).prepare()  # may take seconds, so outside the section
         self._section.run(self._begin, self._begin_not)
 
     def stop(self) -> None:
-        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
+        """End. Calls ``on_trace_ready`` for an unfinished cycle. No effect while stopped."""
         self._section.run(self._end, self._end)
         self._hand_over()
 
     def step(self) -> None:
-        """Say that the next step begins; the schedule decides what to do in it."""
+        """Begin the next step; the schedule decides its action."""
         announce_step()
         previous = self._section.run(self._leave_step, self._end_recording)
         self._hand_over()
@@ -100,7 +99,7 @@ class Cycles:
         self._section.run(self._enter_step, self._enter_not)
 
     def _cancel(self) -> None:
-        """Stop, and hand nothing over."""
+        """Stop without calling ``on_trace_ready``."""
         self._section.run(self._end, self._end)
         self._ready = iter(())
 
@@ -131,12 +130,12 @@ class Cycles:
         self._end_recording()
 
     def _leave_step(self) -> ProfilerAction:
-        """End the step, and the recording if it is its last; what was done in it."""
+        """End the step, and the recording if the step was its last; returns the step's action."""
         self._close_step_span()
         previous, action = self.current_action, self._scheduled(self.step_num + 1)
         if self._started:
             self._plan_end(previous, action)
-        # In one call, so that an interruption leaves both as they were or changes both.
+        # One call, so that an interruption changes both or neither.
         vars(self).update(current_action=action, step_num=self.step_num + 1)
         self._end_recording()
         return previous if self._started else action
@@ -153,12 +152,12 @@ class Cycles:
             self._step_span.__enter__()
 
     def _enter_not(self) -> None:
-        """Stop the observer if the recording that it was started with does not run."""
+        """Stop the observer if its recording does not run."""
         if self._recording is None and self.execution_trace_observer is not None:
             self.execution_trace_observer.stop()
 
     def _plan_end(self, previous: ProfilerAction, action: ProfilerAction | None) -> None:
-        """Whether the recording ends between these two; None is the end of profiling."""
+        """Mark the recording as ending unless ``action`` continues it; None ends profiling."""
         if self._recording is None:
             return
         is_last = previous is ProfilerAction.RECORD_AND_SAVE or action is None
@@ -176,8 +175,8 @@ class Cycles:
 
     def _hand_over(self) -> None:
         if self.on_trace_ready is not None:
-            # The flag is taken and the callback called in one native call, so that a signal handler
-            # can neither have the callback skipped nor have it called twice.
+            # One native call takes the flag and calls the callback, so that a signal handler cannot
+            # make the callback be skipped or called twice.
             next(
                 map(self.on_trace_ready, itertools.compress(itertools.repeat(self), self._ready)), 0
             )
@@ -205,16 +204,16 @@ class Cycles:
             self._cycles = (cycle,)
 
     def _next_stream(self) -> Stream | None:
-        """Where the next recording goes while it runs; None for memory alone."""
+        """File for the next recording; None for memory only."""
         return None
 
     def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
-        """What the trace of a cycle says beside what was recorded."""
+        """The user's metadata and id of a cycle's trace."""
         return {"trace_id": cycle.trace_id, "user": cycle.metadata}
 
     def _close_step_span(self) -> None:
         if self._step_span is not None:
-            self._step_span.__exit__(None, None, None)  # a second time does nothing
+            self._step_span.__exit__(None, None, None)  # idempotent
             self._step_span = None
 
     def _scheduled(self, step: int) -> ProfilerAction:
@@ -235,7 +234,6 @@ class Cycles:
 
 
 def _warn_of(previous: ProfilerAction, action: ProfilerAction) -> None:
-    """Say that the schedule leaves what it should not."""
     waits = (ProfilerAction.NONE, ProfilerAction.WARMUP)
     if previous is ProfilerAction.RECORD and action in waits:
         warnings.warn(f"Incorrect schedule: RECORD followed by {action.name}", stacklevel=4)

@@ -1,4 +1,4 @@
-"""An execution trace file in the making: any number of recordings, one after another."""
+"""Writes an execution trace file from any number of recordings, one after another."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from opscope.recording.sources import RecordingOptions
 _NEEDED = RecordingOptions(
     shapes=True, outputs=True, overloads=True, gc_pauses=False, process_ids=True
 )
-"""What an execution trace is made of; with the ids that a profile shows which runs meanwhile."""
+"""Options for an execution trace, with the ids that a concurrent profile shows."""
 
 
 class ObservedFile:
-    """Recordings are written when the next one begins, so that at most two are in memory."""
+    """An observer's file. Each recording is written when the next begins: two in memory at most."""
 
     def __init__(self, path: str) -> None:
-        """Makes sure that the file can be written; it is written by :meth:`close`."""
+        """Check that the file is writable; :meth:`close` writes it."""
         check_writable(path)
         self.path = path
         self._head: dict[str, int | str] = {
@@ -37,36 +37,36 @@ class ObservedFile:
         self._nodes = NodeWriter()
         self._recordings: list[Recording] = []
         self._spool: IO[bytes] | None = None
-        self._spooled = 0  # bytes of recordings that were spooled completely
+        self._spooled = 0  # bytes of completely spooled recordings
         self._section = _native.Section()
         self._is_writing = False
         self._closed = False
 
     @property
     def is_showing(self) -> bool:
-        """Between start and stop."""
+        """Whether the file is being recorded to."""
         return bool(self._recordings) and self._recordings[-1].running
 
     def start(self) -> None:
-        """Show what happens from now on."""
+        """Start recording."""
         self._write_finished()
         recording = Recording(_NEEDED)
         self._recordings.append(recording)  # before it starts, so that stop() finds it
         recording.start()
 
     def stop(self) -> None:
-        """Show nothing more."""
+        """Stop recording."""
         if self._recordings:
             self._recordings[-1].stop()
 
     def close(self) -> None:
-        """Write the file; says so if that fails."""
+        """Write the file; warns if that fails."""
         if self._closed or self._is_writing or self._head["pid"] != os.getpid():
             return
         self.stop()
         try:
             self._section.run(self._write, self._write_not)
-        except Exception as error:  # the program goes on without its file
+        except Exception as error:  # the program continues without its file
             self._closed = True
             warnings.warn(f"The execution trace was not written: {error}", stacklevel=3)
 
@@ -97,7 +97,6 @@ class ObservedFile:
                 yield from self._nodes.blocks(recording.trace)
 
     def _write_finished(self) -> None:
-        """Move what has been recorded out of memory."""
         finished = [one for one in self._recordings if one.has_ended]
         if not finished:
             return
@@ -105,7 +104,7 @@ class ObservedFile:
             folder = os.path.dirname(os.path.realpath(self.path))
             self._spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (kept until close)
         for recording in finished:
-            self._spool.seek(self._spooled)  # overwrites what an interrupted call left
+            self._spool.seek(self._spooled)  # overwrites data of an interrupted call
             for block in self._nodes.blocks(recording.trace):
                 self._spool.write(block if isinstance(block, bytes) else block.data)
             others = [other for other in self._recordings if other is not recording]
@@ -113,7 +112,7 @@ class ObservedFile:
             vars(self).update(_recordings=others, _spooled=self._spool.tell())
 
     def _base_ns(self) -> int | None:
-        """What times count from; None if nothing was recorded."""
+        """Zero of the file's times; None if nothing was recorded."""
         if self._nodes.base_ns:
             return self._nodes.base_ns
         return next((base_ns_of(one.trace) for one in self._recordings if one.has_ended), None)

@@ -1,7 +1,7 @@
 """A recording inside a server or a trainer: another process writes its trace, verdict and page.
 
-The program's process only stops recording, which takes microseconds, and reads the verdict from a
-file when that is there.
+The program's process only stops the recording, which takes microseconds, and later reads the
+verdict from a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.errors import LifecycleError
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import prepare_sources
-from opscope.recording.streams.keeper import ask_keeper, begin_keeper
+from opscope.recording.streams.keeper import begin_keeper, send_to_keeper
 from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest
 from opscope.torch_api.profile_recording import ProfileRecording
@@ -31,7 +31,7 @@ WHY_ARGUMENTS = {
     "with_own_functions": True,
     "with_asyncio": True,
 }
-"""What a verdict with lines needs to be recorded: arguments of :class:`opscope.profile`."""
+"""Arguments of :class:`opscope.profile` that a verdict with source lines needs."""
 _MOST_BYTES = 4 << 20
 
 
@@ -40,29 +40,29 @@ class HostedOutcome:
     """The results of a recording that another process computed."""
 
     trace: Path
-    report: Path | None  # None: it could not be made
-    said: Mapping[str, Any] = field(repr=False)  # the verdict as JSON has it, and its ``lines``
+    report: Path | None  # None if it could not be made
+    verdict: Mapping[str, Any] = field(repr=False)  # the verdict's JSON form, and its ``lines``
 
     @property
     def lines(self) -> list[str]:
         """The verdict as text."""
-        return [str(line) for line in self.said.get("lines", ())]
+        return [str(line) for line in self.verdict.get("lines", ())]
 
     @property
     def metrics(self) -> dict[str, float]:
         """The verdict as flat numbers for trackers."""
-        return dict(self.said.get("metrics", {}))
+        return dict(self.verdict.get("metrics", {}))
 
 
 class HostedRecording:
     """One recording, and its folder.
 
-    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; of a rank of a
-    distributed job the last two have its number in their names.
+    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; for a rank of a
+    distributed job, the names of the last two contain the rank.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any], by_stage: bool = False) -> None:
-        """``arguments``: of :class:`opscope.profile`; ``by_stage``: prefill and decode apart."""
+        """``arguments``: of :class:`opscope.profile`; ``by_stage``: separate prefill and decode."""
         self._arguments, self._rank = arguments, launched_rank()
         self._by_stage = by_stage
         report = f"report{_of_rank()}.html"
@@ -72,29 +72,29 @@ class HostedRecording:
             self.files.trace,
             saves=False,
             rank=self._rank,
-            when_refused=lambda reason: None,  # it is in memory then, and saved by this process
+            when_refused=lambda reason: None,  # it is then in memory, and this process saves it
         )
-        self._asked: OwnSocket | None = None
+        self._answers: OwnSocket | None = None
 
     def new(self) -> ProfileRecording:
-        """The recording, which has not begun."""
+        """A recording that has not begun."""
         recording = ProfileRecording(**self._arguments)
         recording.stream_into(self._streams)
-        # What takes as long as compiling, or as beginning a process, is not done at a step.
+        # Compiling and starting a process are too slow for a step.
         prepare_sources()
         begin_keeper(self.files.trace)
         return recording
 
     def leave(self, recording: ProfileRecording) -> None:
-        """Have another process make the trace of what has been stopped.
+        """Let another process make the trace of a stopped recording.
 
         Raises:
-            OSError, OpscopeError: it cannot be left to one, or not be written here.
+            OSError, OpscopeError: no process can take it, or it cannot be written here.
         """
         request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
         request = replace(request, by_stage=self._by_stage)
         file = recording.stream_file
-        if file is None:  # nothing could be written while it ran, or another recording has the file
+        if file is None:  # the file was not writable, or another recording has it
             saved = recording.trace.save(self.files.trace, rank=self._rank)
             recording.discard_streams()
             request = replace(request, saved=saved)
@@ -103,50 +103,50 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._asked = ask_keeper(self.files.trace, request.as_text(), goes_on=True)
+        self._answers = send_to_keeper(self.files.trace, request.as_text(), goes_on=True)
 
     def is_being_made(self) -> bool:
-        """Whether the other process is at it."""
-        return self._asked is not None and self._asked.is_ours() and not self._is_done(0)
+        """Whether the other process is working."""
+        return self._answers is not None and self._answers.is_ours() and not self._is_done(0)
 
     def outcome(self, longest_s: float) -> HostedOutcome:
-        """What was made, waited for so long.
+        """The results; waits up to ``longest_s`` seconds.
 
         Raises:
             LifecycleError: nothing was recorded, it takes longer, or it failed; the message says
                 which.
         """
-        if self._asked is None:
+        if self._answers is None:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
-        if self._asked.is_ours() and not self._is_done(longest_s):
+        if self._answers.is_ours() and not self._is_done(longest_s):
             raise LifecycleError(
                 f"Another process is still writing {self.files.trace}. Try again later."
             )
         try:
             with open(self.verdict, "rb") as file:
-                said = json.loads(file.read(_MOST_BYTES))
+                verdict = json.loads(file.read(_MOST_BYTES))
         except (OSError, ValueError) as error:
             raise LifecycleError(
                 f"There is no verdict on {self.files.trace}: {error}. If the process that makes it "
                 f"was killed, `opscope doctor --recover {self.files.trace}` writes the trace."
             ) from error
-        if "error" in said:
-            raise LifecycleError(str(said["error"]))
+        if "error" in verdict:
+            raise LifecycleError(str(verdict["error"]))
         report = self.files.report
         is_there = report is not None and report.exists()
-        return HostedOutcome(self.files.trace, report if is_there else None, said)
+        return HostedOutcome(self.files.trace, report if is_there else None, verdict)
 
     def _is_done(self, longest_s: float) -> bool:
-        """The other process says so, or is gone; its end of the socket is readable then."""
-        if self._asked is None:
+        """Whether the other process reports the end or is gone, which makes the socket readable."""
+        if self._answers is None:
             return True
         poll = select.poll()
-        poll.register(self._asked.socket, select.POLLIN)
+        poll.register(self._answers.socket, select.POLLIN)
         return bool(poll.poll(longest_s * 1000))
 
 
 def verdict_name() -> str:
-    """The file of the verdict, in a folder that ranks of a job may share."""
+    """Name of the verdict's file, in a folder that ranks of a job may share."""
     return f"verdict{_of_rank()}.json"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ExecutionTraceObserver:
-    """Writes arguments and results of operators, and which called which, to a JSON file.
+    """Writes arguments and results of operators, and the call tree, to a JSON file.
 
     Replaces torch.profiler.ExecutionTraceObserver: register a file, then call ``start`` and
     ``stop`` any number of times, or pass the object to ``profile(execution_trace_observer=...)``,
@@ -26,7 +26,7 @@ class ExecutionTraceObserver:
 
     In addition: several observers may run at once, recording costs a fraction, no tensor is
     kept alive, nodes have start and duration, and ``rf_id`` is the ``Record function id`` of the
-    same operator in the Chrome trace of a profile that runs at the same time.
+    same operator in the Chrome trace of a concurrent profile.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class ExecutionTraceObserver:
         return observer
 
     def register_callback(self, output_file_path: str | os.PathLike[str]) -> ExecutionTraceObserver:
-        """Name the file to write, ``.json`` or ``.json.gz``; without effect while registered.
+        """Set the file to write, ``.json`` or ``.json.gz``; no effect while registered.
 
         Returns:
             This object.
@@ -70,7 +70,7 @@ class ExecutionTraceObserver:
             UsageError: the file cannot be written.
         """
         if not self._registered:
-            # Every profile imports this module, and few write execution traces.
+            # Imported here: every profile imports this module, and few write execution traces.
             from opscope.torch_api.execution_trace_file import ObservedFile
 
             path = os.path.abspath(output_file_path)
@@ -82,7 +82,7 @@ class ExecutionTraceObserver:
         return self
 
     def unregister_callback(self) -> None:
-        """Stop, and write the file; warns if it cannot be written. Without effect afterwards."""
+        """Stop, and write the file; warns if it cannot be written. Idempotent."""
         if not self._registered or self._file is None:
             return
         self.stop()
@@ -95,16 +95,15 @@ class ExecutionTraceObserver:
 
     @property
     def is_registered(self) -> bool:
-        """Whether there is a file to write."""
+        """Whether a file is registered."""
         return self._registered
 
     def is_running(self) -> bool:
-        """Whether it is recording."""
+        """Whether the observer is recording."""
         return self._file is not None and self._file.is_showing
 
     @property
     def _execution_trace_running(self) -> bool:
-        """torch's attribute, which programs have asked for."""
         return self.is_running()
 
     def start(self) -> None:
@@ -115,7 +114,7 @@ class ExecutionTraceObserver:
         """
         if self._file is not None and not self.is_running():
             self._file.start()
-            _say_which_process_groups()
+            _record_process_groups()
 
     def stop(self) -> None:
         """Stop recording. No effect while not running."""
@@ -123,21 +122,21 @@ class ExecutionTraceObserver:
             self._file.stop()
 
     def cleanup(self) -> None:
-        """The same as :meth:`unregister_callback`."""
+        """Alias of :meth:`unregister_callback`."""
         self.unregister_callback()
 
     def get_output_file_path(self) -> str | None:
-        """The file as it was named; None before it was."""
+        """The file as it was given; None before registration."""
         return self.output_file_path or None
 
     def set_extra_resource_collection(self, val: bool) -> None:
-        """Whether to copy generated kernels to a folder beside the file."""
+        """Set whether to copy generated kernels to a folder beside the file."""
         self.extra_resources_collection = val
         if val:
             self.get_resources_dir(can_create=True)
 
     def get_resources_dir(self, can_create: bool = False) -> str | None:
-        """The folder for generated kernels; None if none are wanted or it is not there."""
+        """Folder for generated kernels; None if it is not requested or does not exist."""
         if not self.extra_resources_collection:
             return None
         if not self.resources_dir:
@@ -149,9 +148,9 @@ class ExecutionTraceObserver:
     def get_resources_dir_for_et_path(
         trace_path: str | os.PathLike[str], create_dir: bool = False
     ) -> str | None:
-        """The folder that belongs to an execution trace: ``NAME_resources`` for ``NAME.json``.
+        """The folder of an execution trace: ``NAME_resources`` for ``NAME.json``.
 
-        None if it is not there, and cannot be or is not to be created.
+        None if it does not exist and was not created.
         """
         path = Path(trace_path)
         folder = path.with_name(f"{path.stem}_resources")
@@ -183,8 +182,8 @@ def _path_from_environment() -> str:
         return file.name
 
 
-def _say_which_process_groups() -> None:
-    """Record torch.distributed's description of its groups, under the name torch gives it."""
+def _record_process_groups() -> None:
+    """Record torch.distributed's description of its groups, under torch's name for it."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return

@@ -1,6 +1,6 @@
 """Base of ``profile``: options, life cycle, trace.
 
-``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
+``opscope run`` needs only this, and does not import the views of ``profile``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Given = ParamSpec("Given")
 
 
 def _suggesting(init: Callable[Given, None]) -> Callable[Given, None]:
-    """An ``__init__`` that says of a keyword which it does not know which one was meant."""
-    known = getattr(init, "__kwdefaults__", None) or {}  # all are by keyword, and have one
+    """An ``__init__`` that suggests the intended name for an unknown keyword."""
+    known = getattr(init, "__kwdefaults__", None) or {}  # all parameters are keywords with defaults
 
     @functools.wraps(init)
     def checked(*arguments: Given.args, **keywords: Given.kwargs) -> None:
@@ -94,9 +94,9 @@ class ProfileRecording(Cycles):
                 raise UsageError(_not_callable(name, given))
         parsed = parse_activities(activities, use_cuda)
         self.activities, self.activity_filters = parsed.activities, parsed.filters
-        asked = experimental_switches(experimental_config)
+        switches = experimental_switches(experimental_config)
         if wants_synchronisations(parsed.configs):
-            asked["enable_cuda_sync_events"] = True
+            switches["enable_cuda_sync_events"] = True
         self._settings = ProfileSettings.of(
             {
                 "record_shapes": record_shapes or record_outputs,
@@ -111,7 +111,7 @@ class ProfileRecording(Cycles):
             },
             all_threads=all_threads,
             source_lines=source_lines,
-            switches=asked,
+            switches=switches,
         )
         vars(self).update(self._settings.flags)
         self.record_outputs = record_outputs
@@ -144,17 +144,17 @@ class ProfileRecording(Cycles):
         super().__init__()
 
     def stream_into(self, streams: Streams | None) -> None:
-        """Have later recordings be in files while they run."""
+        """Keep later recordings in files while they run."""
         self._streams = streams
 
     def detail_with(self, settings: ProfileSettings) -> None:
-        """Have recordings begin in such detail; when it ends is for :meth:`record_detail`."""
+        """Begin recordings in this detail, until :meth:`record_detail` ends it."""
         self._detail = settings.recording_options(self._chosen)
 
     def record_detail(self, on: bool, steps: int = 0) -> None:
-        """Begin or end a stretch of what is recorded now, in which ``steps`` of the program ended.
+        """Begin or end a stretch in detail, in which ``steps`` of the program ended.
 
-        No effect where nothing is recorded.
+        No effect while nothing is recorded.
         """
         if self._recording is not None:
             self._recording.record_detail(on, steps)
@@ -191,7 +191,7 @@ class ProfileRecording(Cycles):
             try:
                 self.save_streamed()
             except (OpscopeError, OSError, ImportError, MemoryError) as error:
-                # The program is not to end for it, in the middle of its work perhaps.
+                # This must not end the program in the middle of its work.
                 folder = quote(str(self._streams.folder))
                 by_itself = "when this program ends, or " if self._streams.keeper else ""
                 notice(
@@ -201,12 +201,11 @@ class ProfileRecording(Cycles):
         super()._hand_over()
 
     def save_streamed(self) -> None:
-        """Write the traces of recordings that have ended where they streamed to."""
+        """Write the traces of ended recordings to the folders that they streamed to."""
         for cycle in self._finished:
             self._save_streamed(cycle)
 
     def _save_streamed(self, cycle: Cycle) -> None:
-        """Write the trace of a cycle into its folder, and remove the file that it streamed to."""
         stream = cycle.recording.stream
         if stream is None or stream.is_discarded or stream.is_parents:
             return
@@ -219,38 +218,38 @@ class ProfileRecording(Cycles):
 
     @property
     def is_drained(self) -> bool:
-        """The last recording was so long that part of it is on disk only."""
+        """Whether part of the last, long recording is only on disk."""
         return bool(self._finished) and self._finished[-1].recording.is_drained
 
     def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of such a recording, with no more than a part of it in memory."""
+        """Write the trace of a drained recording, with only a part of it in memory."""
         last = self._finished[-1]
         return last.recording.save_drained(folder, {**self._user_metadata(last), **metadata})
 
     @property
     def has_stream(self) -> bool:
-        """Whether what was recorded is in a file still."""
+        """Whether an ended recording is still in a file."""
         streams = [cycle.recording.stream for cycle in self._finished]
         return any(s is not None and s.path is not None and s.path.exists() for s in streams)
 
     @property
     def stream_file(self) -> Path | None:
-        """The file that all of the last recording is in, for another process to make its trace."""
+        """The file with all of the last recording, for another process to make its trace."""
         stream = self._finished[-1].recording.stream if self._finished else None
         if stream is None or stream.is_parents or stream.path is None:
             return None
         return stream.path if stream.path.exists() else None
 
     def leave_to_its_file(self) -> ProgramFacts:
-        """What that process needs to know besides; here there is no trace of it any more."""
+        """Release the last recording; returns facts for the process that makes its trace."""
         recording = self._finished[-1].recording
-        # First, as windows in which costs are measured would look through all that was recorded.
+        # First, because windows for measuring costs would search all records.
         recording.leave_to_its_file()
         facts = facts_of_program(recording.recorded)
         return replace(facts, metadata={**facts.metadata, **self.trace_facts})
 
     def discard_streams(self) -> None:
-        """Remove the files of recordings that have ended: their traces are elsewhere."""
+        """Remove the files of ended recordings: their traces are elsewhere."""
         for cycle in self._finished:
             if cycle.recording.stream is not None:
                 cycle.recording.stream.discard()
@@ -272,7 +271,7 @@ class ProfileRecording(Cycles):
         return next((d for d in ("CUDA", "XPU", "MTIA", "HPU") if d in names), "").lower() or None
 
     def _metadata(self) -> dict[str, Any]:
-        """The user's, of the current or last cycle."""
+        """The user's metadata of the current or last cycle."""
         return self._cycles[-1].metadata if self._cycles else {}
 
     def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:

@@ -26,9 +26,8 @@ from opscope.torch_api.profile_recording import ProfileRecording
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-# What methods of Trace import is loaded before anything is recorded: when one is called, the
-# program may have changed its sys.path, and a child that is forked in the middle of an import waits
-# for ever.
+# Methods of Trace use these. Imported before anything is recorded: later the program may have
+# changed sys.path, and a child forked in the middle of an import would wait for ever.
 for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.all_formats"):
     importlib.import_module(f"opscope.{_stage}")
 
@@ -105,8 +104,8 @@ class profile(ProfileRecording):
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
-    # Native, so that a signal handler's exception leaves no recording running when the `with` block
-    # was not entered, or has been left.
+    # Native, so that an exception from a signal handler leaves no recording running outside the
+    # `with` block.
     __enter__ = _native.method(_enter, Cycles._cancel)
     __exit__ = _native.method(_exit, Cycles.stop)
 
@@ -163,7 +162,7 @@ class profile(ProfileRecording):
             group_by_stack_n: the innermost n frames; needs ``with_stack``.
             group_by_overload_name: needs overload names (``capture_overload_names``).
             include_python_functions: Python calls too, which need ``with_stack``; by default as the
-                torch that is installed does: until 2.13.
+                installed torch does: until 2.13.
 
         Raises:
             LifecycleError: there is no recording yet.
@@ -216,7 +215,7 @@ class profile(ProfileRecording):
         write_report(self.trace, path, title=title, period=period)
 
     def report(self, path: str | Path = "opscope-report.html", period: str = "steady") -> Path:
-        """:meth:`export_report` to ``path``; returns the URL of the page."""
+        """:meth:`export_report` to ``path``; returns the path."""
         self.export_report(path, period=period)
         return Path(path)
 
@@ -230,7 +229,6 @@ class profile(ProfileRecording):
         return summary_of(self.trace, period)
 
     def _repr_html_(self) -> str:
-        """Display in notebooks: the top rows of the averages."""
         return summary_of(self.trace)._repr_html_() if self._finished else escape(repr(self))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:

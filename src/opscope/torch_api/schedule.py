@@ -11,7 +11,7 @@ from opscope.errors import UsageError
 
 
 class ProfilerAction(Enum):
-    """What the profiler does during one step. Values as in torch.profiler."""
+    """Action of the profiler during one step. Values as in torch.profiler."""
 
     NONE = 0
     WARMUP = 1
@@ -25,8 +25,6 @@ Schedule = Callable[[int], ProfilerAction]
 
 @dataclass(frozen=True, kw_only=True)
 class _CyclicSchedule:
-    """A schedule that explains itself when printed."""
-
     wait: int
     warmup: int
     active: int
@@ -70,14 +68,14 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Schedule:
-    """A schedule of cycles: wait, warm up, record; meant for ``profile(schedule=...)``.
+    """A schedule of cycles: wait, warm up, record; for ``profile(schedule=...)``.
 
     Args:
-        wait: steps to do nothing, in each cycle.
-        warmup: steps to have everything ready but keep nothing.
+        wait: steps without recording, in each cycle.
+        warmup: steps in which everything is ready but nothing is kept.
         active: steps to record; the trace is ready after the last of them.
         repeat: number of cycles; 0 repeats until profiling ends.
-        skip_first: steps to do nothing once, before the first cycle.
+        skip_first: steps without recording before the first cycle.
         skip_first_wait: non-zero leaves out the first cycle's ``wait``.
 
     Returns:
@@ -107,5 +105,5 @@ def schedule(
 
 
 def record_every_step(step: int) -> ProfilerAction:
-    """The schedule of a profile that was given none: record from start to stop."""
+    """Default schedule: record from start to stop."""
     return ProfilerAction.RECORD

@@ -1,8 +1,8 @@
 """The settings of a profile, in torch.profiler's terms.
 
-``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one
-:class:`ProfileSettings`; from it come the recorder's options, what files say of a recording, and
-what lists of events show. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
+``opscope.profile``, torch.profiler under the drop-in, and ``opscope run`` each make one
+:class:`ProfileSettings`. It gives the recorder's options, the metadata of files, and the columns of
+event lists. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ SWITCHES: dict[str, Any] = {
     "adjust_timestamps": True,
     "trace_only": True,
 }
-"""Switches of torch's ``_ExperimentalConfig``, each with a value that is not its default."""
+"""Switches of torch's ``_ExperimentalConfig``, each with a value other than its default."""
 
 
 def experimental_switches(config: Any) -> dict[str, Any]:
     """The switches of torch's ``_ExperimentalConfig``, by name; only those that this torch has.
 
-    torch exposes them only through pickling, in an order that versions change. So the order is
-    found out by setting one after the other.
+    torch exposes them only through pickling, in an order that depends on its version. The order is
+    found by setting one after the other.
 
     Args:
-        config: torch's object, or its switches by name: then also those that this torch does not
-            have yet, or no more.
+        config: torch's object, or a dict of switches by name, which may include switches of other
+            versions of torch.
 
     Raises:
-        UsageError: a name is no switch's.
+        UsageError: a name is not a switch.
     """
     if config is None:
         return {}
@@ -64,7 +64,7 @@ def experimental_switches(config: Any) -> dict[str, Any]:
 
 
 def with_switch(config: Any, name: str, value: Any) -> Any:
-    """A copy of torch's ``_ExperimentalConfig`` with another value of one switch."""
+    """A copy of torch's ``_ExperimentalConfig`` with one switch changed."""
     from torch._C._profiler import _ExperimentalConfig
 
     switches = {**experimental_switches(config), name: value}
@@ -88,26 +88,25 @@ def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileSettings:
-    """The arguments of :class:`opscope.profile` that say what to record."""
+    """Arguments of :class:`opscope.profile` that select what to record."""
 
     record_shapes: bool = False  # arguments of operators
     profile_memory: bool = False  # allocations and frees
     with_stack: bool = False  # Python and C calls
-    with_flops: bool = False  # floating point operations are counted, which needs the arguments
+    with_flops: bool = False  # count of floating point operations, which needs arguments
     with_modules: bool = False  # nn.Module and optimizer calls
-    more: frozenset[str] = frozenset()  # options of the recorder that torch has no setting for
-    all_threads: bool = True  # every thread of the process; otherwise only the one that starts
-    # garbage collections, and Python calls of threads that begin meanwhile, only where a switch
-    # asks for them
+    more: frozenset[str] = frozenset()  # recorder options without a setting in torch
+    all_threads: bool = True  # every thread of the process; else only the one that starts it
+    # garbage collections, and Python calls of threads begun while recording, only with a switch
     as_torch: bool = False
-    # the text of the program's own lines is kept with the calls made from them
+    # keep the text of the program's own lines with calls
     source_lines: bool = True
-    # those of torch's ``_ExperimentalConfig``, by name
+    # switches of torch's ``_ExperimentalConfig``, by name
     switches: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, arguments: Mapping[str, bool], **rest: Any) -> ProfileSettings:
-        """The settings for arguments of a profile, torch's or our own; ``rest`` as they are."""
+        """Settings from arguments of a profile, torch's or opscope's; ``rest`` unchanged."""
         flags: dict[str, Any] = {name: arguments[name] for name in FLAGS if name in arguments}
         options = {s.parameter: s.option for s in switches()}
         own = (options[name] for name, is_set in arguments.items() if is_set and name not in FLAGS)
@@ -115,35 +114,35 @@ class ProfileSettings:
 
     @property
     def arguments(self) -> dict[str, bool]:
-        """What :class:`opscope.profile` is given for these."""
+        """Arguments of :class:`opscope.profile` for these settings."""
         more = {s.parameter: True for s in switches() if s.option in self.more}
         return {**self.flags, **more, **({} if self.source_lines else {"source_lines": False})}
 
     @property
     def flags(self) -> dict[str, bool]:
-        """What torch.profiler has too, by its name there: arguments of a profile."""
+        """Arguments that torch.profiler has too, by torch's name."""
         return {name: getattr(self, name) for name in FLAGS}
 
     def metadata(self) -> dict[str, bool]:
-        """What files say of a recording, as torch's do: the flags that are set."""
+        """Metadata of files, in torch's form: the flags that are set."""
         return {name: True for name, is_set in self.flags.items() if is_set}
 
     def list_options(self) -> dict[str, bool]:
-        """How events are listed; see ``make_event_list``."""
+        """Options of the event list; see ``make_event_list``."""
         shown = ("profile_memory", "with_flops", "with_stack")
         return {name: self.flags[name] for name in shown}
 
     def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
-        """The request to the recorder."""
-        asked = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
-        asked |= {"operators": activities.cpu, "annotations": activities.cpu}
-        asked |= dict.fromkeys(self.more, True)
+        """Options of the recorder."""
+        options = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
+        options |= {"operators": activities.cpu, "annotations": activities.cpu}
+        options |= dict.fromkeys(self.more, True)
         kinds = activities.cpu_kinds
         for kind, option in CPU_KINDS.items():
-            asked[option] &= kinds is None or kind in kinds
-        asked["shapes"] |= self.with_flops
+            options[option] &= kinds is None or kind in kinds
+        options["shapes"] |= self.with_flops
         return RecordingOptions(
-            **asked,
+            **options,
             overloads="outputs" in self.more or self._is_on("capture_overload_names"),
             gc_pauses=not self.as_torch or self._is_on("record_python_gc_info"),
             compiled=not self.as_torch,
@@ -160,4 +159,4 @@ class ProfileSettings:
 
 
 FLAGS = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
-"""The settings that torch.profiler has too, by their names there."""
+"""Settings that torch.profiler has too, by torch's names."""

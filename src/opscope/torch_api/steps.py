@@ -15,7 +15,7 @@ _listeners: tuple[Callable[[], object], ...] = ()
 
 
 def announce_step() -> None:
-    """A step of the program has ended. Listeners raise nothing."""
+    """Call the listeners: a step of the program has ended. They raise nothing."""
     for listener in _listeners:
         listener()
 
@@ -27,29 +27,29 @@ def listen_to_steps(listener: Callable[[], object]) -> None:
 
 
 def forget_listener(listener: Callable[[], object]) -> None:
-    """Call it no more."""
+    """Stop calling a listener."""
     global _listeners
     _listeners = tuple(one for one in _listeners if one != listener)
 
 
 NEVER = (1 << 63) - 1
-"""As the number of a step, or as what one takes."""
+"""Larger than any step number or duration."""
 
 
 class StepClock:
     """Counts steps: announced ones or, until there is one, those of the first optimizer.
 
     Attributes:
-        counter: the source of their numbers and durations.
-        announced: the program says that a step has ended. Native, as is all that happens then
-            unless an alarm is due: where a step uses the caches for itself, every function of
-            Python's takes microseconds.
-        optimizer_stepped: a hook of torch's; takes the optimizer, and what torch gives besides.
-            Native as well, and does nothing any more once the program announces its steps.
+        counter: numbers and durations of steps.
+        announced: called when the program announces the end of a step. Native, like everything it
+            does unless an alarm is due: with caches full of the step's data, each Python function
+            takes microseconds.
+        optimizer_stepped: a torch hook; takes the optimizer and torch's further arguments. Native,
+            and without effect once the program announces steps.
     """
 
     def __init__(self, watch: _native.Watch | None = None) -> None:
-        """``watch`` sees every step."""
+        """``watch`` receives every step."""
         self.counter = _native.StepCounter(watch)
         self.announced: Callable[[], None] = self.counter.announced
         self.optimizer_stepped: Callable[..., None] = self.counter.optimizer_stepped
@@ -57,7 +57,7 @@ class StepClock:
         self._taken = 0
 
     def begin(self) -> None:
-        """Listen to the program."""
+        """Start counting."""
         listen_to_steps(self.announced)
         optimizers = sys.modules.get("torch.optim.optimizer")
         register = getattr(optimizers, "register_optimizer_step_post_hook", None)
@@ -65,7 +65,7 @@ class StepClock:
             self._handle = register(self.optimizer_stepped)
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Stop counting, and remove the hooks."""
         forget_listener(self.announced)
         if self._handle is not None:
             self._handle.remove()
@@ -73,19 +73,19 @@ class StepClock:
         self.counter.silence()
 
     def take(self) -> tuple[int, list[int]]:
-        """How many ended since it was last asked, and what the last ones of them took."""
+        """Number of steps since the last call, and durations of the latest ones in nanoseconds."""
         count = self.counter.count
         new, self._taken = count - self._taken, count
         return new, self.counter.durations_ns[-new:] if new else []
 
 
 def after_each_optimizer_step(step: Callable[[], None]) -> None:
-    """Call ``step`` each time an optimizer has finished its own ``step()``; torch is imported.
+    """Call ``step`` after each ``step()`` of an optimizer; torch is imported.
 
-    With several optimizers (as in adversarial training) the one that stepped first sets the beat,
-    until it is no longer alive. Optimizers that exist already are not seen, but those that a forked
-    child has from its parent are. A process has one such function: a later call replaces it, and
-    steps of a forked child are not its parent's.
+    With several optimizers (as in adversarial training), only the first to step counts, while it is
+    alive. Existing optimizers are not hooked, except those that a forked child has from its parent.
+    A process has one such function: a later call replaces it, and a forked child does not call its
+    parent's.
     """
     global _beat
     _beat = _Beat(step)
@@ -96,13 +96,13 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
 
 
 def _hooking(hook_step: Callable[..., Any]) -> Callable[..., Any]:
-    # Every optimizer class passes its step() through this method when its first instance is made.
-    # torch's own hooks (register_optimizer_step_post_hook) run inside the Optimizer.step span, so
-    # a step that ends there would end in the middle of that span.
+    # torch passes the step() of every optimizer class to this method when its first instance is
+    # made. Hooks of register_optimizer_step_post_hook run inside the Optimizer.step span, so a step
+    # that ends there would end in the middle of that span.
     def hook_and_count(function: Callable[..., Any]) -> Callable[..., Any]:
         hooked = hook_step(function)
-        # No function of Python around it: recordings with stacks would contain that, or, as it is
-        # opscope's own, nothing of the step.
+        # No Python function around it: recordings with stacks would contain the function or,
+        # because it is opscope's, omit the step.
         counted: Callable[..., Any] = _native.AroundCall(_enter, hooked, _ended)
         return functools.update_wrapper(counted, hooked)
 
@@ -111,7 +111,7 @@ def _hooking(hook_step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Beat:
-    """Which optimizer's outermost steps count (one may call another's, or its base class's)."""
+    """Selects the optimizer whose outermost steps count (a step may call another's)."""
 
     def __init__(self, step: Callable[[], None]) -> None:
         self._step, self._process = step, os.getpid()
@@ -122,7 +122,7 @@ class _Beat:
         self._depth += 1
 
     def ended(self, optimizer: Any, completed: bool) -> None:
-        self._depth = max(self._depth - 1, 0)  # it may have begun before this did
+        self._depth = max(self._depth - 1, 0)  # the step may have begun before this object
         if completed and self._falls_after(optimizer) and os.getpid() == self._process:
             self._step()
 

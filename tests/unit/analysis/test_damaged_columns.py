@@ -9,22 +9,17 @@ from opscope import _native
 from opscope.analysis import sites
 from opscope.analysis.account import find as account_find
 from opscope.analysis.account import pieces
-from opscope.findings import gaps
-from opscope.jobs.rollup import operators, places
 from opscope.timeline import listing, module_attribution, phases, stacks
-from opscope.timeline.tree import frame_text, line_nesting
-from support import passes
+from opscope.timeline.tree import line_nesting
 from support.passes import said_of
 from support.random_program import random_program
 
 MODULES = (
-    module_attribution, phases, stacks, account_find, pieces, sites, gaps, listing,
-    operators, places, line_nesting, frame_text,
+    module_attribution, phases, stacks, account_find, pieces, sites, listing, line_nesting,
 )  # fmt: skip
 PASSES = (
     "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",
-    "operator_sums", "causes_of_events", "TimeOfThreads", "rows_by_line",
-    "nest_on_lines", "text_keys", "place_groups", "widest_gaps", "calls_of_events",
+    "causes_of_events", "TimeOfThreads", "nest_on_lines",
 )  # fmt: skip
 
 
@@ -43,7 +38,7 @@ def calls():
     others = {name: getattr(_native, name) for name in dir(_native) if not name.startswith("_")}
     fake = SimpleNamespace(**{**others, **{name: captured(name) for name in PASSES}})
     with pytest.MonkeyPatch.context() as patch:
-        for module in (*MODULES, passes):
+        for module in MODULES:
             patch.setattr(module, "_native", fake)
         said_of(random_program(11, 90))
     return found

@@ -51,10 +51,6 @@ def test_other_names_are_no_steps(name):
     assert not len(find_engine_steps(build_trace([span(name, 0, 10, **NOTE)])))
 
 
-def test_an_operator_of_that_name_is_none():
-    assert not len(find_engine_steps(build_trace([span("step[idle]", 0, 10)])))
-
-
 def test_what_a_slow_step_did():
     steps = [span("step[decode bs=4]", 100 * n, 100 * n + 10, **NOTE) for n in range(9)]
     trace = build_trace(

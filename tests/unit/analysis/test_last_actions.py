@@ -35,17 +35,6 @@ def test_a_thread_with_nothing_open_had_ended_something():
     assert "no recorded call; last had ended 13.0 µs before" in str(by_name["last"])
 
 
-def test_whoever_was_doing_something_comes_first():
-    trace = ended(
-        [
-            span("idle", 0, 30),
-            span("older", 2, None, thread="b"),
-            span("newer", 9, None, thread="c"),
-        ]
-    )
-    assert [action.name for action in last_actions(trace)] == ["newer", "older", "idle"]
-
-
 def test_what_the_recorder_says_of_itself_is_no_thread_of_the_program():
     track = span("opscope: nothing recorded (budget)", 0, None, thread="opscope: what was left out")
     trace = ended([span("last", 0, 7), track])

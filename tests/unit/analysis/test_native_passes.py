@@ -9,10 +9,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from opscope import _native
 from opscope.api.trace import Trace
 from support.passes import said_of
 from support.random_program import random_program
@@ -58,22 +55,6 @@ def test_they_say_what_they_said():
         if found[name] != known[name]
     ]
     assert not wrong
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), rows=st.integers(0, 9_000), lines=st.integers(1, 5_000))
-def test_any_number_of_lines_is_told_apart(seed, rows, lines):
-    random = np.random.default_rng(seed)
-    frame = random.integers(-1, 3, rows, dtype=np.int32)
-    line = random.integers(-1, lines, rows, dtype=np.int32)
-    own_ns = random.integers(-(1 << 40), 1 << 40, rows)
-    plain = {}
-    for key, own in zip(zip(frame.tolist(), line.tolist(), strict=True), own_ns, strict=True):
-        if key[0] >= 0:
-            count, total = plain.get(key, (0, 0))
-            plain[key] = count + 1, total + own
-    found = zip(*(one.tolist() for one in _native.line_sums(frame, line, own_ns)), strict=True)
-    assert {(of, at): (count, total) for of, at, count, total in found} == plain
 
 
 if __name__ == "__main__":

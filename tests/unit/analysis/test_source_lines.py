@@ -6,8 +6,7 @@ import pytest
 
 from opscope.analysis.source_lines import program_lines, source_lines
 from opscope.api.trace import Trace
-from opscope.columns.location import Location, line_texts
-from opscope.columns.names import Names
+from opscope.columns.location import Location
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 
@@ -33,17 +32,6 @@ def trace():
     return build_trace(spans)
 
 
-def with_texts(trace, texts):
-    names = trace.names
-    columns = {
-        "file": [names.find(file) for file, _ in texts],
-        "line": [line for _, line in texts],
-        "text": list(texts.values()),
-    }
-    tables = {name: trace.table(name) for name in ("events", "python_calls", "frames", "threads")}
-    return Trace({**tables, "source_lines": columns}, Names(names.offsets, names.blob))
-
-
 def test_time_goes_to_the_innermost_line_of_the_program(trace):
     lines = program_lines(trace)
     assert [(line.file, line.line, line.function) for line in lines] == [
@@ -53,13 +41,6 @@ def test_time_goes_to_the_innermost_line_of_the_program(trace):
     assert [line.time_ns for line in lines] == [120_000, 60_000]
     assert [line.calls for line in lines] == [2, 2]
     assert [line.text for line in lines] == ["", ""]
-
-
-def test_what_the_lines_say(trace):
-    texts = {(TRAIN, 3): "torch.run(batch)", (TRAIN, 7): "pass"}
-    known = with_texts(trace, texts)
-    assert line_texts(known) == texts
-    assert [line.text for line in program_lines(known)] == ["torch.run(batch)", ""]
 
 
 def test_operators_that_a_line_calls_itself_count_too():
@@ -120,6 +101,8 @@ def test_time_in_calls_by_the_line_that_made_them():
     assert lines.calls.tolist() == [1, 2, 1]
     assert lines.total_ns.tolist() == [100_000, 60_000, 5_000]
     assert lines.self_ns.tolist() == [40_000, 55_000, 5_000]
+    plain = build_trace([("aten::mm", 0, 1)])
+    assert len(source_lines(plain)) == 0 and program_lines(plain) == []
 
 
 def test_recursion_through_a_line_is_not_counted_twice():
@@ -135,8 +118,3 @@ def test_recursion_through_a_line_is_not_counted_twice():
     assert [place.line for place in lines.places] == [5, 9]
     assert lines.total_ns.tolist() == [100_000, 80_000]
     assert lines.self_ns.tolist() == [80_000, 20_000]
-
-
-def test_without_python_calls_there_are_no_rows():
-    trace = build_trace([("aten::mm", 0, 1)])
-    assert len(source_lines(trace)) == 0 and program_lines(trace) == []

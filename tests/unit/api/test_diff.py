@@ -18,11 +18,6 @@ def names(a, b):
     return tuple(side.names for side in open_sides(a, b))
 
 
-def test_the_last_part_says_which_it_is(places):
-    found = names(places / "old/x/run.opscope", str(places / "new/x/other.opscope"))
-    assert found == (("run.opscope",), ("other.opscope",))
-
-
 def test_as_much_of_a_place_as_tells_recordings_apart(places):
     a, b = places / "old/x/run.opscope", places / "new/x/run.opscope"
     assert names(a, b) == (("old/x/run.opscope",), ("new/x/run.opscope",))

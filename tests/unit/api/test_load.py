@@ -4,7 +4,7 @@ import pytest
 
 import opscope
 from opscope.api.job import Job
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import UsageError
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 
@@ -19,21 +19,14 @@ def folder(tmp_path):
     return tmp_path / "job"
 
 
-def test_several_processes_are_a_job(folder):
+def test_several_processes_are_a_job_that_gives_each_as_a_trace(folder):
     job = opscope.load(folder)
     assert isinstance(job, Job)
     assert list(job) == [Partition("rank", 0), Partition("rank", 2), Partition("process", 77)]
     assert (len(job), job.ranks) == (3, [0, 2])
     assert str(folder) in repr(job) and "all 3 processes" in repr(job)
-
-
-def test_one_of_them_is_a_trace(folder):
     assert opscope.load(folder, rank=2).event_name(0) == "aten::of_2"
     assert opscope.load(folder, process=77).event_name(0) == "aten::alone"
-
-
-def test_a_job_gives_each_of_them(folder):
-    job = opscope.load(folder)
     assert job[2].event_name(0) == "aten::of_2"
     assert job[Partition("process", 77)].event_name(0) == "aten::alone"
     assert [trace.event_name(0) for _, trace in job.traces()] == [
@@ -52,31 +45,12 @@ def test_what_is_not_there_is_said(folder):
         job["first"]
 
 
-def test_a_folder_of_one_process_is_its_trace(tmp_path):
-    build_trace([span("aten::mm", 0, 5)]).save(tmp_path / "one", rank=3)
-    assert isinstance(opscope.load(tmp_path / "one"), opscope.Trace)
-    assert opscope.load(tmp_path / "one").event_name(0) == "aten::mm"
-
-
-def test_a_folder_of_none_is_no_job(tmp_path):
-    with pytest.raises(TraceFormatError, match="contains no traces of processes"):
-        Job(tmp_path)
-
-
-def test_of_processes_without_events_nothing_is_answered(tmp_path):
-    for rank in range(2):
-        build_trace([]).save(tmp_path / "job", rank=rank)
-    job = opscope.load(tmp_path / "job")
-    for ask in (job.findings, job.account):
-        with pytest.raises(TraceFormatError, match="contains no events"):
-            ask()
-
-
 def test_answers_are_about_all(folder):
     job = opscope.load(folder)
     rows = job.sql("select rank, process, name from named_events order by all").fetchall()
     assert rows == [(0, None, "aten::of_0"), (2, None, "aten::of_2"), (None, 77, "aten::alone")]
     assert job.account().processes == job.parts
+    assert repr(job.account()).startswith("<ComparedAccounts of 3 processes\n  rank 0: ")
     names = job.together()
     assert {names.event_name(row) for row in range(len(names.events))} == {
         "aten::of_0",
@@ -98,18 +72,3 @@ def test_some_of_them_are_a_job_too(folder):
         Job(folder, only=[5])
     with pytest.raises(UsageError, match="Name at least one"):
         Job(folder, only=[])
-
-
-def test_ranks_that_are_missing_are_said(tmp_path):
-    info = {"distributedInfo": {"rank": 0, "world_size": 4}}
-    for rank in (0, 2):
-        build_trace([span("aten::mm", 0, 5)], metadata=info).save(tmp_path / "job", rank=rank)
-    missing = "ranks 1, 3 of 4 are not in this folder"
-    assert opscope.load(tmp_path / "job").missing_ranks() == missing
-    assert Job(tmp_path / "job", only=[2]).missing_ranks() == missing
-
-
-def test_accounts_of_several_read_as_lines(folder):
-    lines = repr(opscope.load(folder).account()).splitlines()
-    assert lines[0] == "<ComparedAccounts of 3 processes"
-    assert [line.split(":")[0].strip() for line in lines[1:]] == ["rank 0", "rank 2", "process 77"]

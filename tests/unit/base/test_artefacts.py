@@ -32,19 +32,6 @@ def recording(tmp_path):
     return at(path)
 
 
-def test_names_of_two_processes_of_one_number_differ(monkeypatch):
-    reading, writing = os.pipe()
-    if (child := os.fork()) == 0:
-        monkeypatch.setattr(os, "getpid", os.getppid)
-        os.write(writing, new_name(".ring-", 1).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    theirs = os.read(reading, 100).decode()
-    mine = new_name(".ring-", 1)
-    assert theirs != mine and theirs.split("-")[1] == mine.split("-")[1]
-    assert new_name(".ring-", 2).split("-")[2] == owner()
-
-
 def test_those_of_one_process_are_found_oldest_first_and_links_are_none(tmp_path):
     for number in (2, 1):
         (tmp_path / new_name(".recording-", number, ".opscope")).touch()
@@ -78,14 +65,6 @@ def test_one_that_is_claimed_is_not_claimed_again_until_the_claimant_has_ended(r
         claimant.kill()
         with claimed(recording, wait=True) as is_there:
             assert is_there
-
-
-def test_who_waited_sees_that_it_is_gone(recording):
-    with held_by_another(recording.path, "LOCK_EX") as claimant:
-        recording.path.unlink()
-        claimant.kill()
-        with claimed(recording, wait=True) as is_there:
-            assert not is_there
 
 
 def test_a_claim_ends_although_a_forked_child_has_the_file(recording):
@@ -153,14 +132,6 @@ def test_parts_of_writers_that_are_gone_are_removed_and_nothing_else(tmp_path):
     remove_parts(tmp_path)
     assert set(os.listdir(tmp_path)) == kept
     remove_parts(tmp_path / "nowhere")
-
-
-def test_segments_of_a_recording_that_is_there_are_no_remains(recording):
-    folder = recording.path.with_suffix(".segments")
-    folder.mkdir()
-    (folder / "lock").touch()
-    remove_parts(recording.folder)
-    assert folder.exists()
 
 
 def test_a_new_folder_is_its_makers_until_it_is_done(tmp_path):

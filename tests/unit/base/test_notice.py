@@ -23,10 +23,3 @@ def test_nobody_to_read_it_is_no_error(capsys, monkeypatch, make):
     monkeypatch.setattr(sys, "stderr", make())
     notice("recording stopped")
     assert capsys.readouterr().out == ""
-
-
-def test_a_closed_stream_is_no_error(monkeypatch):
-    closed = io.StringIO()
-    closed.close()
-    monkeypatch.setattr(sys, "stderr", closed)
-    notice("recording stopped")

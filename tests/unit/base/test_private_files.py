@@ -40,15 +40,6 @@ def test_what_has_its_number_now_is_left_open(tmp_path):
     assert not file.is_ours()
 
 
-def test_a_socket_is_ours_until_it_is_closed():
-    one, other = map(OwnSocket, socket.socketpair())
-    assert one.is_ours()
-    one.close()
-    one.close()
-    assert other.socket.recv(1) == b""
-    other.close()
-
-
 def test_none_has_the_number_of_a_standard_one_also_where_few_may_be_open(tmp_path):
     limits, kept = resource.getrlimit(resource.RLIMIT_NOFILE), os.dup(0)
     os.close(0)

@@ -104,10 +104,3 @@ def test_a_terminal_shows_the_share(monkeypatch, animated):
     shown = sys.stderr.getvalue()
     assert "writing x.json" in shown
     assert "40%" in shown
-
-
-def test_a_pipe_shows_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with Messages().progress("writing x.json"):
-        tell(2, 5)
-    assert sys.stderr.getvalue() == ""

@@ -8,12 +8,7 @@ from opscope.errors import UsageError
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [
-        ("30s", 30_000_000_000),
-        ("500 ms", 500_000_000),
-        ("1.5min", 90_000_000_000),
-        (2, 2_000_000_000),
-    ],
+    [("30s", 30_000_000_000), ("500 ms", 500_000_000), ("1.5min", 90_000_000_000), (2, 2 * 10**9)],
 )
 def test_times(given, expected):
     assert nanoseconds(given, "last=") == expected

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from opscope import _native
 from opscope.base.reused_memory import reusing_memory
@@ -49,55 +46,3 @@ def test_an_array_takes_the_memory_of_the_one_before_and_outlives_the_function()
     np.testing.assert_array_equal(array, make())
     del array
     assert used_bytes() == used
-
-
-def test_arrays_of_others_are_not_concerned() -> None:
-    used = used_bytes()
-    here, there = threading.Event(), threading.Event()
-    found: list[int] = []
-
-    def elsewhere() -> None:
-        here.wait(10)
-        array = make()
-        found.append(used_bytes())
-        del array
-        there.set()
-
-    @reusing_memory
-    def wait() -> bool:
-        here.set()
-        return there.wait(10)
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    assert wait()
-    thread.join()
-    assert found == [used]
-
-
-def test_one_in_another_leaves_it_to_the_outer() -> None:
-    @reusing_memory
-    def outer() -> int:
-        make_and_drop()
-        kept = kept_bytes()
-        make()
-        return min(kept, kept_bytes())
-
-    assert outer() >= COUNT * 8
-    assert kept_bytes() == 0
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_ends_it_too(error: type[BaseException]) -> None:
-    @reusing_memory
-    def fail() -> None:
-        make()
-        raise error("in the middle")
-
-    used = used_bytes()
-    with pytest.raises(error, match="in the middle"):
-        fail()
-    assert kept_bytes() == 0
-    array = make()
-    assert used_bytes() == used
-    del array

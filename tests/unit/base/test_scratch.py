@@ -53,18 +53,10 @@ def test_one_goes_with_its_owner(place):
     assert not folder.exists()
 
 
-def test_one_goes_with_its_process(place):
-    other, folder = begun(place)
-    assert (folder / "file").exists()
-    other.communicate("")
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_one_that_a_killed_process_left_is_removed_by_the_next(place, number):
+def test_one_goes_with_its_process_or_is_removed_by_the_next_if_that_was_killed(place):
     used, kept = begun(place)
     other, left = begun(place)
-    other.send_signal(number)
+    other.send_signal(signal.SIGKILL)
     other.communicate()
     assert left.exists()
     owner = Owner()
@@ -72,6 +64,7 @@ def test_one_that_a_killed_process_left_is_removed_by_the_next(place, number):
     assert not left.exists()
     assert folder.exists() and (kept / "file").exists()  # whose process lives
     used.communicate("")
+    assert not kept.exists()
 
 
 def test_what_is_not_known_to_be_left_stays(place):

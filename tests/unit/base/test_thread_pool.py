@@ -34,15 +34,6 @@ def test_a_signal_handler_works_in_the_middle_of_work():
     assert len(list(places(work, work, step=3))) > 20
 
 
-def test_where_no_thread_can_be_started_the_work_is_done_at_once(monkeypatch):
-    def refuse(*_):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("_thread.start_new_thread", refuse)
-    with ThreadPool(2) as pool:
-        assert list(pool.map(lambda _: threading.get_ident(), [1])) == [threading.get_ident()]
-
-
 def test_under_a_limit_no_thread_is_started():
     program = """
 import resource, threading
@@ -54,3 +45,12 @@ with ThreadPool(2) as pool:
 """
     done = run_python("-c", program)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_where_no_thread_can_be_started_the_work_is_done_at_once(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
+    with ThreadPool(2) as pool:
+        assert list(pool.map(lambda _: threading.get_ident(), [1])) == [threading.get_ident()]

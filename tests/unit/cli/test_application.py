@@ -4,9 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-import opscope
 from opscope.cli.application import COMMANDS
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
@@ -17,33 +14,6 @@ def test_without_arguments_it_helps(command_line):
     outcome = command_line()
     assert outcome.code == 0
     assert all(f"\n    {command}" in outcome.out for command in COMMANDS)
-
-
-@pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_command_has_help(command_line, command):
-    outcome = command_line(command, "--help")
-    assert outcome.code == 0
-    assert f"opscope {command}" in outcome.out
-    assert all(line == line.rstrip() for line in outcome.out.splitlines())
-
-
-def test_help_of_export_lists_formats(command_line):
-    assert "\n- chrome (.json" in command_line("export", "--help").out
-
-
-def test_help_of_run_says_what_becomes_of_ends_that_nobody_notices(command_line):
-    out = " ".join(command_line("run", "--help").out.split())
-    assert "os._exit()" in out and "is killed" in out and "opscope doctor --recover" in out
-
-
-def test_version(command_line):
-    assert command_line("--version").out == f"opscope {opscope.__version__}\n"
-
-
-def test_unknown_command(command_line):
-    outcome = command_line("profile")
-    assert outcome.code == 2
-    assert "invalid choice: 'profile'" in outcome.complaint
 
 
 def test_output_that_cannot_be_written_is_said(trace_folder):

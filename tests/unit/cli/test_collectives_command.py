@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from support.build_trace import build_trace, span
 from support.job_of_collectives import rank_trace
 
 
@@ -41,23 +40,6 @@ def test_every_format_says_the_same(command_line, job):
     markdown = command_line("ranks --collectives", job, "--format", "md").out
     assert "| allreduce 1000 B, 3 ranks | 5 | 50.0 µs |" in markdown
     assert "| rank 1 | 5 | 0 ns |" in markdown
-
-
-def test_chosen_ranks_are_matched(command_line, job):
-    said = json.loads(
-        command_line("ranks --collectives", job, "--rank", "0,2", "--format", "json").out
-    )
-    assert said["collectives"][0]["last"] == "rank 2"
-
-
-def test_what_was_not_matched_is_said(command_line, tmp_path):
-    for rank in range(2):
-        trace = build_trace([span("gloo:barrier", 0, 1, "pool", is_async=True)])
-        trace.save(tmp_path / "job", rank=rank)
-    outcome = command_line("ranks --collectives", tmp_path / "job")
-    assert outcome.code == 0
-    assert "No collective was recorded by several" in outcome.out
-    assert "Not matched: 2 transfers without a call." in outcome.out
 
 
 def test_waits_that_clocks_do_not_tell_are_said_to_be_so(command_line, tmp_path):

@@ -6,12 +6,6 @@ import subprocess
 import pytest
 
 
-def test_an_unknown_shell(command_line):
-    outcome = command_line("doctor --completion", "csh")
-    assert outcome.code == 2
-    assert "'csh' is not one of" in outcome.complaint
-
-
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
 def test_every_command_and_its_options(command_line, shell):
     script = command_line("doctor --completion", shell).out

@@ -7,7 +7,7 @@ import pytest
 from opscope.cli.destination import check, choose, write_or_rescue
 from opscope.errors import UsageError
 from opscope.export.chrome.writer import FORMAT
-from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination, with_part
+from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination
 
 
 @pytest.fixture(autouse=True)
@@ -25,25 +25,11 @@ def test_by_default_a_new_folder_in_the_current_one(current_folder):
     assert choose(None, None, "train").trace == current_folder / "train-3.opscope"
 
 
-def test_paths_asked_for_are_made_absolute(current_folder):
-    chosen = choose(Path("a/b"), Path("c.json.gz"), "train")
-    assert chosen == Destination(current_folder / "a/b", current_folder / "c.json.gz")
-
-
-def test_cycles_have_places_of_their_own():
-    cycle = Destination(Path("/x/run"), Path("/y/run.json.gz")).of_cycle(3)
-    assert cycle == Destination(Path("/x/run/cycle-3"), Path("/y/run-cycle-3.json.gz"))
-
-
 def test_ranks_share_the_trace_but_not_the_chrome_file(current_folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("RANK", "5")
     chosen = choose(Path("run"), Path("run.json"), "train")
     assert chosen == Destination(current_folder / "run", current_folder / "run-rank-5.json")
-
-
-def test_with_part():
-    assert with_part(Path("a.b/c.json"), "x") == Path("a.b/c-x.json")
 
 
 def test_check_creates_what_is_missing(current_folder):
@@ -85,9 +71,6 @@ def test_what_cannot_be_written_is_rescued(current_folder):
     assert isinstance(refused, OSError)
     assert path.read_text() == "kept"
     assert current_folder not in path.parents
-
-
-def test_nothing_is_rescued_without_need(current_folder):
     wanted = current_folder / "new" / "out.txt"
     assert write_or_rescue(lambda p: p.write_text("kept"), wanted) == (wanted, None)
     assert wanted.read_text() == "kept"

@@ -1,36 +1,9 @@
 """``opscope export``: the format asked for, or the one that the file's name says."""
 
-import csv
-import gzip
-import json
-
 import pytest
 
 import opscope
 from support.build_trace import build_trace, span
-
-
-@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
-def test_chrome(command_line, trace_folder, tmp_path, name):
-    outcome = command_line("export", trace_folder, "-o", tmp_path / name)
-    assert outcome.code == 0
-    assert str(tmp_path / name) in outcome.err
-    read = gzip.open if name.endswith("gz") else open
-    with read(tmp_path / name) as file:
-        events = json.load(file)["traceEvents"]
-    assert [e["name"] for e in events if e.get("cat") == "cpu_op"].count("aten::mm") == 3
-
-
-def test_perfetto(command_line, trace_folder, tmp_path):
-    assert command_line("export", trace_folder, "-o", tmp_path / "out.pftrace").code == 0
-    assert b"aten::mm" in (tmp_path / "out.pftrace").read_bytes()
-
-
-def test_csv_holds_all_rows(command_line, trace_folder, tmp_path):
-    assert command_line("export", trace_folder, "-o", tmp_path / "out.csv").code == 0
-    with open(tmp_path / "out.csv") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["name"] for row in rows] == ["aten::mm", "step", "aten::add"]
 
 
 def test_chrome_trace_becomes_a_trace_folder(command_line, trace_folder, tmp_path):

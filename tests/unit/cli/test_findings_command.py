@@ -50,19 +50,13 @@ def test_what_went_with_a_process_that_was_killed_is_said(command_line, tmp_path
     assert lost not in said({})
 
 
-def test_json(command_line, slow):
+def test_every_format_says_the_same(command_line, slow):
     content = json.loads(command_line("why --all", slow, "--format", "json").out)
     assert [one["id"] for one in content["findings"]] == ["garbage-collections"]
     assert content["findings"][0]["places"][0]["line"] == 3
     assert content["wall_ns"] == 200_000
-
-
-def test_csv(command_line, slow):
     (found,) = csv.DictReader(command_line("why --all", slow, "--format", "csv").out.splitlines())
     assert (found["id"], found["severity"]) == ("garbage-collections", "high")
-
-
-def test_markdown(command_line, slow):
     lines = command_line("why --all", slow, "--format", "md").out.splitlines()
     assert (
         lines[0] == "## high   Garbage collections interrupt the program: saves about 100 µs (50%)"
@@ -86,24 +80,3 @@ def test_nothing_found_is_said(command_line, tmp_path):
     outcome = command_line("why --all", tmp_path / "fast.opscope")
     assert outcome.out.startswith("no known problem ")
     assert "checks ran)" in outcome.out
-
-
-def test_an_empty_trace(command_line, tmp_path):
-    build_trace([]).save(tmp_path / "empty.opscope")
-    assert "contains no events" in command_line("why --all", tmp_path / "empty.opscope").complaint
-
-
-@pytest.mark.parametrize("how", ["table", "md"])
-def test_places_of_what_is_unexplained_are_relative_to_this_folder_too(
-    command_line, tmp_path, monkeypatch, how
-):
-    monkeypatch.chdir(tmp_path)
-    file = os.path.join(tmp_path, "train.py")
-    train = span("train", 0, 1000, kind=EventKind.PYTHON_CALL, frame=(file, 3, "train"))
-    call = span("work", 0, 900, kind=EventKind.PYTHON_CALL, frame=(file, 9, "work"))
-    build_trace([train, call, span("aten::mm", 100, 200)]).save(tmp_path / "slow.opscope")
-    shown = " ".join(
-        command_line("why --all", tmp_path / "slow.opscope", "--format", how).out.split()
-    )
-    assert "most at train.py:" in shown
-    assert str(tmp_path) not in shown

@@ -11,7 +11,7 @@ def first_line(name):
     return importlib.import_module(f"opscope.cli.{name}").__doc__.splitlines()[0]
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [60, 200])
 def test_it_fits(width, monkeypatch, command_line):
     monkeypatch.setenv("COLUMNS", str(width))
     for name in COMMANDS:
@@ -19,13 +19,14 @@ def test_it_fits(width, monkeypatch, command_line):
         said = f"{about.description}\n{about.epilog}"
         as_they_are = [line for line in said.splitlines() if line.startswith((" ", "-"))]
         assert all(len(line) < width or line in as_they_are for line in text.splitlines())
+        assert all(line == line.rstrip() for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_says_what_it_does_and_has_two_examples(name, command_line):
-    assert first_line(name) == COMMANDS[name]
-    _, examples = command_line(name, "--help").out.split("examples:\n")
-    assert examples.count(f"  opscope {name}") == 2
+def test_every_command_says_what_it_does_and_has_two_examples(command_line):
+    for name in COMMANDS:
+        assert first_line(name) == COMMANDS[name]
+        _, examples = command_line(name, "--help").out.split("examples:\n")
+        assert examples.count(f"  opscope {name}") == 2
     assert "summary" in parser_of_all().format_help()
 
 
@@ -41,3 +42,4 @@ def test_what_can_be_chosen_is_named(command_line):
     text = command_line("summary", "--help").out
     assert "--format table|md|json|csv" in text
     assert "self_cpu_time_total, cpu_time_total" in " ".join(text.split())
+    assert "\n- chrome (.json" in command_line("export", "--help").out

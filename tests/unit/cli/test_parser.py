@@ -34,10 +34,6 @@ def test_values_have_their_types(parser):
     assert asked.colour is Colour.BLUE and asked.wait == 0.5 and asked.row_limit == 3
 
 
-def test_what_may_be_left_out_is_left_out_first(parser):
-    assert parser.parse_intermixed_args(["well"]).thing is None
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -58,12 +54,3 @@ def test_what_is_wrong_is_said_in_one_sentence(parser, words, said):
         parser.parse_intermixed_args(words)
     assert said.lower() in str(raised.value).lower()
     assert str(raised.value).endswith(". See `opscope paint --help`.")
-
-
-def test_rare_options_are_in_the_help_of_all_alone(parser, capsys):
-    parser.show_only("--coats")
-    assert "--coats" in parser.format_help() and "--colour" not in parser.format_help()
-    assert "--help-all" in parser.format_help()
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--help-all"])
-    assert "--colour" in capsys.readouterr().out

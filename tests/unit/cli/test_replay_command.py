@@ -1,7 +1,5 @@
 """``opscope export --replay``: a table, or JSON, and what was left out."""
 
-import json
-
 from support.build_trace import build_trace, span, tensor
 
 
@@ -21,15 +19,6 @@ def test_a_table_compares_then_and_now(command_line, trace_folder):
     )
 
 
-def test_json_has_every_row(command_line, trace_folder):
-    outcome = command_line("export --replay", trace_folder, "--repeat", "3", "--format", "json")
-
-    content = json.loads(outcome.out)
-    assert [row["calls"] for row in content["replayed"]] == [1, 2]
-    assert content["replayed"][0]["recorded_ns"] == 40_000
-    assert content["refused"][0]["name"] == "aten::add"
-
-
 def test_a_chrome_file_is_replayed_and_an_execution_trace_is_named(command_line, tmp_path):
     trace = build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3), tensor(3, 4)])])
     trace.export("chrome", tmp_path / "t.json")
@@ -43,17 +32,6 @@ def test_a_chrome_file_is_replayed_and_an_execution_trace_is_named(command_line,
     assert "is an execution trace" in said and "--shapes" in said
 
 
-def test_rows_can_be_limited(command_line, trace_folder):
-    outcome = command_line("export --replay", trace_folder, "--repeat", "3", "--row-limit", "1")
-
-    assert len(outcome.out.splitlines()) == 2
-    assert "1 more rows: --row-limit -1 shows all" in outcome.err
-    assert (
-        "--row-limit"
-        in command_line("export --replay", trace_folder, "--row-limit", "-2").complaint
-    )
-
-
 def test_what_cannot_be_replayed_is_one_paragraph(command_line, tmp_path):
     build_trace([span("no::such", 0, 1, inputs=[1])]).save(tmp_path / "t.opscope")
 
@@ -61,9 +39,3 @@ def test_what_cannot_be_replayed_is_one_paragraph(command_line, tmp_path):
 
     assert outcome.code == 2
     assert "no::such: this torch has no operator of that name" in outcome.complaint
-
-
-def test_a_cut_file_is_one_paragraph(command_line, tmp_path):
-    (tmp_path / "t.json").write_text('{"schema": "1", "traceEvents": [{"ph": "')
-
-    assert "stops in the middle" in command_line("export --replay", tmp_path / "t.json").complaint

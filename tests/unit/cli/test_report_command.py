@@ -39,26 +39,6 @@ def test_an_empty_trace_is_a_page_too(command_line, tmp_path):
     assert read_report((tmp_path / "a.html").read_text()).spans == []
 
 
-def test_a_chrome_trace_of_another_profiler_will_do(command_line, trace_folder, tmp_path):
-    command_line("export", trace_folder, "-o", tmp_path / "other.json")
-    outcome = command_line("report", tmp_path / "other.json", "-o", tmp_path / "a.html")
-    assert outcome.code == 0
-    assert len(read_report((tmp_path / "a.html").read_text()).spans) >= 5
-
-
-def test_a_place_that_cannot_be_written_is_said(command_line, trace_folder, tmp_path):
-    outcome = command_line("report", trace_folder, "-o", tmp_path / "no" / "a.html")
-    assert outcome.code == 2
-    assert "Cannot write" in outcome.complaint
-
-
-def test_exports_by_name(command_line, trace_folder, tmp_path):
-    for name in ("a.pftrace", "a.speedscope.json"):
-        assert command_line("export", trace_folder, "-o", tmp_path / name).code == 0
-    assert (tmp_path / "a.pftrace").read_bytes()[:1] == b"\x0a"
-    assert "www.speedscope.app" in (tmp_path / "a.speedscope.json").read_text()
-
-
 def test_run_names_reports_of_cycles_and_ranks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files = choose(None, None, "train", Path("page.html"))

@@ -103,16 +103,13 @@ def test_segments_of_another_recording_are_refused(recording, command_line):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("../mine/secret", path)])
-@pytest.mark.parametrize(
-    "name",
-    [".recording-1-2.opscope", ".ring-1-2", ".ring-1-0123456789abcdef-2.json", ".dump-1-2",
-     f".rank=00000.7-{'0' * 32}", f".t.json.7-{'0' * 32}.part", "processes.jsonl",
-     ".children.json", ".processes.bell"],
-)  # fmt: skip
-def test_hidden_files_that_are_links_or_pipes_hold_nothing_up(
-    recording, mine, command_line, make, name
-):
-    make(recording.parent / name)
+def test_hidden_files_that_are_links_or_pipes_hold_nothing_up(recording, mine, command_line, make):
+    for name in (
+        ".recording-1-2.opscope", ".ring-1-2", ".ring-1-0123456789abcdef-2.json", ".dump-1-2",
+        f".rank=00000.7-{'0' * 32}", f".t.json.7-{'0' * 32}.part", "processes.jsonl",
+        ".children.json", ".processes.bell",
+    ):  # fmt: skip
+        make(recording.parent / name)
     assert command_line("doctor --recover", recording.parent).code == 0
     assert command_line("summary", recording.parent).code == 0
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opscope.analysis.top_operators import COLUMNS, SORT_KEYS
+from opscope.analysis.top_operators import SORT_KEYS
 from opscope.columns.schema import EventKind
 from opscope.torch_api.event_list.text_table import SORT_KEYS as TABLE_SORT_KEYS
 from support.build_trace import build_trace, span
@@ -43,14 +43,6 @@ def test_json(command_line, trace_folder):
     assert content["ledger"] == {"events": {"recorded": 5, "dropped: memory budget": 2}}
 
 
-def test_keys_are_the_same_in_json_and_csv(command_line, trace_folder):
-    keys = ["name", *(column.key for column in COLUMNS)]
-    (row,) = rows_of(command_line("summary", trace_folder, "--format=json", "--row-limit=1"))
-    outcome = command_line("summary", trace_folder, "--format=csv", "--row-limit=1")
-    assert list(row) == keys
-    assert outcome.out.splitlines() == [",".join(keys), ",".join(map(str, row.values()))]
-
-
 @pytest.mark.parametrize(
     ("sort_by", "names"),
     [
@@ -65,18 +57,9 @@ def test_sorting(command_line, trace_folder, sort_by, names):
     assert [row["name"] for row in rows_of(outcome)] == names
 
 
-def test_sort_keys_are_those_of_the_tables_in_python():
+def test_sort_keys_are_those_of_the_tables_in_python(command_line, trace_folder):
     assert set(SORT_KEYS) <= set(TABLE_SORT_KEYS)
-
-
-def test_a_kind_of_device_may_be_named(command_line, trace_folder):
     assert command_line("summary", trace_folder, "--sort-by", "cuda_time_total").code == 0
-
-
-def test_row_limit(command_line, trace_folder):
-    outcome = command_line("summary", trace_folder, "--row-limit", "1", "--format=json")
-    content = json.loads(outcome.out)
-    assert (len(content["rows"]), content["rows_left_out"]) == (1, 2)
 
 
 def test_grouping_by_shape(command_line, trace_folder):
@@ -98,22 +81,10 @@ def test_table(command_line, trace_folder):
     assert second[:5] == ["step", "1", "35.00", "µs", "35.0%"]
     assert "1 more rows" in outcome.err
     assert "5 events, events: 2 DROPPED (memory budget)" in outcome.err
+    assert "Self CPU mem" in outcome.out and "device" not in outcome.out
 
 
-def test_columns_without_a_value_are_left_out_of_tables(command_line, trace_folder):
-    outcome = command_line("summary", trace_folder)
-    assert "Self CPU mem" in outcome.out
-    assert "device" not in outcome.out
-
-
-def test_operations_that_no_formula_counts_are_not_zero(command_line, trace_folder, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    outcome = command_line("summary", trace_folder, "--sort-by", "flops")
-    last = [line.split()[-1] for line in table_of(outcome)[1:4]]
-    assert last == ["48096", "--", "--"]
-
-
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("width", [60, 100])
 def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     outcome = command_line("summary", trace_folder, "--sort-by", "flops")
@@ -142,10 +113,8 @@ def test_markdown(command_line, trace_folder):
     [
         (["--sort-by", "speed"], 2, "cannot be sorted by 'speed'. Choose one of: count,"),
         (["--row-limit", "0"], 2, "must be 1 or more, or -1 for all"),
-        (["--row-limit", "many"], 2, "--row-limit"),
-        (["--format", "xml"], 2, "--format"),
+        (["--format", "xml"], 2, "--format: 'xml' is not one of table, md, json, csv."),
         (["--rank", "3"], 2, "has no rank 3"),
-        (["--no-such-option"], 2, "--no-such-option"),
     ],
 )
 def test_wrong_options(command_line, trace_folder, arguments, code, said):

@@ -28,13 +28,6 @@ def test_the_newest_in_this_folder(command_line, save):
     assert "opscope: train-2.opscope, the newest trace in this folder" in outcome.err
 
 
-def test_cycles_of_a_schedule_count_one_by_one(command_line, save):
-    save("train.opscope/cycle-1", "aten::mm", 100)
-    save("train.opscope/cycle-2", "aten::add", 200)
-    outcome = command_line("summary", "--format", "csv")
-    assert outcome.out.splitlines()[1].startswith("aten::add,")
-
-
 def test_a_query_needs_no_trace_before_it(command_line, save):
     save("train.opscope", "aten::mm", 100)
     outcome = command_line("sql", "select name from named_events", "--format", "csv")

@@ -32,13 +32,6 @@ def unreadable(request, tmp_path):
     return tmp_path, request.param
 
 
-def test_what_else_is_there_is_read(unreadable):
-    folder, _ = unreadable
-    assert parts_of(folder) == (Partition(PROCESS, 4242),)
-    assert len(opscope.load(folder).events) == 1
-    assert len(opscope.load(folder, process=4242).events) == 1
-
-
 def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
     folder, why = unreadable
     outcome = command_line("summary", folder)

@@ -48,29 +48,7 @@ def test_text(command_line, slow):
     assert "What to change" not in text  # one collection says nothing of how often they come
 
 
-def test_what_saves_something_is_named(command_line, tmp_path):
-    spans = []
-    for step in range(5):
-        time = step * 50 * MS
-        spans += [
-            span(f"ProfilerStep#{step}", time, time + 50 * MS),
-            span("aten::mm", time, time + 10 * MS),
-            span("gc", time + 10 * MS, time + 50 * MS, kind=EventKind.GC_PAUSE),
-        ]
-    build_trace(spans).save(tmp_path / "collecting.opscope")
-    for options in ((), ("--format", "md")):
-        text = command_line("why", tmp_path / "collecting.opscope", *options).out
-        assert "Garbage collections interrupt the program: saves about" in " ".join(text.split())
-
-
-def test_the_newest_trace_of_a_folder_is_meant_without_one(command_line, slow, monkeypatch):
-    monkeypatch.chdir(slow.parent)
-    outcome = command_line("why")
-    assert outcome.out.startswith("verdict: ") and "\nMain thread" in outcome.out
-    assert "the newest trace in this folder" in outcome.err
-
-
-def test_json(command_line, slow):
+def test_every_format_says_the_same(command_line, slow):
     content = json.loads(command_line("why", slow, "--format", "json").out)
     assert content["wall_ns"] == 90_000_000
     assert [t["name"] for t in content["threads"]] == ["main", "autograd"]
@@ -79,14 +57,8 @@ def test_json(command_line, slow):
     third = content["steps"][2]
     assert third["causes"] == {"operator": 10_000_000, "collection": 40_000_000}
     assert content["findings"][0]["id"] == "garbage-collections"
-
-
-def test_markdown(command_line, slow):
     lines = command_line("why", slow, "--format", "md").out.splitlines()
     assert "| operators | 56% | 50.0 ms | 10.0 ms |  |" in lines
-
-
-def test_csv(command_line, slow):
     rows = list(csv.DictReader(io.StringIO(command_line("why", slow, "--format", "csv").out)))
     assert rows[0]["cause"] == "operator"
     assert sum(int(row["time_ns"]) for row in rows if row["thread"] == "main") == 90_000_000

@@ -56,11 +56,6 @@ def test_with_names_hashed(before, tmp_path):
     assert str(trace.summary())
 
 
-def test_every_copy_has_hashes_of_its_own(before):
-    one, two = (confidential_copy(before, names=True) for _ in range(2))
-    assert {*one.names} != {*two.names} and len(one.names) == len(two.names)
-
-
 def test_recordings_lack_it_from_the_start(tmp_path, monkeypatch):
     monkeypatch.setenv(LEAVE_OUT, "names")
     flight = opscope.flight_recorder(directory=tmp_path / "dumps", budget=None, **OPTIONS)
@@ -70,3 +65,8 @@ def test_recordings_lack_it_from_the_start(tmp_path, monkeypatch):
     for trace in (prof.trace, opscope.load(tmp_path / "streamed"), opscope.load(dump)):
         assert not [secret for secret in SECRETS if secret in texts(trace)]
         assert "aten::dropout" in trace.names
+
+
+def test_every_copy_has_hashes_of_its_own(before):
+    one, two = (confidential_copy(before, names=True) for _ in range(2))
+    assert {*one.names} != {*two.names} and len(one.names) == len(two.names)

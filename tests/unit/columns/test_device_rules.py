@@ -20,12 +20,6 @@ def test_sound_work_keeps_all_rules():
     ]
 
 
-def test_work_before_its_launch_is_found():
-    trace = build_trace("a 50..100", gpu=[kernel("k", 40, 60, launch=0)])
-
-    assert check_device_rules(trace).before_launch == 1
-
-
 def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
     trace = build_trace(
         "a 0..10", gpu=[kernel("k", 10, 30, launch=0), kernel("l", 12, 32, launch=0)]

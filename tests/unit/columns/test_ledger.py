@@ -19,15 +19,6 @@ def test_losses_are_rows_that_begin_so_and_count_something():
     assert LEDGER.lost() == 5
 
 
-def test_losses_of_one_source():
-    assert (LEDGER.lost("events"), LEDGER.lost("frees"), LEDGER.lost("recorder")) == (2, 3, 0)
-    assert LEDGER.lost("no such source") == 0
-
-
-def test_an_empty_ledger_lost_nothing():
-    assert not list(Ledger().losses()) and Ledger().lost() == 0
-
-
 def test_missing_is_what_was_lost_and_what_a_newer_opscope_knows_each_once():
     newer = {"dropped: allocations of action 9": 2.0, "shown as unknown: events of kind 77": 3.0}
     assert Ledger({**LEDGER, NEWER: newer}).missing() == 5 + 2 + 3

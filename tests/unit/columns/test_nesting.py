@@ -1,7 +1,7 @@
 """Parents from times: against the definition on random spans, and by example where they overlap."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.columns.nesting import enclosing, parents_by_nesting, rounding_of
@@ -22,6 +22,7 @@ def contains(outer, inner, start, end):
     return inside and start[inner] < end[outer]
 
 
+@settings(max_examples=40)
 @given(spans)
 def test_the_parent_is_the_innermost_earlier_span_around(rows):
     thread, start, end = arrays(rows)
@@ -32,18 +33,6 @@ def test_the_parent_is_the_innermost_earlier_span_around(rows):
             if thread[other] == thread[row] and contains(other, row, start, end)
         ]  # fmt: skip
         assert parent[row] == (max(around) if around else -1)
-
-
-@given(spans)
-def test_spans_that_outlast_an_open_one_say_how_much_they_share(rows):
-    thread, start, end = arrays(rows)
-    parent, overlap = parents_by_nesting(thread, start, end)
-    for row in range(len(rows)):
-        shared = [
-            end[other] - start[row] for other in range(parent[row] + 1, row)
-            if thread[other] == thread[row] and start[row] < end[other] < end[row]
-        ]  # fmt: skip
-        assert overlap[row] == max(shared, default=0)
 
 
 def parents(*times, rounding_ns=0):
@@ -74,6 +63,7 @@ def test_rounding_is_that_of_the_units_of_a_file():
     assert rounding([], []) == 2000
 
 
+@settings(max_examples=40)
 @given(spans, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=20))
 def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
     thread, start, end = arrays(rows)
@@ -86,10 +76,3 @@ def test_enclosing_is_the_last_started_span_or_one_around_it(rows, points):
         while expected >= 0 and end[expected] < time:
             expected = int(parent[expected])
         assert event == expected
-
-
-def test_a_deep_stack_costs_one_pass():
-    depth = 50_000
-    start, end = np.arange(depth), np.arange(2 * depth, depth, -1)
-    parent, _ = parents_by_nesting(np.zeros(depth, dtype=np.int64), start, end)
-    assert parent.tolist() == list(range(-1, depth - 1))

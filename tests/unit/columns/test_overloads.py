@@ -38,9 +38,3 @@ print([(group.name, group.size_bytes) for group in peak.by_category])
 """
     done = run_python("-c", program)
     assert done.stdout.strip() == str(expected), done.stderr
-
-
-def test_only_a_recording_of_memory_keeps_them():
-    with opscope.profile(record_shapes=True) as prof:
-        torch.ones(2)
-    assert "overloads" not in prof.trace.metadata

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 
 LARGEST = np.iinfo(np.int64).max
 VALUES = st.one_of(
@@ -26,6 +26,7 @@ def tables(draw):
     return [draw(column) for _ in range(columns)]
 
 
+@settings(max_examples=40)
 @given(tables())
 def test_groups_are_those_that_numpy_finds(columns):
     distinct, first, group, count = np.unique(
@@ -39,16 +40,10 @@ def test_groups_are_those_that_numpy_finds(columns):
     assert len(found) == distinct.shape[1]
 
 
-@given(st.lists(VALUES, max_size=40), st.lists(VALUES, max_size=40), st.booleans())
-def test_places_are_those_that_numpy_finds(ordered, values, is_right):
-    ordered, values = np.array(sorted(ordered), np.int64), np.array(values, np.int64)
-    side = "right" if is_right else "left"
-    expected = np.searchsorted(ordered, values, side=side)
-    assert places_in(ordered, values, side=side).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("spread", [1, 40, 2**16, 2**40, 2**62])
-@pytest.mark.parametrize("distinct", [3, 5_000, 200_000])
+@pytest.mark.parametrize(
+    ("spread", "distinct"),
+    [(1, 3), (40, 5_000), (2**16, 200_000), (2**40, 5_000), (2**62, 200_000)],
+)
 def test_many_rows(spread, distinct):
     """So many that values are ranked, counted in a table, or sorted in one word or several."""
     random = np.random.default_rng(distinct)

@@ -21,23 +21,19 @@ def saved(tmp_path):
     [
         ("events", "duration_ns", -1, "minimum is 0"),
         ("events", "duration_ns", 1 << 62, "maximum"),
-        ("events", "start_ns", (1 << 63) - 1, "maximum"),
         ("events", "thread", -1, "points outside threads"),
         ("events", "overload", 10**6, "points outside names"),
         ("tensors", "event", -1, "points outside events"),
         ("tensors", "argument", -2, "minimum is -1"),
         ("tensors", "argument", 32767, "beyond the arguments of its event"),
-        ("scalars", "argument", 300, "beyond the arguments of its event"),
         ("tensors", "sizes", [-1, 3], "minimum is 0"),
         ("tensors", "sizes", [1 << 40, 1 << 40], "impossible number of elements in row 0"),
         ("tensors", "strides", [1], r"has 1 values in row 0, and sizes has 2"),
         ("python_calls", "frame", 99, "points outside frames"),
         ("gpu", "launch", 99, "points outside events"),
-        ("gpu", "duration_ns", -5, "gpu.duration_ns"),
         ("gpu", "grid", [-1, 1, 1], "gpu.grid"),
         ("allocations", "size_bytes", -(1 << 63), "allocations.size_bytes"),
         ("ledger", "value", float("nan"), "ledger.value"),
-        ("ledger", "value", float("inf"), "ledger.value"),
         ("metadata", "value", "{", "is not JSON"),
         ("metadata", "value", "[" * 5000, "is not JSON"),
         ("metadata", "value", "[" * 150 + "]" * 150, "nested too deeply"),
@@ -81,13 +77,6 @@ def test_columns_without_which_a_row_says_nothing_have_to_be_there(saved, table,
         load_trace(saved)
 
 
-def test_two_columns_of_one_name_are_refused(saved):
-    data = pq.read_table(saved / "events.parquet")
-    write_table(saved, "events", data.append_column("kind", data["kind"]))
-    with pytest.raises(TraceFormatError, match="two columns with the same name"):
-        load_trace(saved)
-
-
 def test_one_row_that_is_none_of_many_is_found(saved):
     events = pq.read_table(saved / "events.parquet").num_rows
     rewrite_column(saved, "events", "parent", [-1] * (events - 1) + [events - 1])
@@ -101,4 +90,11 @@ def test_sums_that_no_view_could_make_are_refused(saved, column):
     rows = pq.read_table(saved / f"{table}.parquet").num_rows
     rewrite_column(saved, table, column, [(1 << 61) - 1] * rows)
     with pytest.raises(TraceFormatError, match=rf"{column} adds up to .*, which is impossible"):
+        load_trace(saved)
+
+
+def test_two_columns_of_one_name_are_refused(saved):
+    data = pq.read_table(saved / "events.parquet")
+    write_table(saved, "events", data.append_column("kind", data["kind"]))
+    with pytest.raises(TraceFormatError, match="two columns with the same name"):
         load_trace(saved)

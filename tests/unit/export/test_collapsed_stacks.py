@@ -1,9 +1,6 @@
 """Collapsed stacks as flame graph tools read them."""
 
-import pytest
-
 from opscope.columns.schema import EventKind
-from opscope.errors import UsageError
 from opscope.export.collapsed_stacks import write_collapsed, write_own_stacks, write_stacks
 from support.build_trace import build_trace, kernel, span
 
@@ -57,24 +54,3 @@ def test_separators_in_names_are_replaced(tmp_path):
     write_collapsed([(["in;ner\n", "out er\t"], 5)], tmp_path / "stacks.txt")
 
     assert (tmp_path / "stacks.txt").read_text() == "out_er_;in_ner_ 5\n"
-
-
-def test_unknown_metric(tmp_path):
-    with pytest.raises(UsageError, match=r"'time'.*self_cpu_time_total"):
-        write_stacks(build_trace(CALLS), tmp_path / "stacks.txt", "time")
-
-
-def test_a_trace_without_stacks_is_no_empty_file(tmp_path):
-    with pytest.raises(UsageError, match="with_stack=True"):
-        write_stacks(build_trace("aten::mm 0..10"), tmp_path / "stacks.txt")
-    assert not (tmp_path / "stacks.txt").exists()
-
-
-def test_a_metric_nothing_has_is_no_empty_file(tmp_path):
-    with pytest.raises(UsageError, match="self_xpu_time_total"):
-        write_stacks(build_trace(CALLS), tmp_path / "stacks.txt", "self_xpu_time_total")
-
-
-def test_unwritable(tmp_path):
-    with pytest.raises(UsageError, match="Cannot write"):
-        write_stacks(build_trace(CALLS), tmp_path / "missing" / "stacks.txt")

@@ -53,7 +53,7 @@ def captured_calls(tmp_path, patch):
              "memory_accounts", "operator_signatures")  # fmt: skip
     captured = {name: Captured(name, calls) for name in names}
     # Nothing nests, so that a place is looked for.
-    others = {"rows_by_line": _native.rows_by_line, "nest_on_lines": lambda *_: None}
+    others = {"nest_on_lines": lambda *_: None}
     fake = SimpleNamespace(**captured, **others)
     for module in (chrome_writer, perfetto, execution_trace_nodes, timeline):
         if hasattr(module, "_native"):

@@ -61,43 +61,6 @@ def test_spans_are_slices_on_the_tracks_of_their_threads(written):
     assert [s.category for s in file.slices] == ["annotation"] + ["operator"] * 4
 
 
-def test_kinds_of_events_are_categories(written):
-    spans = [span(f"k{kind}", i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
-    assert [s.category for s in written(build_trace(spans)).slices] == [
-        "operator", "annotation", "python", "python", "module", "optimizer", "gc", "runtime",
-        "asyncio", "compiled",
-    ]  # fmt: skip
-
-
-def test_spans_that_overlap_without_nesting_are_on_lanes_beside_their_thread(written):
-    file = written(
-        build_trace(
-            [
-                span("outer", 0, 100, parent=-1),
-                span("async", 10, 150, parent=-1, is_async=True),
-                span("crossing", 50, 120, parent=-1),
-            ]
-        )
-    )
-    assert {(*times(s), s.track) for s in file.slices} == {
-        ("outer", 0, 100, "main"),
-        ("async", 10, 150, "main/overlap 1"),
-        ("crossing", 50, 120, "main/overlap 1"),
-    }
-
-
-def test_a_span_without_length_and_one_without_an_end(written):
-    file = written(
-        build_trace([span("step", 0, 100), span("open", 10, None), span("point", 20, 20)])
-    )
-    assert [times(s) for s in file.slices] == [
-        ("step", 0, 100),
-        ("open", 10, 100),
-        ("point", 20, 20),
-    ]
-    assert file.slices[1].arguments == {"unfinished": True}
-
-
 def test_arguments_are_one_line_of_text(written):
     file = written(
         build_trace(
@@ -115,16 +78,6 @@ def test_arguments_are_one_line_of_text(written):
         "float32[2,3], float32[], 1",
         None,
     ]
-
-
-def test_overloads_are_part_of_the_name(written):
-    file = written(build_trace([span("aten::add", 0, 1, overload="Tensor"), ("aten::add", 2, 3)]))
-    assert [s.name for s in file.slices] == ["aten::add.Tensor", "aten::add"]
-
-
-def test_python_calls_without_a_name_show_their_frame(written):
-    call = span("", 0, 1, kind=EventKind.PYTHON_CALL, frame=("train.py", 7, "main"))
-    assert written(build_trace([call])).slices[0].name == "train.py(7): main"
 
 
 def test_arrows_go_from_forward_to_backward_and_from_launch_to_kernel(written):
@@ -209,11 +162,6 @@ def test_memory_in_use_is_a_counter_per_device(written):
     assert [(s.name, s.start) for s in file.instants] == [("out of memory", nanoseconds(4))]
 
 
-def test_an_empty_trace_is_a_valid_file(written):
-    file = written(Trace({}, Names.from_strings([])))
-    assert file.slices == []
-
-
 @pytest.mark.parametrize(
     "name", ["</script><b>", "\x00\x1b[31m", "\ud800", "名前" * 10, "x" * 2_000_000, " "]
 )
@@ -253,7 +201,7 @@ spans_of_any_kind = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(spans_of_any_kind)
 def test_no_span_is_dropped_or_cut(tmp_path_factory, described):
     rows = sorted(

@@ -1,6 +1,5 @@
 """Schemas come from the trace, or from torch by name and overload."""
 
-import pytest
 import torch
 
 from opscope.columns.schema import EventKind
@@ -43,23 +42,6 @@ def test_without_overload_names_only_what_is_certain_is_said():
 
     assert one == "aten::relu_(Tensor(a!) self) -> Tensor(a!)"
     assert several == ""
-
-
-@pytest.mark.parametrize(
-    ("schema", "size"),
-    [
-        ("aten::t(Tensor(a) self) -> Tensor(a)", (1, 1)),
-        ("aten::rand() -> ()", (0, 0)),
-        ("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor v, Tensor i)", (3, 2)),
-        ("aten::sum.x(Tensor self, int[1]? dim=[0, 1], *, bool a=True) -> Tensor[]", (3, 1)),
-        ('prim::s(str a=", (", (int, float)? b=None) -> ((int, int), Tensor)', (2, 2)),
-        ("prim::Print(...) -> ()", (1 << 30, 1 << 30)),
-        ("", (1 << 30, 1 << 30)),
-        ("broken(", (1 << 30, 1 << 30)),
-    ],
-)
-def test_a_schema_says_how_much_goes_in_and_out(schema, size):
-    assert schema_size(schema) == size
 
 
 def test_every_schema_of_torch_is_counted_as_torch_does():

@@ -8,9 +8,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.api.trace import Trace
-from opscope.columns.names import Names
-from opscope.export.speedscope import speedscope_texts, write_speedscope
+from opscope.export.speedscope import speedscope_texts
 from support.build_trace import build_trace, kernel, span
 
 
@@ -52,18 +50,9 @@ def test_threads_and_streams_are_profiles():
     ]
 
 
-def test_an_empty_trace_has_no_profile():
-    assert parsed(Trace({}, Names.from_strings([])))["profiles"] == []
-
-
 def test_names_are_data():
     file = parsed(build_trace([span('</script>"\x00', 0, 1)]))
     assert file["shared"]["frames"][0]["name"] == '</script>"\x00'
-
-
-def test_the_file_is_written_whole(tmp_path):
-    write_speedscope(build_trace([("op", 0, 1)]), tmp_path / "a.speedscope.json")
-    assert json.loads((tmp_path / "a.speedscope.json").read_text())["name"] == "opscope"
 
 
 @settings(deadline=None)

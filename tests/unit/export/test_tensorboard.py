@@ -36,15 +36,6 @@ def test_every_cycle_has_a_file_named_for_the_plugin(tmp_path):
     assert profiler.python_export == [False] * 3
 
 
-def test_gzip_adds_its_suffix(tmp_path):
-    profiler = FakeProfiler()
-
-    tensorboard_trace_handler(str(tmp_path), use_gzip=True, use_python_export=True)(profiler)
-
-    assert profiler.written[0].endswith(".pt.trace.json.gz")
-    assert profiler.python_export == [True]
-
-
 def test_the_worker_is_host_and_process_at_the_time_of_writing(tmp_path, monkeypatch):
     profiler = FakeProfiler()
     handler = tensorboard_trace_handler(tmp_path)

@@ -19,16 +19,6 @@ def test_tensors_are_gaps():
     )
 
 
-def test_what_has_no_value_is_named():
-    text = json.dumps({"Tuple": [{"None": None}, {"ComplexDouble": [1, 2]}, {"Object": None}]})
-
-    values, shapes, types = nested_pieces(text)
-
-    assert values == ['["<None>","<ComplexDouble>","<Object>"]']
-    assert shapes == ["[[],[],[]]"]
-    assert types == ["Tuple[None,ComplexDouble,Object]"]
-
-
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"a": 1, "b": 2}', '{"Tensor": 1}', '{"a": {}}', "[" * 100_000]
 )

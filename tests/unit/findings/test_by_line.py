@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, RECORDED_FOR, WAITED, CostKind
+from opscope.columns.ledger import KIND_COST, RECORDED_FOR, CostKind
 from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from support.build_trace import build_trace, span
-from support.looping_program import CALLER, PYTHON, found, loop, program
+from support.looping_program import CALLER, PYTHON, found, program
 
 LIBRARY = ("/lib/python3.11/json/__init__.py", 299, "loads")
-
-
-@pytest.mark.parametrize(("operator", "is_said"), [("aten::stack", False), ("aten::empty", True)])
-def test_what_a_function_of_torch_takes_to_call_its_own_operator_is_not_outside(operator, is_said):
-    name = "<built-in method stack of type object at 0x7f>"
-    inner = [
-        span(name, 10, 500, kind=EventKind.C_CALL, caller=CALLER, line=5),
-        span(operator, 490, 495),
-    ]
-    finding = found(build_trace(program(*inner, end=505)), "time-outside-torch")
-    assert (finding is not None) == is_said
 
 
 def outside(share):
@@ -38,19 +27,6 @@ def test_time_in_another_library_is_at_the_line_that_calls_it():
     assert finding.places[0].line == 7
     assert "loads" in finding.explanation
     assert finding.saved_ns >= 600_000
-
-
-@pytest.mark.parametrize("share", [0.6, 0.1])
-def test_it_is_said_where_lines_are_told_from_the_calls_around(share):
-    """Of the program's Python between calls no line is recorded: here a third of the time."""
-    calls = [
-        span("loads", 0, 1_000 * share, frame=LIBRARY, caller=CALLER, line=7, **PYTHON),
-        span("aten::mm", 1_000 * share, 995, caller=CALLER, line=8),
-    ]
-    quiet = found(build_trace(program(*calls, end=1_000)), "time-outside-torch")
-    assert "approximate, derived from the calls" not in quiet.explanation
-    finding = found(build_trace(program(*calls, end=1_500)), "time-outside-torch")
-    assert "approximate, derived from the calls" in finding.explanation
 
 
 @pytest.mark.parametrize(("name", "is_own"), [("split", True), ("aten::neg", False)])
@@ -81,35 +57,12 @@ def test_waiting_for_workers_is_no_time_in_another_library(kind):
     assert (found(trace, "time-outside-torch") is None) == (kind == "_MultiProcessing")
 
 
-def test_without_python_calls_nothing_is_said_about_other_libraries():
-    findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
-    assert "time-outside-torch" in [one.id for one in findings.unchecked]
-    assert "time-outside-torch" not in findings.absent
-
-
 def test_what_no_finding_explains_is_told_by_whose_time_it_is():
     trace = build_trace(program(span("aten::mm", 20, 980, caller=CALLER, line=8), end=1_000))
     left = find_findings(trace).unexplained
     assert left.share == 1
     assert dict(left.parts) == {"torch's operators": 960_000, "the program's Python": 40_000}
     assert (left.places[0].file, left.places[0].line) == ("train.py", 8)
-
-
-def test_small_operators_come_after_the_loop_that_they_are_in():
-    trace = build_trace(program(*loop(600, 3), end=9_000))
-    findings = find_findings(trace)
-    assert next(iter(findings)).id == "for-loop-indexing"
-    assert findings["many-small-operators"].saved_share < 0.01  # the rest goes with the loop
-
-
-def test_a_busy_machine_is_named():
-    trace = build_trace("aten::mm 0..100", ledger={PROCESSOR: {COMPUTED: 1, WAITED: 3}})
-    findings = find_findings(trace)
-    assert findings.waited_share == 0.75
-    assert any("waited for a CPU" in note for note in findings.notes)
-    quiet = find_findings(build_trace("aten::mm 0..100"))
-    assert quiet.waited_share is None
-    assert not any("CPU" in note for note in quiet.notes)
 
 
 def test_a_recording_of_part_of_the_time_says_that_it_is_of_that():
@@ -123,17 +76,6 @@ def test_a_recording_of_part_of_the_time_says_that_it_is_of_that():
 
 def c_call(name, start, end, thread="main", line=7):
     return span(name, start, end, thread, kind=EventKind.C_CALL, caller=CALLER, line=line)
-
-
-def test_what_other_threads_wait_for_is_no_time_outside_torch():
-    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
-    spans = [
-        span("train", 0, 1000, frame=CALLER, **PYTHON),
-        span("idle", 0, 1000, "other", frame=("train.py", 50, "idle"), **PYTHON),
-        c_call(wait, 10, 990, "other"),
-        *(span("aten::mm", at, at + 95, caller=CALLER, line=5) for at in range(20, 980, 100)),
-    ]
-    assert found(build_trace(spans), "time-outside-torch") is None
 
 
 def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
@@ -152,15 +94,6 @@ def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
     finding, left = shares("<built-in method poll of select.epoll object at 0x7f>")
     assert finding is None
     assert left.parts[0] == ("idle", 800_000)
-
-
-@pytest.mark.parametrize("are_recorded", [True, False])
-def test_what_unrecorded_libraries_do_around_operators_is_not_the_programs(are_recorded):
-    each = [span("aten::mm", i * 30 + 4, i * 30 + 30, caller=CALLER, line=5) for i in range(50)]
-    options = {"stack": are_recorded, "own_functions": not are_recorded}
-    trace = build_trace(program(*each, end=1_510), metadata={"options": options})
-    finding = found(trace, "time-outside-torch")
-    assert (finding is not None) == are_recorded
 
 
 @pytest.mark.parametrize("recorded", ["stack", "functions", "own_functions"])
@@ -184,13 +117,6 @@ def test_where_events_were_dropped_nothing_is_said_of_time_without_any(dropped):
     assert ("time-outside-torch" in [one.id for one in findings.unchecked]) != is_known
     assert findings.dropped_share == dropped / 1_000
     assert any("of the events were dropped" in note for note in findings.notes) != is_known
-
-
-def test_what_was_dropped_of_a_file_that_says_no_more_is_a_share_of_all():
-    findings = find_findings(
-        build_trace(outside(0.6), ledger={"events": {"dropped: damaged": 900}})
-    )
-    assert 0.9 < findings.dropped_share < 1
 
 
 LOOP = ("train.py", 8, "loop")

@@ -53,17 +53,6 @@ def test_the_last_line_of_a_round_is_named(tmp_path):
     assert line_of_gap(tmp_path, ROUND, (3, 0), (3, 400), (3, 999)) == 5
 
 
-ARGUMENTS = """\
-def f():
-    if FIX: return ready[i]
-    return torch.tensor(pickle.loads(blob))
-"""
-
-
-def test_arguments_of_the_next_call_are_named_if_nothing_before_calls(tmp_path):
-    assert line_of_gap(tmp_path, ARGUMENTS, (3, 999)) == 3
-
-
 @pytest.mark.parametrize(
     ("between", "named"),
     [
@@ -84,41 +73,6 @@ def test_arguments_of_the_next_call_are_named_if_nothing_before_calls(tmp_path):
 def test_what_stands_between_two_calls(tmp_path, between, named):
     source = "def f():\n    a = torch.ones(3)\n" + between
     assert line_of_gap(tmp_path, source, (2, 0), (2 + between.count("\n"), 999)) == named
-
-
-def test_what_is_inside_of_a_with_does_not_run_after_it(tmp_path):
-    source = "def f():\n    with no_grad():\n        slow()\n    other()\n    b.mul(2)\n"
-    assert line_of_gap(tmp_path, source, (2, 0), (5, 999)) == 4
-
-
-def test_a_branch_that_goes_on_with_the_next_round_is_not_between(tmp_path):
-    source = """\
-def f():
-    for i in data:
-        a = torch.ones(3)
-        if skip:
-            log(i)
-            continue
-        slow()
-        a.mul(2)
-"""
-    assert line_of_gap(tmp_path, source, (3, 0), (8, 999)) == 7
-
-
-COUNTED = """\
-def f():
-    right = 0
-    for _ in range(6):
-        predicted = network(data).tolist()
-        for one, other in zip(predicted, target.tolist()):
-            right += one == other
-    return right
-"""
-
-
-def test_a_loop_whose_source_was_called_last_is_named(tmp_path):
-    calls = [(4, 0), (5, 10), (4, 400), (5, 410), (4, 800), (5, 810)]
-    assert line_of_gap(tmp_path, COUNTED, *calls) == 5
 
 
 KEEPS = """\

@@ -3,17 +3,12 @@
 import pytest
 
 from opscope.columns.codes import WaitsFor
-from opscope.columns.schema import THREAD_SAMPLES, EventKind
-from opscope.columns.table import Table
 from opscope.findings.find import find_findings
-from support.build_trace import ORIGIN_NS, build_trace, span
+from support.build_trace import build_trace, span
+from support.thread_samples import sampled
 
 MS = 1_000
 MAIN, OTHER = 1001, 1002
-
-
-CALLER = ("train.py", 1, "train")
-LIBRARY = ("/lib/python3.11/json/__init__.py", 299, "loads")
 
 
 def waiting(
@@ -41,18 +36,8 @@ def waiting(
         (OTHER, 0, 0, 0, WaitsFor.NOTHING),
         (OTHER, 101, other_ms, 0, WaitsFor.NOTHING),
     ] * samples
-    nothing = [0] * len(rows)
-    columns = {
-        "system_thread_id": [thread for thread, *_ in rows],
-        "time_ns": [ORIGIN_NS + at * 1_000_000 for _, at, *_ in rows],
-        "computed_ns": [computed * 1_000_000 for _, _, computed, *_ in rows],
-        "delayed_ns": [int(delayed * 1_000_000) for *_, delayed, _ in rows],
-        "system_ns": nothing,
-        "faults": nothing,
-        "waits_for": [int(waits) for *_, waits in rows],
-    }
     spans.sort(key=lambda one: one.start)
-    return build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+    return sampled(build_trace(spans), *((*row, 0, waits) for *row, waits in rows))
 
 
 def found(trace):
@@ -98,17 +83,3 @@ def test_without_samples_nothing_is_known_of_it():
     findings = find_findings(trace, which="all")
     assert "waiting-for-the-gil" in [one.id for one in findings.unchecked]
     assert "waiting-for-the-gil" not in findings.absent
-
-
-def test_what_waits_for_the_lock_comes_before_the_function_that_waits():
-    """A library's function that waits for nearly all of its time."""
-    python = {"kind": EventKind.PYTHON_CALL}
-    calls = [
-        span("train", 10.01 * MS, 100.9 * MS, frame=CALLER, **python),
-        span("loads", 10.02 * MS, 100.8 * MS, frame=LIBRARY, caller=CALLER, line=7, **python),
-    ]
-    findings = find_findings(waiting(until_ms=100.95, within=calls), which="all")
-    assert findings["waiting-for-the-gil"].saved_share == pytest.approx(90 / 101, abs=0.02)
-    assert findings[0].id == "waiting-for-the-gil"
-    of_lock = find_findings(waiting(WaitsFor.LOCK, until_ms=100.95, within=calls), which="all")
-    assert of_lock["time-outside-torch"].saved_share > 0.8

@@ -57,11 +57,6 @@ def test_all_go_where_the_workers_had_been_started_before():
     assert "all starts," in evidence.saved_by
 
 
-@pytest.mark.parametrize("later", [FIRST, 20 * FIRST])
-def test_first_batches_that_come_no_later_than_others_save_nothing(later):
-    assert WORKERS.find(epochs(4, later=later)).saved_ns == 3 * (1_000 + 300) * 1000
-
-
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_starts_are_no_finding(count):
     assert WORKERS.find(epochs(count)) is None

@@ -7,12 +7,11 @@ import pytest
 
 from opscope.columns.codes import EventKind, WaitsFor
 from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, WAITED, CostKind
-from opscope.columns.schema import THREAD_SAMPLES
-from opscope.columns.table import Table
 from opscope.findings.find import find_findings
 from opscope.findings.program_time import program_time
 from opscope.timeline.period import wall_bounds
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span
+from support.thread_samples import sampled as samples
 
 MAIN = 1001
 """What ``build_trace`` calls the first thread in the system."""
@@ -27,22 +26,13 @@ IN_PROGRAMS = 1.3
 """Of what was measured, it is so much more where caches hold what is needed."""
 
 KNOWN_COST = {"recorder": {f"{KIND_COST}{kind.value}": ns for kind, ns in COSTS.items()}}
-COST_UNKNOWN = {"recorder": {"stopped early by a fault": 1.0}}
 CALL = {"kind": EventKind.PYTHON_CALL}
 
 
 def sampled(trace, *rows):
     """With samples of the main thread: (µs, µs computed, µs delayed)."""
-    columns = {
-        "system_thread_id": [MAIN] * len(rows),
-        "time_ns": [ORIGIN_NS + row[0] * 1000 for row in rows],
-        "computed_ns": [row[1] * 1000 for row in rows],
-        "delayed_ns": [row[2] * 1000 for row in rows],
-        "system_ns": [0] * len(rows),
-        "faults": [0] * len(rows),
-        "waits_for": [int(WaitsFor.NOTHING)] * len(rows),
-    }
-    return trace.with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+    milliseconds = ([us / 1000 for us in row] for row in rows)
+    return samples(trace, *((MAIN, *row, 0, WaitsFor.NOTHING) for row in milliseconds))
 
 
 def wall_us(trace):
@@ -85,28 +75,6 @@ def test_an_operator_in_another_costs_less_than_one_that_python_calls():
     inner = 0.1 * IN_PROGRAMS
     took = program_time(trace).events["duration_ns"][10::2] / 1000
     assert took == pytest.approx(np.full(95, 8 - inner), rel=0.02)
-
-
-def test_a_trace_that_does_not_say_what_it_cost_keeps_its_times():
-    trace = build_trace("aten::mm 0..100, aten::add 110..120", ledger=COST_UNKNOWN)
-    assert program_time(trace) is trace
-
-
-def test_no_more_is_taken_away_than_there_is():
-    spans = [span("aten::add", 5 * i, 5 * i + 5) for i in range(100)]
-    alone = program_time(build_trace(spans, ledger={"recorder": {f"{KIND_COST}operator": 1e6}}))
-    assert (np.diff(alone.events["start_ns"]) >= 0).all()
-    assert (alone.events["duration_ns"] >= 0).all()
-
-
-def test_what_takes_less_without_recording_ends_later_events_sooner_on_all_threads():
-    spans = [span("aten::add", 10 * i, 10 * i + 4) for i in range(100)]
-    spans.insert(50, span("work", 495, 985, "other", **CALL))
-    trace = build_trace(spans, ledger=KNOWN_COST)
-    alone = program_time(trace)
-    assert (np.argsort(alone.events["start_ns"], kind="stable") == np.arange(101)).all()
-    other = trace.events["kind"] == EventKind.PYTHON_CALL
-    assert alone.events["duration_ns"][other][0] < trace.events["duration_ns"][other][0]
 
 
 def test_waiting_for_a_processor_is_taken_from_where_it_was():

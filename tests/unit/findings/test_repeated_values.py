@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.columns.schema import EventKind
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import Subject
 from support.build_trace import allocation, build_trace, span, tensor
@@ -79,27 +78,6 @@ def test_what_is_read_before_it_is_written_to_differs_from_what_is_read_after_it
     program.run("aten::clamp", tensor(4, **zeros))
     numbers = program.numbers()
     assert numbers[1] != numbers[3]
-
-
-def test_of_tensors_that_one_operator_writes_to_nothing_is_known():
-    program = Program()
-    for _ in range(2):
-        one, other = program.run("aten::zeros"), program.run("aten::zeros")
-        lists = [tensor(4, **one), tensor(4, **other)]
-        program.run("aten::_foreach_add_", lists, makes=False)
-        program.run("aten::clamp", tensor(4, **one))
-        program.run("aten::clamp", tensor(4, **other))
-    numbers = program.numbers().reshape(2, 5)
-    assert len(set(numbers[:, 2:].ravel().tolist())) == 6
-
-
-def test_an_annotation_called_as_if_it_wrote_to_what_it_gets_counts_for_itself_alone():
-    program = Program()
-    made = program.run("aten::tanh", tensor(4, **KEPT))
-    annotation = {"makes": False, "kind": EventKind.ANNOTATION}
-    program.run("step_", tensor(4, **made), **annotation)
-    program.run("aten::tanh", tensor(4, **KEPT))
-    assert program.lost().tolist() == [True, True, False]
 
 
 def test_random_numbers_written_in_place_are_like_no_others():

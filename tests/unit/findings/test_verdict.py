@@ -6,10 +6,9 @@ import pytest
 
 from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
-from opscope.errors import UsageError
-from opscope.findings.status import OF_CAUSE, Status
+from opscope.findings.job_verdict import job_verdict
+from opscope.findings.status import Status
 from opscope.findings.verdict import Verdict, find_verdict
-from opscope.jobs.job_verdict import job_verdict
 from support.build_trace import build_trace, span
 
 LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -49,7 +48,7 @@ def test_waiting_for_other_ranks_outweighs_small_findings():
 def test_what_says_nothing_of_operators_cannot_tell():
     found = find_verdict(build_trace(""))
     assert found.status is Status.TOO_LITTLE and "no operator" in found.unsure[0]
-    assert not found.status.is_told
+    assert not found.status.is_decided
 
 
 def test_it_is_made_once_and_of_an_object_that_nothing_changes():
@@ -57,11 +56,6 @@ def test_it_is_made_once_and_of_an_object_that_nothing_changes():
     assert trace.verdict() is find_verdict(trace)
     with pytest.raises(AttributeError):
         trace.verdict().share = 1.0
-
-
-def test_what_there_is_no_part_of():
-    with pytest.raises(UsageError, match="no period 'warm'"):
-        build_trace(products()).verdict("warm")
 
 
 def test_it_fits_into_json_and_into_trackers():
@@ -82,15 +76,7 @@ def test_at_most_four_lines():
     assert len(everything.lines()) == 4
 
 
-def test_causes_without_a_status_are_operators():
-    assert all(isinstance(status, Status) for status in OF_CAUSE.values())
-
-
-class _Nobody:
-    found = ()
-
-
 def test_a_job_without_a_slow_rank_is_judged_by_one_of_its_ranks():
     of_one = find_verdict(build_trace(products()))
-    found = job_verdict(_Nobody(), lambda: of_one, "rank 0")
+    found = job_verdict((), lambda: of_one, "rank 0")
     assert found.status is Status.HEALTHY and found.about.endswith("of rank 0")

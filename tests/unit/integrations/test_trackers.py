@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.integrations.trackers import flat_metrics, log_outcome
+from opscope.integrations.trackers import log_outcome
 from opscope.torch_api.hosted_recording import HostedOutcome
 
 
@@ -14,10 +14,6 @@ def outcome(tmp_path):
     report.write_text("<!doctype html><title>page</title>")
     said = {"lines": ["verdict: slow: data loading", "why: \x1b[1m"], "metrics": {"step_ms": 2.5}}
     return HostedOutcome(tmp_path / "trace.opscope", report, said)
-
-
-def test_names_of_metrics(outcome):
-    assert flat_metrics(outcome) == {"opscope/step_ms": 2.5}
 
 
 def test_tensorboard(outcome, tmp_path):

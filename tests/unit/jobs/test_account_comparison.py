@@ -32,13 +32,6 @@ def test_processes_of_another_kind_are_not_compared():
     assert (one.process, one.compared) == (STARTER, 4)
 
 
-def test_what_is_known_of_few_is_not_compared_and_the_rest_is():
-    assert compare_shares_of({"busy": of([0.1, 0.9])}, RANKS) == ComparedShares(0, ())
-    shares = {"known": of([0.9, 0.8, 0.9, 0.9]), "of two": of([0.1, 0.9])}
-    found = compare_shares_of(shares, RANKS)
-    assert (found.compared, [one.what for one in found.differing]) == (4, ["known"])
-
-
 def test_five_points_are_worth_saying():
     for share, differs in ((0.44, True), (0.46, False), (0.56, True)):
         found = compare_shares_of({"busy": of([0.5, 0.5, 0.5, share])}, RANKS)

@@ -23,7 +23,7 @@ def conditions(random, count, span_ns, offset_ns, drift, slowness_ns=2e5, bend=N
     return (next(moments), above), (next(moments), below), true
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_bound_holds_and_the_middle_is_near(seed):
     random = np.random.default_rng(seed)
     offset, drift = random.uniform(-50e6, 50e6), random.uniform(-50e-6, 50e-6)
@@ -35,20 +35,6 @@ def test_the_bound_holds_and_the_middle_is_near(seed):
     error = np.abs(line.ahead_ns(moments) - true(times))
     assert (error <= line.bound_ns(moments) + 2).all()
     assert np.median(error) < 50_000
-
-
-def test_more_conditions_never_make_the_bound_larger():
-    above, below, _ = conditions(np.random.default_rng(1), 200, 1e10, 3e6, 1e-5)
-    few = fit_course(*((times[::20], values[::20]) for times, values in (above, below)))
-    all_of_them = fit_course(above, below)
-    moments = np.array([ORIGIN, ORIGIN + 10**10])
-    assert (all_of_them.bound_ns(moments) < few.bound_ns(moments)).all()
-
-
-def test_beyond_what_was_compared_the_bound_grows():
-    line = fit_course(*conditions(np.random.default_rng(2), 50, 1e9, 0, 0)[:2])
-    near, far = line.bound_ns(np.array([ORIGIN, ORIGIN + 600 * 10**9]))
-    assert far > 10 * near
 
 
 def test_one_collective_is_enough_for_a_bound():
@@ -84,13 +70,3 @@ def test_a_clock_that_runs_unevenly_is_followed():
     moments = times.astype(np.int64) + ORIGIN
     assert (np.abs(course.ahead_ns(moments) - true(times)) <= course.bound_ns(moments) + 2).all()
     assert np.median(np.abs(course.ahead_ns(moments) - true(times))) < 100_000
-
-
-def test_clocks_that_can_agree_are_taken_to_where_that_is_asked():
-    random = np.random.default_rng(5)
-    agreeing = fit_course(*conditions(random, 50, 1e9, 0, 0)[:2]).agreeing()
-    moments = np.array([ORIGIN, ORIGIN + 10**9])
-    assert agreeing.ahead_ns(moments).tolist() == [0, 0]
-    assert (agreeing.bound_ns(moments) > 0).all()
-    apart = fit_course(*conditions(random, 50, 1e9, 5e6, 0)[:2])
-    assert apart.agreeing() is apart

@@ -34,6 +34,7 @@ def arrivals(clocks, together, count=60, seed=0):
 def test_processes_of_one_start_of_a_machine_share_its_clock():
     found = machines_of([about("a", "1"), about("b", "1"), about("a", "2")], ["r0", "r1", "r2"])
     assert found.machine.tolist() == [0, 0, 1] and found.machines == ("a", "a")
+    assert str(machines_of([], [])) == "No process was compared."
 
 
 def test_a_wall_clock_that_was_set_between_two_recordings_is_allowed_for():
@@ -43,13 +44,7 @@ def test_a_wall_clock_that_was_set_between_two_recordings_is_allowed_for():
     assert found.bound_ns(1, np.array([ORIGIN])).tolist() == [0.0]
 
 
-def test_one_machine_has_one_clock():
-    found = machines_of([about("a"), about("a")], ["r0", "r1"])
-    assert brought_together(found, arrivals([(0, 0)] * 2, [[0, 1]])) is found
-    assert str(found) == "All processes ran on one machine (a) with one clock."
-
-
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_offset_and_drift_are_found_within_the_bound(seed):
     random = np.random.default_rng(seed)
     clocks = [(0, 0), *((random.uniform(-5e7, 5e7), random.uniform(-5e-5, 5e-5)) for _ in range(3))]
@@ -93,10 +88,6 @@ def test_what_only_one_side_bounds_is_not_known():
         both.collective, both.process, both.start_ns, both.end_ns, is_first, ~is_first
     )
     assert brought_together(known, one_way).unknown == ["b"]
-
-
-def test_of_no_process_there_is_no_clock():
-    assert str(machines_of([], [])) == "No process was compared."
 
 
 def test_processes_that_do_not_say_where_they_ran_are_taken_to_agree_where_they_can():

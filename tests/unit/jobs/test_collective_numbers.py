@@ -81,17 +81,6 @@ def test_messages_are_told_apart_by_who_waits_for_whom():
     assert numbers[0].tolist() == numbers[1].tolist() == list(range(12))
 
 
-def test_a_message_and_what_all_wait_for_bound_when_others_begin():
-    found = SimpleNamespace(
-        name=("send", "recv", "reduce", "allreduce", "all_to_all"), number=np.full(5, NONE),
-        sent_bytes=np.zeros(5), received_bytes=np.zeros(5), begin_ns=np.arange(5),
-        end_ns=np.array([5, 6, 7, 8, 9]),
-    )  # fmt: skip
-    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns.tolist() == [15, 16, NONE, 18, NONE]
-    found.end_ns[3] = NONE
-    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns[3] == NONE
-
-
 def test_between_machines_the_order_is_believed_of_as_many_alone():
     alike = np.zeros(12, dtype=np.int64)
     numbers = align([rank(alike), rank(alike[3:], 3500, machine=1)])
@@ -101,17 +90,6 @@ def test_between_machines_the_order_is_believed_of_as_many_alone():
 def test_kinds_that_never_agree_have_none():
     numbers = align([rank(KINDS), rank([7, 8, 9, 7])])
     assert (numbers[1] == NONE).all()
-
-
-def test_a_rank_without_any_has_none_and_hinders_nobody():
-    numbers = align([rank(KINDS, number=1), rank([]), rank(KINDS, number=1)])
-    assert len(numbers[1]) == 0
-    assert numbers[0].tolist() == numbers[2].tolist()
-
-
-def test_recordings_that_have_no_collective_in_common_keep_their_numbers():
-    numbers = align([rank(KINDS, number=1), rank(KINDS[:4], 10**12, number=100, machine=1)])
-    assert not set(numbers[0].tolist()) & set(numbers[1].tolist())
 
 
 def test_of_many_one_in_a_hundred_that_is_out_of_order_is_believed_and_two_are_not():

@@ -160,20 +160,6 @@ def test_what_cannot_be_matched_is_counted_by_why():
     assert "2 transfers without a call" in repr(found)
 
 
-def test_without_any_there_is_nothing_and_no_answer():
-    found = found_of(build_trace("aten::mm 0..1"), build_trace("aten::mm 0..1"))
-    assert len(found) == 0 and collective_kinds(found) == []
-    assert [one.wait_ns for one in rank_waits(found)] == [0, 0]
-    assert len(found_of()) == 0
-
-
-def test_arrows_go_from_those_who_waited_to_the_one_that_was_awaited():
-    found = found_of(*all_reduces([0, 40, 20]))
-    source, target = found.arrows()
-    assert len(source) == 12 and set(found.process[target].tolist()) == {1}
-    assert (found.begin_ns[source] <= found.begin_ns[target]).all()
-
-
 def test_ranks_that_are_not_looked_at_are_named():
     first, _, third = all_reduces([0, 40, 20])
     parts = [Partition("rank", number) for number in (0, 2)]
@@ -181,20 +167,6 @@ def test_ranks_that_are_not_looked_at_are_named():
     assert found.absent_ranks == [1]
     assert "Groups have rank 1 too, which is not included" in repr(found)
     assert found_of(*all_reduces([0, 40, 20])).absent_ranks == []
-
-
-def test_processes_that_joined_a_job_are_its_ranks():
-    """As torch.multiprocessing starts them: their folders are named by process."""
-    sender = [("send", (1, 0), 50, 60, 70)]
-    receiver = [("recv_", (0, 0), 0, 1, 75)]
-    parts = [Partition("process", number) for number in (4711, 4712)]
-    traces = [
-        rank_trace(range(2), calls, metadata={"distributedInfo": {"rank": rank, "world_size": 2}})
-        for rank, calls in enumerate([sender, receiver])
-    ]
-    found = job_collectives(zip(parts, traces, strict=True))
-    assert len(found) == 1 and found.known_ranks == (0, 1) and found.absent_ranks == []
-    assert found.wait_ns[found.process == 1].tolist() == [59 * US]
 
 
 SAID = {

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from opscope.api.job import Job
 from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.storage.partition import Partition
@@ -35,6 +34,7 @@ def test_own_time_is_without_collectives():
     assert found.own_ns.tolist() == [[100_000] * 3, [140_000] * 3]
     assert found.cause_ns[:, Cause.COLLECTIVE].tolist() == [150_000, 30_000]
     assert found.mean_own_ns.tolist() == [100_000, 140_000]
+    assert repr(found).endswith(" a step:\n  rank 0: 100 µs\n  rank 1: 140 µs>")
 
 
 def test_steps_are_beside_those_of_the_same_number():
@@ -47,19 +47,10 @@ def test_steps_are_beside_those_of_the_same_number():
 def test_a_rank_without_steps_has_causes_only():
     found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
     assert found.wall_ns[1].tolist() == [NONE, NONE]
-    assert np.isnan(found.mean_own_ns[1])
+    assert np.isnan(found.mean_own_ns[1]) and "rank 1: no steps" in repr(found)
     assert found.cause_ns[1, Cause.OPERATOR] == 7_000
     none = ranks()
     assert none.number.size == 0 and none.wall_ns.shape == (0, 0)
-
-
-def test_of_ranks_and_others_the_ranks_are_compared(tmp_path):
-    for rank in range(2):
-        rank_trace(2).save(tmp_path, rank=rank)
-    rank_trace(2).save(tmp_path, process=5)
-    assert [str(one) for one in Job(tmp_path).steps().processes] == ["rank 0", "rank 1"]
-    only = Job(tmp_path, [Partition("process", 5)]).steps()
-    assert [str(one) for one in only.processes] == ["process 5"]
 
 
 def test_a_picture_of_few_has_who_matters():
@@ -74,12 +65,3 @@ def test_a_picture_of_few_has_who_matters():
         if most > 2:
             assert {3, 0, 1} <= shown  # slowest, median, quickest
     assert steps.worth_showing(9) == list(processes)
-
-
-def test_it_reads_as_lines_with_the_mean_of_each():
-    long = rank_trace(4, last_us=40)
-    found = ranks(rank_trace(4), long, build_trace([span("aten::mm", 0, 7)]))
-    assert repr(found) == (
-        "<RankSteps of 3 processes, 4 steps; own time of a step:\n  rank 0: 100 µs\n  rank 1: "
-        "110 µs\n  rank 2: no steps>"
-    )

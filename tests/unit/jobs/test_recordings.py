@@ -40,14 +40,11 @@ def test_they_are_one_job(copied):
     assert [len(found.load(one.partition).events) for one in found.recorded] == [1, 1, 1, 1]
 
 
-def test_one_of_them_is_loaded_by_its_rank(copied):
+def test_one_of_them_is_loaded_by_its_rank_and_out_of_core_if_it_is_long(copied):
     trace = opscope.load(copied, rank=3)
     assert trace.events["duration_ns"].tolist() == [103_000]
     assert "ranks of the job" not in trace.ledger, "no rank is missing"
     assert folder_of(copied, Partition(RANK, 3)) == copied / "host-1.opscope"
-
-
-def test_one_that_is_long_is_read_out_of_core(copied):
     asked = Namespace(trace=copied, rank="3", process=None)
     long = trace_argument.long_trace(trace_argument.choose_trace(asked), most=0)
     assert long.folder == copied / "host-1.opscope" / "rank=00003"
@@ -60,14 +57,11 @@ def test_ranks_that_no_host_brought_are_missing(copied):
     assert "not in this folder: 2" in opscope.load(copied, rank=3).ledger["ranks of the job"]
 
 
-def test_rollups_of_them_stay_beside_them(copied):
+def test_rollups_of_them_stay_beside_them_and_they_are_saved_as_one_folder(copied, tmp_path):
     made = make_rollups(copied, again=True)
     assert made.count == 4 and len(made.made) == 4
     assert (copied / "host-1.opscope" / "rank=00003" / "rollup.json").exists()
     assert len(opscope.load(copied).query("operators").rows) == 1
-
-
-def test_they_are_saved_as_one_folder(copied, tmp_path):
     again = opscope.load(opscope.load(copied).save(tmp_path / "one"))
     assert again.ranks == [0, 1, 2, 3]
     assert (tmp_path / "one" / "rank=00003").is_dir()

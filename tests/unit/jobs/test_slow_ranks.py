@@ -64,13 +64,6 @@ def test_what_happens_now_and_then_is_found_and_said_to_be_so():
     assert "of its steps" in str(slow)
 
 
-def test_a_rank_without_a_processor_is_found_among_ranks_that_wait_for_one_too():
-    table = alike(np.random.default_rng(3), 6, 40)
-    table[4, :, Cause.DESCHEDULED] += 0.9 * STEP_NS
-    (slow,) = find_slow_ranks(steps_of(table)).found
-    assert (slow.process.number, slow.cause) == (4, Cause.DESCHEDULED)
-
-
 def test_who_computes_more_on_a_busy_machine_is_not_slow_for_waiting_longer():
     """All wait twice as long for a processor as they compute, the slow one for the same reason."""
     table = alike(np.random.default_rng(8), 5, 40)
@@ -88,35 +81,10 @@ def test_who_computes_more_on_a_busy_machine_is_not_slow_for_waiting_longer():
     assert slow.delayed_ns == 0 and "to do it" not in str(slow)
 
 
-def test_what_a_rank_did_not_wait_for_a_processor_is_added_to_nothing():
-    """All wait twenty times as long as they compute; the slow one is asleep, and computes a bit
-    more."""
-    table = alike(np.random.default_rng(9), 4, 40)
-    for cause in (Cause.OPERATOR, Cause.PYTHON):
-        table[:, :, cause] *= 0.05
-    computing = table[:, :, Cause.OPERATOR] + table[:, :, Cause.PYTHON]
-    table[:, :, Cause.DESCHEDULED] = 20 * computing
-    table[2, :, Cause.TIMER] += 0.8 * STEP_NS
-    table[2, :, Cause.PYTHON] += 0.05 * STEP_NS
-    (slow,) = find_slow_ranks(steps_of(table)).found
-    assert (slow.process.number, slow.cause) == (2, Cause.TIMER)
-
-
-def test_two_slow_ranks_of_many_are_both_found():
-    table = alike(np.random.default_rng(4), 12, 30)
-    table[3, :, Cause.OPERATOR] *= 2
-    table[7, :, Cause.PYTHON] += 0.5 * STEP_NS
-    found = find_slow_ranks(steps_of(table)).found
-    assert [(one.process.number, one.cause) for one in found] == [
-        (3, Cause.OPERATOR),
-        (7, Cause.PYTHON),
-    ]
-
-
 @pytest.mark.parametrize("moods", [0.0, 0.15])
 def test_of_jobs_whose_ranks_are_alike_few_have_one_named(moods):
     random = np.random.default_rng(5)
-    jobs = 200
+    jobs = 100
     alarms = 0
     for _ in range(jobs):
         ranks, steps = int(random.integers(2, 33)), int(random.integers(8, 61))
@@ -129,12 +97,12 @@ def test_of_jobs_whose_ranks_are_alike_few_have_one_named(moods):
 def test_a_tenth_more_work_is_found_where_steps_scatter_little():
     random = np.random.default_rng(6)
     found = 0
-    for _ in range(40):
+    for _ in range(20):
         table = alike(random, 8, 40, scatter=0.05, apart=0.005)
         table[5, :, Cause.OPERATOR] += 0.2 * STEP_NS
         slow = find_slow_ranks(steps_of(table)).found
         found += bool(slow) and slow[0].process.number == 5
-    assert found >= 38
+    assert found >= 18
 
 
 def test_too_little_to_compare_is_said():
@@ -156,24 +124,6 @@ def test_who_has_more_of_one_cause_and_less_in_all_is_not_slow():
     table[2] = table[0]
     found = find_slow_ranks(steps_of(table)).found
     assert [one.process.number for one in found] == [1]
-
-
-def test_of_many_slow_ranks_each_is_always_slow():
-    """They are slow beside those that are not, whoever else is."""
-    table = alike(np.random.default_rng(12), 24, 30)
-    table[::3, :, Cause.TIMER] += STEP_NS
-    found = find_slow_ranks(steps_of(table)).found
-    assert sorted(slow.process.number for slow in found) == list(range(0, 24, 3))
-    assert all(slow.is_always for slow in found)
-    assert "of its steps" not in str(found[0])
-
-
-def test_steps_that_do_nothing_but_wait_can_be_compared():
-    table = np.zeros((3, 20, len(Cause)))
-    assert find_slow_ranks(steps_of(table)).found == ()
-    table[1, :, Cause.PYTHON] = 500
-    (slow,) = find_slow_ranks(steps_of(table)).found
-    assert slow.process.number == 1 and "rank 1 works 500 ns" in str(slow)
 
 
 def test_who_was_not_compared_is_said():
@@ -209,27 +159,6 @@ def test_of_two_ranks_the_other_one_is_the_measure():
     found = find_slow_ranks(steps_of(table))
     assert [one.process.number for one in found.found] == [0]
     assert "With two ranks" in found.notes[0]
-
-
-def test_without_collectives_nobody_is_said_to_wait():
-    table = alike(np.random.default_rng(8), 3, 30)
-    table[1, :, Cause.PYTHON] += STEP_NS
-    steps = steps_of(table)
-    steps.table_ns[:, :, Cause.COLLECTIVE] = 0
-    found = find_slow_ranks(steps)
-    (slow,) = found.found
-    assert slow.waited_ns == slow.gain_ns == 0
-    assert "No collective was recorded" in found.notes[-1]
-    assert "wait" not in str(slow)
-
-
-def test_steps_that_a_rank_does_not_have_are_left_out():
-    table = alike(np.random.default_rng(9), 3, 30)
-    table[2, :, Cause.PYTHON] += STEP_NS
-    steps = steps_of(table)
-    for values in (steps.wall_ns, steps.own_ns):
-        values[0, :10] = NONE
-    assert [one.process.number for one in find_slow_ranks(steps).found] == [2]
 
 
 def rank_trace(slow):
@@ -279,7 +208,7 @@ def test_where_in_the_program_it_is_comes_from_the_traces(tmp_path):
 def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
     random = np.random.default_rng(12)
     found = {0.1: 0, 1.8: 0}
-    for _ in range(40):
+    for _ in range(20):
         table = alike(random, int(random.integers(2, 9)), 30, scatter=0.2)
         nobody = find_slow_ranks(steps_of(table))
         assert not nobody.found and nobody.standing is not None
@@ -292,7 +221,7 @@ def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
             found[share] += [
                 one.process.number for one in find_slow_ranks(steps_of(slower)).found
             ] == [1]
-    assert found[0.1] <= 2 and found[1.8] >= 38
+    assert found[0.1] <= 2 and found[1.8] >= 18
 
 
 def test_ranks_of_which_less_is_known_are_not_compared_with_the_others():
@@ -315,12 +244,3 @@ def test_ranks_of_which_less_is_known_are_not_compared_with_the_others():
     assert found.sentences()[-1] == (
         "rank 2 was not compared: waits of the others for a CPU are unknown."
     )
-
-
-def test_nothing_is_said_of_waiting_for_processors_where_nobody_is_known_to():
-    table = alike(np.random.default_rng(14), 4, 30)
-    assert "longer waits for a CPU" in find_slow_ranks(steps_of(table)).sentences()[0]
-    table[:, :, Cause.DESCHEDULED] = 0
-    found = find_slow_ranks(steps_of(table))
-    assert found.as_dict()["least_delayed_ns"] is None
-    assert found.sentences()[0].endswith(" longer steps would be detected.")

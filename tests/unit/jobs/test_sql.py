@@ -32,26 +32,6 @@ def ask(job, statement, read_only=False):
     return query_several(parts, statement, read_only).fetchall()
 
 
-def test_every_row_has_its_process(job):
-    assert ask(job, "select rank, process, count(*) from events group by all order by all") == [
-        (0, None, 2),
-        (1, None, 3),
-        (None, 77, 1),
-    ]
-
-
-def test_names_are_those_of_the_same_process(job):
-    rows = ask(job, "select rank, process, name from named_events order by rank, process, id")
-    assert rows == [
-        (0, None, "aten::mm"),
-        (0, None, "aten::add"),
-        (1, None, "aten::add"),
-        (1, None, "aten::relu"),
-        (1, None, "aten::mm"),
-        (None, 77, "aten::exp"),
-    ]
-
-
 def test_each_process_alone_says_the_same(job):
     """The sums of the union are those of what is asked of one after the other."""
     statement = "select {} name, count(*), sum(duration_us) from named_events group by all"
@@ -64,18 +44,6 @@ def test_each_process_alone_says_the_same(job):
         for name, *sums in opscope.load(job, **which).sql(statement.format("")).fetchall():
             assert together.pop((number, name)) == tuple(sums)
     assert not together
-
-
-def test_what_only_some_recorded_is_there_of_those(job):
-    assert ask(job, "select rank, sum(size_bytes) from allocations group by all order by 1") == [
-        (0, 64),
-        (1, 64),
-    ]
-
-
-def test_small_and_large_tables_can_be_asked(job):
-    for table in ("events", "names", "tensors", "ledger", "threads", "metadata"):
-        assert ask(job, f"select count(*) from {table} where rank = 1")[0][0] > 0
 
 
 def test_one_process_is_read_and_no_other(job):

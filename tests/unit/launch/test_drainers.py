@@ -49,10 +49,6 @@ def watched(tmp_path, monkeypatch):
     watched.close()
 
 
-def test_one_that_found_nothing_to_do_is_the_last(watched):
-    assert watched.begun(looks=5, how="0") == 1
-
-
 def test_one_that_is_killed_again_and_again_is_given_up(watched):
     assert watched.begun(looks=9, how="os.kill(os.getpid(), 9)") == 4
 

@@ -76,10 +76,10 @@ def test_it_is_asked_by_what_is_sent_and_not_by_an_end():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(b"?{}\n")
-        assert keeper_process.is_asked(theirs.fileno())
+        assert keeper_process.has_request(theirs.fileno())
         assert theirs.recv(9) == b"{}\n"  # is left for what the keeper becomes
         ours.close()
-        assert not keeper_process.is_asked(theirs.fileno())
+        assert not keeper_process.has_request(theirs.fileno())
 
 
 def test_what_a_program_asks_for_last_is_done_though_it_has_ended(tmp_path):

@@ -43,10 +43,6 @@ def test_of_one_that_was_waited_for_only_a_descriptor_knows():
     os.close(descriptor)
 
 
-def test_one_that_runs_has_not_ended():
-    assert how_it_ended(os.getpid(), -1) == ""
-
-
 def test_a_process_that_has_ended_is_not_there_before_somebody_waits_for_it():
     child = os.fork()
     if child == 0:

@@ -1,7 +1,6 @@
 """A program sees the same surroundings, exit code and tracebacks as under ``python`` itself."""
 
 import sys
-import textwrap
 import zipfile
 
 import pytest
@@ -58,8 +57,43 @@ def through_opscope(folder, *arguments, **options):
     return python(folder, "driver/driver.py", *arguments, **options)
 
 
-def write(folder, text):
-    (folder / "script.py").write_text(textwrap.dedent(text))
+FAILS = """
+def fails():
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        raise ValueError("no") from error
+
+fails()
+"""
+HAS_A_HOOK = """
+import sys, traceback
+
+def hook(kind, error, trace):
+    print("hook", kind.__name__, len(traceback.extract_tb(trace)))
+
+sys.excepthook = hook
+raise KeyError("x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("import sys\nprint('before')\nsys.exit()", 0, "before"),
+        ("import sys\nsys.exit('a message')", 1, "a message"),
+        ("raise SystemExit(-1)", 255, ""),
+        (FAILS, 1, "ZeroDivisionError"),
+        (HAS_A_HOOK, 1, "hook KeyError 1"),
+        ("def (", 1, "SyntaxError"),
+        ("raise 'nonsense'", 1, "TypeError"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('not reached')", -2, ""),
+    ],
+)
+def test_a_script_ends_as_under_python(folder, text, code, said):
+    (folder / "script.py").write_text(text)
+    done = assert_same(folder, "script.py")
+    assert done.returncode == code and said in done.stdout + done.stderr
 
 
 def assert_same(folder, *arguments, **options):
@@ -89,12 +123,6 @@ def test_surroundings_are_those_of_python(folder, command):
     assert done.stdout.startswith("[[")
 
 
-def test_compiled_script(folder):
-    python(folder, "-c", "import py_compile; py_compile.compile('look.py', 'look.pyc')")
-    done = assert_same(folder, "look.pyc")
-    assert "SourcelessFileLoader" in done.stdout
-
-
 @pytest.mark.parametrize("driver", [(), ("driver/driver.py",)])
 def test_a_script_that_comes_through_a_pipe_runs_in_full(folder, driver):
     program = "import sys\nprint(sys.argv, __file__)\nsys.exit(4)\n"
@@ -109,113 +137,31 @@ def test_code_of_the_command_line_and_of_standard_input(folder, text):
     assert_same(folder, "-", "one", "-", "-c", input=text)
 
 
-def test_a_program_that_comes_through_standard_input_finds_nothing_there(folder):
-    text = "import sys\nprint([sys.stdin.read(), __name__])\n"
-    assert assert_same(folder, "-", input=text).stdout == "['', '__main__']\n"
-
-
-def test_the_encoding_of_a_program_that_comes_through_standard_input(folder):
-    source = "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))"
-    done = through_opscope(folder, "-", input=source.encode("latin-1"), text=False)
-    assert done.stdout == b"'\\xe9'\n"
-
-
 def test_standard_input_that_is_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ProgramNotFoundError, match=r"closed, .* Name a script"):
         check(Program("-"))
 
 
-@pytest.mark.parametrize(
-    "last_words",
-    ["sys.exit()", "sys.exit(7)", "sys.exit('a message')", "sys.exit([1])", "raise SystemExit(-1)"],
-)
-def test_every_form_of_exit(folder, last_words):
-    write(folder, f"import sys\nprint('before')\n{last_words}")
-    assert_same(folder, "script.py")
+POINTS = """
+import multiprocessing, pickle
 
+class Point:
+    def __init__(self, x):
+        self.x = x
 
-def test_traceback_holds_only_the_frames_of_the_program(folder):
-    write(
-        folder,
-        """
-        def fails():
-            try:
-                1 / 0
-            except ZeroDivisionError as error:
-                raise ValueError("no") from error
+def double(point):
+    return Point(point.x * 2)
 
-        fails()
-        """,
-    )
-    done = assert_same(folder, "script.py")
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr
-
-
-def test_traceback_of_a_module_leaves_out_the_import_machinery(folder):
-    (folder / "package" / "__init__.py").write_text("raise ValueError('in the package')")
-    done = through_opscope(folder, "-m", "package.sub.module")
-    assert done.returncode == 1
-    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
-    assert len(frames) == 1 and "package/__init__.py" in frames[0]
-
-
-@pytest.mark.parametrize("text", ["def (", "raise 'nonsense'"])
-def test_a_script_that_cannot_be_compiled_or_raises_nonsense(folder, text):
-    (folder / "script.py").write_text(text)
-    done = assert_same(folder, "script.py")
-    assert done.returncode == 1
-
-
-def test_source_encoding_is_respected(folder):
-    source = "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))"
-    (folder / "script.py").write_bytes(source.encode("latin-1"))
-    assert assert_same(folder, "script.py").stdout == "'\\xe9'\n"
-
-
-def test_excepthook_of_the_program_is_used(folder):
-    write(
-        folder,
-        """
-        import sys, traceback
-
-        def hook(kind, error, trace):
-            print("hook", kind.__name__, len(traceback.extract_tb(trace)))
-
-        sys.excepthook = hook
-        raise KeyError("x")
-        """,
-    )
-    done = assert_same(folder, "script.py")
-    assert done.stdout == "hook KeyError 1\n"
-
-
-def test_keyboard_interrupt_kills_by_sigint(folder):
-    write(folder, "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('not reached')")
-    done = assert_same(folder, "script.py")
-    assert done.returncode == -2
+if __name__ == "__main__":
+    assert pickle.loads(pickle.dumps(Point(1))).x == 1
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print([p.x for p in pool.map(double, [Point(1), Point(2)])])
+"""
 
 
 def test_classes_of_main_pickle_and_spawned_processes_find_them(folder):
-    write(
-        folder,
-        """
-        import multiprocessing, pickle
-
-        class Point:
-            def __init__(self, x):
-                self.x = x
-
-        def double(point):
-            return Point(point.x * 2)
-
-        if __name__ == "__main__":
-            assert pickle.loads(pickle.dumps(Point(1))).x == 1
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                print([p.x for p in pool.map(double, [Point(1), Point(2)])])
-        """,
-    )
+    (folder / "script.py").write_text(POINTS)
     assert assert_same(folder, "script.py").stdout == "[2, 4]\n"
 
 

@@ -72,12 +72,6 @@ def test_every_number_is_what_its_query_returns(answers):
     assert compared > 30
 
 
-def test_the_first_answer_has_what_the_verdict_has(answers):
-    text = verdict_brief(answers)
-    assert f"- status: {loop().verdict().status.value}\n" in text
-    assert "«aten::item»" in text
-
-
 @pytest.mark.parametrize("tokens", [300, 700, 2000])
 def test_no_answer_is_longer_than_asked_for(answers, tokens):
     wide = "select repeat('é', 500) as a, * from named_events"
@@ -111,23 +105,14 @@ def test_names_are_quoted_in_every_answer():
     assert said
 
 
-def test_a_name_of_a_megabyte_is_cut():
-    answers = answers_of(loop("x" * 1_000_000), "t")
-    for text in (verdict_brief(answers), query_brief(answers, "select * from named_events", 50)):
-        assert "… +999840 characters»" in text
-        assert len(text) < 6000
-
-
 @pytest.mark.parametrize(
     "statement",
     [
         "select * from read_csv('/etc/passwd')",
         "attach '/tmp/x.db'",
         "copy (select 1) to '/tmp/written'",
-        "install httpfs",
         "set enable_external_access = true",
         "select 1; drop table events",
-        "nonsense",
         "",
     ],
 )

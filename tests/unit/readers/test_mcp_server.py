@@ -33,16 +33,6 @@ def test_programs_are_run_where_that_is_allowed_alone():
     assert with_it == [*without, "record"] and len(with_it) == 8
 
 
-def test_a_trace_stays_open(path):
-    made = server(False, "1")
-    assert call(made, "open", trace=path).startswith("t1 is «t.opscope», 80 events.")
-    assert "- status: " in call(made, "verdict", trace="t1")
-    assert "| 80 |" in call(made, "sql", trace="t1", query="select count(*) from events")
-    assert call(made, "sql", trace=path, query="from unchecked") == call(
-        made, "sql", trace="t1", query="from unchecked"
-    )
-
-
 def test_errors_are_answers_and_quoted(path):
     from mcp.server.mcpserver.exceptions import ToolError
 

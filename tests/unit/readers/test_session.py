@@ -1,10 +1,9 @@
 import json
-import os
 
 import pytest
 
 from opscope.errors import OpscopeError, UsageError
-from opscope.readers.session import DECISIONS, MOST_OPEN, Session
+from opscope.readers.session import DECISIONS, Session
 from support.build_trace import build_trace, span
 
 
@@ -19,29 +18,6 @@ def saved(folder, steps=20, each=100):
     ]
     build_trace(spans).save(folder)
     return str(folder)
-
-
-def test_a_trace_is_read_once(tmp_path):
-    session = Session()
-    path = saved(tmp_path / "t.opscope")
-    name = session.open(path)
-    assert session.open(os.path.relpath(path)) == session.open(name) == name
-    assert session.held(path)[0] is session.held(name)[0]
-
-
-def test_the_one_used_least_recently_is_closed(tmp_path):
-    session = Session()
-    path = saved(tmp_path / "t.opscope")
-    names = []
-    for number in range(MOST_OPEN + 1):
-        other = tmp_path / f"t{number}.opscope"
-        os.rename(path, other)
-        path = str(other)
-        names.append(session.open(path))
-        session.held(names[0])
-    with pytest.raises(UsageError, match=f"{names[1]} was closed"):
-        session.held(names[1])
-    assert session.held(names[0])
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/t", "https://evil.example/t.json", "/nowhere", "t7"])
@@ -64,15 +40,6 @@ def test_a_decision_is_kept_with_what_it_rests_on(tmp_path):
     assert len(judged) == 1
 
 
-def test_other_calls_make_another_decision(tmp_path):
-    session = Session()
-    sides = [[saved(tmp_path / "old")], [saved(tmp_path / "new", steps=21)]]
-    assert session.decide(session.compare(*sides), "count==", "")[0] == "accept"
-    build_trace([span("ProfilerStep#0", 0, 9), span("aten::add", 1, 2)]).save(tmp_path / "other")
-    name = session.compare(sides[0], [str(tmp_path / "other")])
-    assert session.decide(name, "count==", "")[0] == "reject"
-
-
 def test_a_link_in_the_place_of_decisions_is_not_followed(tmp_path):
     session = Session()
     name = session.compare([saved(tmp_path / "old")], [saved(tmp_path / "new")])
@@ -80,8 +47,3 @@ def test_a_link_in_the_place_of_decisions_is_not_followed(tmp_path):
     with pytest.raises(UsageError, match="cannot be kept"):
         session.decide(name, "count==", "")
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_comparison_that_was_not_made_cannot_be_decided():
-    with pytest.raises(UsageError, match="no comparison"):
-        Session().decide("c9", "count==", "")

@@ -53,20 +53,22 @@ def test_the_start_is_recorded_until_the_program_is_warm(clock):
     assert program.on and program.stretches == [[0, 0], [3, None]]
 
 
-@pytest.mark.parametrize(("each_s", "expected"), [(1e-3, 30), (0.1, 10), (0.5, 5), (15.0, 2)])
-def test_enough_steps_are_recorded_however_long_they_take(clock, each_s, expected):
-    program = Program(clock).run(3 + expected - 1, each_s)
+@pytest.mark.parametrize(
+    ("is_rank", "each_s", "expected"),
+    [
+        (False, 1e-3, 30),
+        (False, 0.1, 10),
+        (False, 15.0, 2),
+        (True, 1e-3, 30),  # of ranks as many as it takes to compare them
+        (True, 0.05, 20),
+        (True, 15.0, 6),
+    ],
+)
+def test_enough_steps_are_recorded_however_long_they_take(clock, is_rank, each_s, expected):
+    program = Program(clock, is_rank).run(3 + expected - 1, each_s)
     assert program.on
     program.run(1, each_s)
-    assert not program.on and program.stretches[1] == [3, expected]
-
-
-@pytest.mark.parametrize(("each_s", "expected"), [(1e-3, 30), (0.05, 20), (0.5, 11), (15.0, 6)])
-def test_of_ranks_as_many_are_recorded_as_it_takes_to_compare_them(clock, each_s, expected):
-    program = Program(clock, is_rank=True).run(3 + expected - 1, each_s)
-    assert program.on
-    program.run(1, each_s)
-    assert program.stretches[1:] == [[3, expected]]
+    assert program.on is False and program.stretches[1] == [3, expected]
 
 
 def test_later_stretches_are_spread_over_the_run_and_take_little_of_it(clock):

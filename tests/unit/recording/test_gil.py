@@ -7,7 +7,7 @@ import pytest
 
 from opscope.errors import LifecycleError
 from opscope.recording import recorder as gil
-from opscope.recording.recorder import Recording, refuse_without_gil
+from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 from support.processes import run_python
 
@@ -19,15 +19,6 @@ def test_recording_without_the_gil_is_refused(monkeypatch):
     with pytest.raises(LifecycleError, match=r"free-threaded.*PYTHON_GIL=1"):
         recording.start()
     assert not recording.running
-
-
-@pytest.mark.parametrize("is_enabled", [lambda: True, None])
-def test_with_it_nothing_is_said(monkeypatch, is_enabled):
-    if is_enabled is None:
-        monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
-    else:
-        monkeypatch.setattr(sys, "_is_gil_enabled", is_enabled, raising=False)
-    refuse_without_gil()
 
 
 PROGRAM = """

@@ -1,7 +1,6 @@
 """Calls of the program's own Python functions alone, on any interpreter, no torch."""
 
 import sys
-import threading
 import types
 
 import pytest
@@ -62,17 +61,6 @@ def test_of_libraries_only_what_the_program_calls_is_recorded_and_what_they_call
     assert [child.line for child in call.children] == [first + 1, first + 2], "lines of outer"
 
 
-def test_what_the_program_calls_is_recorded_although_libraries_call_it_often(library):
-    def outer():
-        for _ in range(3):
-            library.inner(leaf)
-            for _ in range(100):
-                library.calls(leaf)
-
-    call = record(outer, *OWN)
-    assert shapes(call) == [("inner", "leaf"), *[("calls", "leaf")] * 100] * 3
-
-
 def test_what_libraries_call_very_often_before_the_program_does_passes_through(library):
     def outer():
         for _ in range(100):
@@ -107,17 +95,6 @@ def test_what_waits_in_a_library_is_recorded_so_that_the_time_is_not_the_callers
     assert [one for one in found if "leaf" in str(one)] == [
         ("works", ("waits", "leaf")), ("works", "leaf"), ("works", ("waits", "leaf"))
     ]  # fmt: skip
-
-
-def test_what_a_function_that_waits_calls_itself_is_skipped():
-    source = "def waits(function): return works(function)\ndef works(function): return function()"
-
-    def outer():
-        scope = {}
-        exec(compile(source, "/installed/queue.py", "exec"), scope)
-        scope["waits"](leaf)
-
-    assert ("waits", "leaf") in shapes(record(outer, *OWN))
 
 
 def test_a_program_that_starts_others_is_a_library():
@@ -203,61 +180,3 @@ def test_libraries_are_recorded_while_another_window_wants_them(library):
     assert sum(len(call.find("leaf")) for call in found) == 2
     (call,) = [found for root in later.read() for found in root.find("outer")]
     assert shapes(call) == [("calls", "leaf")]
-
-
-def test_c_functions_are_heard_once_the_level_rises(library):
-    windows = []
-
-    def inside():
-        windows.append(PythonWindow("PYTHON", "NEW_THREADS"))
-        len([])
-        return leaf()
-
-    def outer():
-        library.calls(inside)
-        leaf()
-
-    own = PythonWindow(*OWN)
-    outer()
-    leaf()
-    windows[0].close()
-    own.close()
-    roots = windows[0].read()
-    (call,) = [found for root in roots for found in root.find("inside")]
-    assert call.find("<built-in function len>") and not call.unfinished
-    (call,) = [found for root in own.read() for found in root.find("outer")]
-    assert len(call.find("leaf")) == 2
-    assert not any(found.unfinished for found in call.find_all())
-
-
-def test_threads_that_begin_in_a_library(library):
-    def work():
-        library.calls(leaf)
-
-    def outer():
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-
-    window = PythonWindow(*OWN)
-    outer()
-    roots = window.end()
-    assert any(root.find("outer") for root in roots)
-    assert [shapes(root) for root in roots if root.name == "work"] == [[("calls", "leaf")]]
-
-
-def test_deep_stacks_of_libraries(library):
-    source = "def down(n, f):\n return down(n - 1, f) if n else f()"
-    exec(compile(source, "/installed/deep.py", "exec"), vars(library))
-
-    def outer():
-        library.down(3_000, leaf)
-        leaf()
-
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(20_000)
-    try:
-        call = record(outer, *OWN)
-    finally:
-        sys.setrecursionlimit(limit)
-    assert shapes(call) == [("down", "leaf"), "leaf"]

@@ -4,7 +4,6 @@ import ctypes
 import gc
 import inspect
 import sys
-import threading
 
 import pytest
 
@@ -73,29 +72,6 @@ def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
     assert sum(len(root.find("leaf")) for root in roots) == 3
 
 
-def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_latest():
-    windows = []
-
-    def opens():
-        windows.append(PythonWindow(*FUNCTIONS))
-
-    opens()
-    (call,) = [found for root in windows[0].end() for found in root.find("opens")]
-    assert not call.unfinished
-
-
-def test_a_window_is_opened_by_one_thread_and_closed_by_another():
-    windows = []
-    opens = threading.Thread(target=lambda: windows.append(PythonWindow(*FUNCTIONS)))
-    opens.start()
-    opens.join()
-    leaf()
-    closes = threading.Thread(target=windows[0].close)
-    closes.start()
-    closes.join()
-    assert sum(len(root.find("leaf")) for root in windows[0].read()) == 1
-
-
 def test_both_levels_at_once_give_each_window_what_it_wants():
     def outer():
         leaf()
@@ -111,147 +87,6 @@ def test_both_levels_at_once_give_each_window_what_it_wants():
     assert [shapes(call) for call in found] == [["leaf"]] * 3
     (call,) = [call for root in everything.read() for call in root.find("outer")]
     assert shapes(call) == ["leaf", "<built-in function len>"]
-
-
-def test_a_function_is_running_while_the_level_rises():
-    windows = []
-
-    def outer():
-        windows.append(PythonWindow("PYTHON"))
-        leaf()
-
-    functions = PythonWindow(*FUNCTIONS)
-    outer()
-    leaf()
-    windows[0].close()
-    (call,) = [call for root in functions.end() for call in root.find("outer")]
-    assert not call.unfinished
-    assert len(call.find("leaf")) == 1
-    (call,) = [call for root in windows[0].read() for call in root.find("outer")]
-    assert not call.unfinished
-    assert len(call.find("leaf")) == 1
-
-
-class Gate:
-    """Holds a thread up in C functions alone, which are not heard."""
-
-    def __init__(self):
-        self.reached, self.passed = threading.Lock(), threading.Lock()
-        self.reached.acquire()
-        self.passed.acquire()
-        self.steps = (self.reached.release, self.passed.acquire)
-
-    def until_reached(self):
-        assert self.reached.acquire(timeout=60)
-
-
-def within(call, parent):
-    assert not call.unfinished, call.name
-    assert call.duration_ns <= parent.duration_ns, (call.name, parent.name)
-
-
-def test_a_function_that_ends_unheard_has_ended_although_the_level_rises_then():
-    inside, between = Gate(), Gate()
-
-    def inner(enter=inside.steps[0], leave=inside.steps[1]):
-        enter()
-        leave()
-
-    def outer(enter=between.steps[0], leave=between.steps[1]):
-        inner()
-        enter()
-        leave()
-
-    thread = threading.Thread(target=outer)
-    thread.start()
-    inside.until_reached()
-    functions = PythonWindow(*FUNCTIONS)
-    inside.passed.release()
-    between.until_reached()
-    everything = PythonWindow("PYTHON", "NEW_THREADS")
-    between.passed.release()
-    thread.join()
-    leaf()
-    everything.close()
-    roots = functions.end()
-    (outer_call,) = [call for root in roots for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-    assert not [call for root in everything.read() for call in root.find("inner")]
-
-
-def test_a_function_that_ends_unheard_ends_before_a_caller_that_was_heard_to_begin():
-    outside, inside = Gate(), Gate()
-
-    def inner(enter=inside.steps[0], leave=inside.steps[1]):
-        enter()
-        leave()
-
-    def outer(enter=outside.steps[0], leave=outside.steps[1]):
-        enter()
-        leave()
-        inner()
-
-    first = PythonWindow(*FUNCTIONS)
-    thread = threading.Thread(target=outer)
-    thread.start()
-    outside.until_reached()
-    first.close()
-    outside.passed.release()
-    inside.until_reached()
-    second = PythonWindow(*FUNCTIONS)
-    inside.passed.release()
-    thread.join()
-    second.close()
-    first.read()
-    (outer_call,) = [call for root in second.read() for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-
-
-def test_the_functions_around_the_end_of_a_window_end_together():
-    gate = Gate()
-
-    def inner(enter=gate.steps[0], leave=gate.steps[1]):
-        enter()
-        leave()
-
-    def outer():
-        inner()
-
-    thread = threading.Thread(target=outer)
-    thread.start()
-    gate.until_reached()
-    window = PythonWindow(*FUNCTIONS)
-    gate.passed.release()
-    thread.join()
-    (outer_call,) = [call for root in window.end() for call in root.find("outer")]
-    (inner_call,) = outer_call.find("inner")
-    within(inner_call, outer_call)
-
-
-def test_a_thread_that_begins_while_the_level_rises_begins_its_functions_once():
-    gate = Gate()
-
-    class Slow(threading.Thread):
-        def _set_ident(self, enter=gate.steps[0], leave=gate.steps[1]):  # in _bootstrap_inner
-            enter()
-            leave()
-            super()._set_ident()
-
-    functions = PythonWindow(*FUNCTIONS)
-    thread = Slow(target=leaf)
-    starter = threading.Thread(target=thread.start)
-    starter.start()
-    gate.until_reached()
-    everything = PythonWindow("PYTHON", "NEW_THREADS")
-    gate.passed.release()
-    starter.join()
-    thread.join()
-    everything.close()
-    begun = [call for root in functions.end() for call in root.find("_bootstrap_inner")]
-    assert len([call for call in begun if call.find("leaf")]) == 1
-    everything.read()
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="only there is the stack of C spared")

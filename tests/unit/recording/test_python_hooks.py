@@ -41,7 +41,7 @@ makers = [threading.Thread(target=make_threads) for _ in range(3)]
 for maker in makers:
     maker.start()
 try:
-    for _ in range(30_000):
+    for _ in range(5_000):
         window = _native.open_window(int(Want.PYTHON), True)
         _native.pause_window(window, True)
         _native.pause_window(window, False)

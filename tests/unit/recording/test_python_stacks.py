@@ -49,31 +49,21 @@ def stacks(names=None):
     return found
 
 
-def test_they_are_those_of_faulthandler(waiting, tmp_path):
-    threads = [waiting(depth) for depth in (0, 1, 30)]
+def test_they_are_those_of_faulthandler_with_the_names_that_are_known(waiting, tmp_path):
+    threads = [waiting(0, name="a [strange] näme"), waiting(1), waiting(30)]
     with open(tmp_path / "expected", "w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
         expected = file.read().split("\n\n")
-    found = stacks()
+    found = stacks({threads[0].ident: threads[0].name})
     for thread in threads:
         (of_it,) = [part for part in expected if f"{thread.ident:016x}" in part.split("\n")[0]]
         # All but the functions of `threading` in which it came to wait, or still comes.
         lines = [line for line in of_it.rstrip("\n").split("\n")[1:] if " in deep" in line]
         assert [line for line in found[thread.ident] if line and " in deep" in line] == lines
-
-
-def test_threads_have_the_names_that_are_known(waiting):
-    named, other = waiting(0, name="a [strange] näme"), waiting(0)
-    found = stacks({named.ident: named.name})
-    assert found[named.ident][0] == " [a [strange] näme]"
-    assert found[other.ident][0] is None
-
-
-def test_who_asks_is_not_listed(waiting):
-    thread = waiting(0)
-    assert thread.ident in stacks()
-    assert threading.get_ident() not in stacks()
+    names = [found[thread.ident][0] for thread in threads]
+    assert names == [" [a [strange] näme]", None, None]
+    assert threading.get_ident() not in found, "who asks is not listed"
 
 
 def test_deep_stacks_are_cut(waiting):

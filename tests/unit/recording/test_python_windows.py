@@ -1,15 +1,11 @@
 """Windows over Python calls: threads, pauses, other hooks, forks; on any interpreter, no torch."""
 
-import _thread
 import contextlib
 import cProfile
-import gc
 import inspect
 import os
-import signal
 import sys
 import threading
-import weakref
 
 import pytest
 
@@ -64,73 +60,6 @@ def test_a_window_closed_deeper_than_it_was_opened_leaves_nothing_open():
     assert any(found is child for child in test.children), "not inside what never ended"
 
 
-def test_overlapping_windows_each_see_what_was_running():
-    windows = {}
-
-    def inner():
-        windows["second"] = PythonWindow()
-        leaf(1)
-
-    def outer():
-        inner()
-        leaf(2)
-
-    windows["first"] = PythonWindow()
-    outer()
-    leaf(3)
-    windows["second"].close()
-    second, first = windows["second"].read(), windows["first"].end()
-    (call,) = [found for root in first for found in root.find("outer")]
-    assert not call.unfinished
-    (started,) = [found for root in second for found in root.find("outer")]
-    assert not started.unfinished, "it ended within the second window too"
-    assert [child.name for child in started.children] == ["inner", "leaf"]
-    assert sum(len(root.find("leaf")) for root in second) == 3
-    assert len(started.find("leaf")) == 2
-
-
-def test_a_window_without_calls_beside_one_with_them():
-    quiet = PythonWindow("GC")
-    call = record(leaf)
-    quiet.close()
-    assert call.name == "leaf"
-    assert quiet.read() == []
-    assert quiet.decoded["account"]["unmatched_ends"] == 0
-
-
-def test_a_call_whose_end_was_not_heard_is_in_the_one_whose_end_was():
-    """Hooks go while it runs, and are there again when the function that called it returns.
-
-    With locks, which are functions of C: none of Python's is the first to return then.
-    """
-    reached, closed, left, opened = (_thread.allocate_lock() for _ in range(4))
-    for lock in (reached, closed, left, opened):
-        lock.acquire()
-
-    def inner():
-        reached.release()
-        closed.acquire()
-
-    def outer():
-        inner()
-        left.release()
-        opened.acquire()
-
-    first = PythonWindow()
-    thread = threading.Thread(target=outer)
-    thread.start()
-    reached.acquire()
-    first.close()
-    closed.release()
-    left.acquire()
-    second = PythonWindow()
-    opened.release()
-    thread.join()
-    second.end()
-    (call,) = [found for root in first.read() for found in root.find("outer")]
-    assert len(call.find("inner")) == 1
-
-
 def test_pausing_leaves_out_and_goes_on():
     state = {}
 
@@ -150,21 +79,6 @@ def test_pausing_leaves_out_and_goes_on():
     (call,) = [found for root in roots for found in root.find("outer")]
     assert [child.name for child in call.children] == ["ends_in_the_pause", "leaf"]
     assert len(call.find("leaf")) == 2
-
-
-def test_a_function_that_returns_after_a_pause_ends_there():
-    window = PythonWindow()
-
-    def outer():
-        _native.pause_window(window.id, True)
-        _native.pause_window(window.id, False)
-        leaf(1)
-
-    outer()
-    leaf(2)
-    (call,) = [found for root in window.end() for found in root.find("outer")]
-    assert not call.unfinished
-    assert [child.name for child in call.children] == ["leaf"]
 
 
 @pytest.mark.parametrize(
@@ -202,27 +116,6 @@ def test_threads_that_exist_and_threads_that_begin(wants):
     assert all(len(call.find("leaf")) == 1 for call in begun)
 
 
-def test_a_thread_that_only_waits_has_its_number():
-    inside, go = threading.Barrier(3), threading.Event()
-
-    def only_waits():
-        inside.wait()
-        go.wait()
-
-    threads = [threading.Thread(target=only_waits) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    inside.wait()
-    window = PythonWindow()
-    roots = window.end()
-    go.set()
-    for thread in threads:
-        thread.join()
-    waiting = {call.thread for root in roots for call in root.find("only_waits")}
-    numbers = window.decoded["tables"]["threads"]["system_thread_id"]
-    assert {int(numbers[row]) for row in waiting} == {thread.native_id for thread in threads}
-
-
 def test_a_thread_in_the_middle_of_a_call_when_windows_come_and_go():
     inside, go = threading.Event(), threading.Event()
 
@@ -250,40 +143,6 @@ def test_a_thread_in_the_middle_of_a_call_when_windows_come_and_go():
     assert not call.unfinished
     (waited,) = call.find("waits")
     assert len(waited.find("leaf")) == 1
-
-
-def test_stopping_in_another_thread():
-    window = PythonWindow()
-
-    def outer():
-        thread = threading.Thread(target=window.close)
-        thread.start()
-        thread.join()
-        leaf()
-
-    outer()
-    (call,) = [found for root in window.read() for found in root.find("outer")]
-    assert call.unfinished
-    assert call.find("leaf") == []
-    record(leaf)
-
-
-def test_the_program_s_own_profilers_are_left_alone():
-    seen = []
-
-    def profiler(frame, event, arg):
-        seen.append(event)
-
-    sys.setprofile(profiler)
-    try:
-        window = PythonWindow()
-        leaf()
-        window.close()
-        assert sys.getprofile() is profiler
-    finally:
-        sys.setprofile(None)
-    window.read()
-    assert "call" in seen
 
 
 def test_a_profiler_of_the_program_that_comes_during_a_window():
@@ -320,25 +179,6 @@ def test_a_thread_profiler_of_the_program_is_not_replaced():
 
 
 @both_levels
-def test_signal_handlers_nest_where_they_interrupt(level):
-    def handler(number, frame):
-        leaf()
-
-    def outer():
-        os.kill(os.getpid(), signal.SIGUSR1)
-        for _ in range(100):
-            pass
-
-    previous = signal.signal(signal.SIGUSR1, handler)
-    try:
-        call = record(outer, level, "NEW_THREADS")
-    finally:
-        signal.signal(signal.SIGUSR1, previous)
-    (handled,) = call.find("handler")
-    assert shapes(handled) == ["leaf"]
-
-
-@both_levels
 def test_fork_records_in_the_parent_only(level):
     window = PythonWindow(level, "NEW_THREADS")
 
@@ -357,20 +197,6 @@ def test_fork_records_in_the_parent_only(level):
     (call,) = [found for root in window.end() for found in root.find("outer")]
     assert not call.unfinished
     assert call.find("leaf") == []
-
-
-def test_a_process_that_ends_while_recording():
-    program = (
-        "import threading, time\n"
-        "from opscope import _native\n"
-        "from opscope.columns.codes import Want\n"
-        "_native.set_up_python('', '', '', None, None, None, None)\n"
-        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-        "_native.open_window(int(Want.PYTHON), True)\n"
-        "print(len('abc'))\n"
-    )
-    done = run_python("-c", program, env=WITH_GIL)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 def test_a_process_that_ends_while_daemon_threads_look_at_recordings():
@@ -402,43 +228,3 @@ print("done")
 """
     done = run_python("-c", program, env=WITH_GIL)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
-
-
-class Thing:
-    """What a function is called with."""
-
-
-def call_a_new_function():
-    thing = Thing()
-    namespace = {}
-    exec("def made(thing): return thing", namespace)
-    namespace["made"](thing)
-    return weakref.ref(thing), weakref.ref(namespace["made"].__code__)
-
-
-def test_nothing_is_kept_alive():
-    _, unrecorded = call_a_new_function()
-    gc.collect()
-    window = PythonWindow()
-    thing, code = call_a_new_function()
-    assert thing() is None, "no frame, argument or result is kept even while recording"
-    window.end()
-    gc.collect()
-    # Python 3.13 without the GIL never frees code any more once a second thread has begun.
-    is_kept_by_python = unrecorded() is not None
-    assert is_kept_by_python == (code() is not None), "functions are let go of with the last window"
-
-
-def test_many_profiles_take_no_more_memory_than_few():
-    def profile_once():
-        window = PythonWindow()
-        leaf()
-        window.end()
-
-    for _ in range(300):  # as often, so that records have gone on from a block to the next before
-        profile_once()
-    objects, mapped = len(gc.get_objects()), _native.statistics()["mapped_bytes"]
-    for _ in range(300):
-        profile_once()
-    assert _native.statistics()["mapped_bytes"] <= mapped
-    assert len(gc.get_objects()) < objects + 100

@@ -6,10 +6,8 @@ from opscope.analysis.device_use.device_use import find_device_use
 from opscope.columns.schema import EventKind
 from opscope.report import device_section as sections
 from opscope.report.device_section import device_section
-from opscope.report.page import report_html
 from opscope.timeline.period import Which
 from support.build_trace import build_trace, kernel, span
-from support.read_report import read_report
 
 
 @pytest.fixture
@@ -35,12 +33,6 @@ def test_it_says_what_opscope_gpu_says(trace):
     assert len(shown["streams"]["rows"]) == 3
     assert all(len(row) == len(shown["streams"]["heading"]) for row in shown["streams"]["rows"])
     assert section["notes"] == list(found.notes)
-
-
-def test_the_page_has_it(trace):
-    assert read_report(report_html(trace)).data["devices"]["devices"][0]["work"] == 6
-    without = build_trace([span("aten::mm", 0, 100)])
-    assert read_report(report_html(without)).data["devices"] is None
 
 
 def test_work_without_a_launch_has_no_delay():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 
 import pytest
@@ -31,23 +30,25 @@ HOSTILE = [
 ]
 
 
-def test_the_page_is_one_file_that_asks_for_nothing():
-    html = report_html(build_trace([("aten::mm", 0, 1)]))
-    page = read_page(html)
+@pytest.fixture(scope="module")
+def harmless_html():
+    return report_html(build_trace([("aten::mm", 0, 1)]))
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(harmless_html):
+    page = read_page(harmless_html)
     for tag, attributes in page.tags:
         assert tag not in ("link", "iframe", "object", "embed", "base", "form"), tag
         assert not {"src", "href", "action", "data"} & set(attributes), (tag, attributes)
-    assert not re.search(r"@import|url\(\s*['\"]?http", html)
+    assert not re.search(r"@import|url\(\s*['\"]?http", harmless_html)
     assert [tag for tag, _ in page.tags].count("script") == 3
 
 
-def test_only_its_own_program_and_style_may_run():
-    page = read_page(report_html(build_trace([("aten::mm", 0, 1)])))
+def test_only_its_own_program_and_style_may_run(harmless_html):
+    page = read_page(harmless_html)
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv"))
     assert policy.startswith("default-src 'none'; ")
-    script = next(text for attributes, text in page.texts if not attributes)
     style, program = [text for attributes, text in page.texts if not attributes]
-    assert script == style
     for kind, text in (("style", style), ("script", program)):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
@@ -55,7 +56,7 @@ def test_only_its_own_program_and_style_may_run():
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=[repr(name[:20]) for name in HOSTILE])
-def test_hostile_names_are_data(name):
+def test_hostile_names_are_data(name, harmless_html):
     trace = build_trace(
         [span(name, 0, 10, name), span("aten::mm", 2, 3, name, inputs=[name])],
         metadata={"program": name, "user": {name: name}, "options": {name: True}},
@@ -63,15 +64,11 @@ def test_hostile_names_are_data(name):
     )
     html = report_html(trace)
     page = read_page(html)
-    assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless_page().tags]
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in read_page(harmless_html).tags]
     shown = read_report(html).data["spans"]["labels"]["text"][0]
     expected = printable(name.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
     assert shown == expected or shown.startswith(expected[:1000] + "…")
     assert len(html) < 1_000_000
-
-
-def harmless_page():
-    return read_page(report_html(build_trace([("aten::mm", 0, 1)])))
 
 
 def test_the_title_is_text(tmp_path):
@@ -84,13 +81,6 @@ def test_an_empty_trace_is_a_page():
     assert report.spans == []
     assert report.data["modules"] is report.data["sources"] is report.data["steps"] is None
     assert report.data["memory"] == report.data["findings"]["found"] == []
-
-
-def test_text_of_the_page_is_the_same_json_to_a_parser():
-    trace = build_trace([span("<a>模", 0, 1)])
-    text = read_page(report_html(trace)).text("opscope-report")
-    assert "<" not in text
-    assert json.loads(text)["spans"]["labels"]["text"] == ["<a>模"]
 
 
 def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):

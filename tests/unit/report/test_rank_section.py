@@ -7,7 +7,7 @@ from opscope.jobs.collectives import job_collectives
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.jobs.slow_ranks import find_slow_ranks
 from opscope.report.packing import Packer
-from opscope.report.rank_section import MOST_STEPS, rank_section
+from opscope.report.rank_section import rank_section
 from opscope.storage.partition import Partition
 from support.job_of_collectives import rank_trace
 from support.read_report import unpack
@@ -44,13 +44,6 @@ def test_times_are_packed_by_rank_and_step():
     assert section["causeTimes"] == [[1], [2]]
 
 
-def test_of_many_steps_the_first_are_shown():
-    packer = Packer()
-    section = rank_section(compared(np.ones((2, MOST_STEPS + 7))), nothing(), [], packer)
-    assert len(section["steps"]) == MOST_STEPS and section["allSteps"] == MOST_STEPS + 7
-    assert len(unpack(packer.finish(), packer.directory)["rankTime"]) == 2 * MOST_STEPS
-
-
 def test_what_ranks_did_together_is_in_tables_of_text():
     calls = [("barrier", (), at, at + 10, at + 40) for at in range(0, 500, 100)]
     parts = [Partition("rank", number) for number in range(2)]
@@ -67,17 +60,3 @@ def test_what_ranks_did_together_is_in_tables_of_text():
     assert empty["tables"] == [] and empty["said"][0].startswith(
         "No collective was recorded by several"
     )
-
-
-def test_of_many_ranks_the_tables_have_those_that_others_waited_for_longest():
-    traces = []
-    for late in range(70):
-        calls = [("barrier", (), at + late, at + late + 1, at + 90) for at in range(0, 300, 100)]
-        traces.append(rank_trace(range(70), calls))
-    parts = [Partition("rank", number) for number in range(70)]
-    found = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
-    section = rank_section(compared(np.ones((70, 9))), found, [], Packer())["together"]
-    assert (
-        len(section["tables"][1]["rows"]) == 64 and section["tables"][1]["rows"][0][0] == "rank 69"
-    )
-    assert section["said"][-1] == "Of all ranks, the 64 that others waited for longest are shown."

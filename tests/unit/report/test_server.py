@@ -79,7 +79,7 @@ def answer(server: PageServer, name: str, **query: str) -> Any:
     return json.loads(content)
 
 
-def test_the_page_is_that_of_the_trace(served: Any) -> None:
+def test_the_page_is_that_of_the_trace_also_through_a_tunnel_from_another_port(served: Any) -> None:
     server, _ = served
     status, content, headers = get(server, "")
     assert status == 200
@@ -89,96 +89,57 @@ def test_the_page_is_that_of_the_trace(served: Any) -> None:
     assert page.data["run"]["counts"]["events"] == 901
     assert page.data["spans"]["window"]["to"] == 10_000_000
     assert "connect-src 'self'" in content.decode()
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/wrong/",
-        "/wrong/spans?from=0&to=1",
-        "/{token}",
-        "/{token}/../../etc/passwd",
-        "/{token}/%2e%2e/etc/passwd",
-        "/{token}/events.parquet",
-        "/{token}//",
-        "/{token}/spans/",
-        "/" + "x" * 30_000,
-    ],
-)
-def test_what_is_not_the_page_gets_nothing(served: Any, path: str) -> None:
-    server, _ = served
-    token = urlsplit(server.address).path.strip("/")
-    status, content, _ = get_path(server, path.replace("{token}", token))
-    assert (status, content) == (403, b"")
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Host": "evil.example"},
-        {"Host": "evil.example:80"},
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Sec_Fetch_Site": "cross-site"},
-    ],
-)
-def test_another_site_gets_nothing(served: Any, headers: dict[str, str]) -> None:
-    server, _ = served
-    status, content, _ = get(server, "", **headers)
-    assert (status, content) == (403, b"")
-
-
-def test_a_tunnel_from_another_port_reaches_it(served: Any) -> None:
-    server, _ = served
     at = {"Host": "localhost:9", "Origin": "http://localhost:9"}
     assert get(server, "", **at)[0] == 200
     assert get(server, "", **{**at, "Origin": "http://localhost:10"})[0] == 403
-
-
-def test_it_listens_on_this_machine_only(served: Any) -> None:
-    server, _ = served
+    with pytest.raises(UsageError, match="cannot be used"):
+        PageServer(server._server.page, server.port)
     assert server._server.server_address[0] == "127.0.0.1"
+    for method in ("POST", "DELETE"):
+        assert get_path(server, urlsplit(server.address).path, method)[0] == 501
 
 
-def test_it_takes_no_other_method(served: Any) -> None:
-    server, _ = served
-    path = urlsplit(server.address).path
-    assert get_path(server, path, "POST")[0] == 501
-    assert get_path(server, path, "DELETE")[0] == 501
-
-
-def test_a_window_has_its_spans(served: Any) -> None:
+def test_windows_searches_and_queries_are_answered(served: Any) -> None:
     server, _ = served
     found = answer(server, "spans", **{"from": "0", "to": "1000000"})
     assert found["spans"]["window"]["least"] == 0
     assert next(c["count"] for c in found["columns"] if c["name"] == "start") == 101
-
-
-def test_a_search_counts_all_and_finds_the_next(served: Any) -> None:
-    server, _ = served
     found = answer(server, "find", text="op1", after="5000000")
-    assert found["count"] == 300
-    assert found["next"] == [5_021_000, 5_026_000]
+    assert (found["count"], found["next"]) == (300, [5_021_000, 5_026_000])
     back = answer(server, "find", text="op1", after="5000000", backwards="1")
     assert back["next"] == [4_991_000, 4_996_000]
     exact = answer(server, "find", text="op1", exact="1", after="0")
     assert (exact["count"], exact["next"]) == (0, None)
-
-
-def test_queries_return_rows_as_text(served: Any) -> None:
-    server, _ = served
     found = answer(server, "sql", query="select count(*) as n, 'a' || chr(27) from events")
-    assert found["columns"][0] == "n"
-    assert found["rows"][0][0] == "901"
+    assert (found["columns"][0], found["rows"][0][0]) == ("n", "901")
     assert "\x1b" not in found["rows"][0][1]
     many = answer(server, "sql", query="select * from range(5000)")
     assert (len(many["rows"]), many["isMore"]) == (1000, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "query"),
-    [
+def test_what_is_not_the_page_and_another_site_get_nothing(served: Any) -> None:
+    server, _ = served
+    token = urlsplit(server.address).path.strip("/")
+    paths = ("/", "/wrong/", "/wrong/spans?from=0&to=1", "/{token}", "/{token}/../../etc/passwd",
+             "/{token}/%2e%2e/etc/passwd", "/{token}/events.parquet", "/{token}//",
+             "/{token}/spans/", "/" + "x" * 30_000)  # fmt: skip
+    for path in paths:
+        status, content, _ = get_path(server, path.replace("{token}", token))
+        assert (status, content) == (403, b""), path
+    for headers in (
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ):
+        status, content, _ = get(server, "", **headers)
+        assert (status, content) == (403, b""), headers
+
+
+def test_what_is_wrong_is_said(served: Any) -> None:
+    server, _ = served
+    for name, query in (
         ("spans", {}),
         ("spans", {"from": "x", "to": "1"}),
         ("spans", {"from": "5", "to": "1"}),
@@ -188,13 +149,9 @@ def test_queries_return_rows_as_text(served: Any) -> None:
         ("sql", {"query": "select * from read_csv('/etc/passwd')"}),
         ("sql", {"query": "copy events to '/tmp/x.csv'"}),
         ("sql", {"query": "select"}),
-    ],
-)
-def test_what_is_wrong_is_said(served: Any, name: str, query: dict[str, str]) -> None:
-    server, _ = served
-    status, content, _ = get(server, name, query)
-    assert status == 400
-    assert json.loads(content)["error"]
+    ):
+        status, content, _ = get(server, name, query)
+        assert status == 400 and json.loads(content)["error"], (name, query)
     assert get(server, "")[0] == 200  # as before
 
 
@@ -210,12 +167,6 @@ def test_it_ends_when_the_page_is_closed(served: Any) -> None:
     connection.close()
     thread.join(20)
     assert not thread.is_alive()
-
-
-def test_a_port_that_is_taken_is_said(served: Any) -> None:
-    server, _ = served
-    with pytest.raises(UsageError, match="cannot be used"):
-        PageServer(server._server.page, server.port)
 
 
 def test_perfetto_alone_reads_the_file_once(tmp_path: Path, monkeypatch: Any) -> None:

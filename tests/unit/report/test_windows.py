@@ -15,7 +15,6 @@ from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
 from support.build_trace import Span, build_trace, span
 
-NOTHING = np.zeros(0, dtype=np.int64)
 NAMES = ("aten::mm", "aten::add", "step", "load", "wait")
 
 
@@ -34,7 +33,7 @@ def nested(random: np.random.Generator, begin: float, end: float, thread: str) -
     return found
 
 
-@pytest.fixture(params=range(6))
+@pytest.fixture(params=range(2))
 def trace(request: pytest.FixtureRequest) -> Trace:
     random = np.random.default_rng(request.param)
     spans = [one for thread in ("main", "other") for one in nested(random, 0, 10_000, thread)]
@@ -105,16 +104,6 @@ def test_a_narrow_window_has_all_that_ran_then(
         assert len(shown.events) == len(spans)
 
 
-def test_a_window_is_a_trace_with_names_and_nesting(opened: Windows, trace: Trace) -> None:
-    spans, _ = opened.between(opened.begin_ns, opened.end_ns + 1, opened.least_ns)
-    shown = opened.trace_of(spans)
-    names = {trace.names[name] for name in trace.events["name"] if name >= 0}
-    assert {shown.names[name] for name in shown.events["name"] if name >= 0} <= names
-    parent = shown.events["parent"]
-    rows = np.flatnonzero(parent >= 0)
-    assert (parent[rows] < rows).all()
-
-
 def test_every_occurrence_of_a_name_is_counted_and_found(opened: Windows, trace: Trace) -> None:
     names = trace.events["name"]
     for name in np.unique(names[names >= 0])[:5]:
@@ -134,10 +123,6 @@ def test_every_occurrence_of_a_name_is_counted_and_found(opened: Windows, trace:
         before = opened.next_of(label, seen[0], backwards=True)
         assert before is not None
         assert before[0] == seen[-1]
-
-
-def test_nothing_is_found_of_what_is_not_there(opened: Windows) -> None:
-    assert opened.next_of(NOTHING, opened.begin_ns) is None
 
 
 def test_frames_of_python_calls_are_read_with_their_spans(tmp_path: Path) -> None:

@@ -4,13 +4,6 @@ import pytest
 
 from opscope.errors import UsageError
 from opscope.serve.profile_request import ProfileRequest, object_of
-from opscope.torch_api.hosted_recording import WHY_ARGUMENTS
-
-
-def test_nothing_said_records_what_a_verdict_needs():
-    asked = ProfileRequest.of({})
-    assert dict(asked.arguments) == WHY_ARGUMENTS
-    assert (asked.num_steps, asked.start_step, asked.activities) == (None, None, None)
 
 
 def test_fields_of_engines():
@@ -39,16 +32,11 @@ def test_fields_of_engines():
         {"num_steps": 0},
         {"num_steps": "5"},
         {"num_steps": True},
-        {"num_steps": 1.5},
-        {"num_steps": -1},
         {"num_steps": 1 << 60},
         {"start_step": [1]},
         {"activities": "CPU"},
-        {"activities": []},
         {"activities": [["CPU"]]},
         {"activities": ["TPU"]},
-        {"with_stack": 1},
-        {"output_dir": 5},
         {"output_dir": "x" * 201},
         {"profile_prefix": {}},
         {"profile_by_stage": 1},
@@ -69,7 +57,3 @@ def test_a_misspelt_field_is_corrected():
 def test_a_body_that_is_no_object(body):
     with pytest.raises(UsageError, match="body"):
         object_of(body)
-
-
-def test_no_body_is_an_empty_object():
-    assert object_of(b"") == object_of(b" {} ") == {}

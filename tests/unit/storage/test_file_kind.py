@@ -30,23 +30,15 @@ def test_a_chrome_trace_is_one_whatever_keys_it_has(document):
     assert kind_of_json(json.dumps(document)) is FileKind.CHROME
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
+def test_an_execution_trace_is_one_by_its_nodes_and_anything_else_is_none():
+    for document in (
         {"schema": "1.1.1", "nodes": [NODE]},
         {"nodes": [NODE], "schema": "1.1.1"},
         {"schema": "1.1.1", "pid": 3, "time": "now", "start_ts": 4, "nodes": []},
-    ],
-)
-def test_an_execution_trace_is_one_by_its_nodes(document):
-    assert kind_of_json(json.dumps(document)) is FileKind.EXECUTION_TRACE
-
-
-@pytest.mark.parametrize(
-    "text", ["", "3", "[", "}", '{"a": 1}', '{"nodes": [1, 2]}', '"traceEvents"']
-)
-def test_of_anything_else_nothing_is_claimed(text):
-    assert kind_of_json(text) is FileKind.OTHER
+    ):
+        assert kind_of_json(json.dumps(document)) is FileKind.EXECUTION_TRACE
+    for text in ("", "3", "[", "}", '{"a": 1}', '{"nodes": [1, 2]}', '"traceEvents"'):
+        assert kind_of_json(text) is FileKind.OTHER
 
 
 class _Bomb:
@@ -54,7 +46,7 @@ class _Bomb:
         return (exec, ("raise SystemExit('unpickled')",))
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_a_memory_snapshot_is_named_and_never_unpickled(tmp_path, protocol):
     path = tmp_path / "s.pickle"
     path.write_bytes(pickle.dumps({"segments": [_Bomb()], "device_traces": [[]]}, protocol))
@@ -76,8 +68,3 @@ def test_files_of_other_kinds_are_named(tmp_path, content, said):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(TraceFormatError, match=said):
         load_trace(tmp_path / "x")
-
-
-def test_a_wide_text_is_looked_into_as_well(tmp_path):
-    (tmp_path / "t.json").write_bytes(json.dumps([EVENT]).encode("utf-16"))
-    assert file_kind(tmp_path / "t.json") is FileKind.CHROME

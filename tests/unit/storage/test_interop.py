@@ -43,6 +43,7 @@ def test_names_and_codes_are_text(trace):
     assert trace.to_arrow("scalars")["type"].to_pylist() == ["float", "bool"]
     assert trace.to_arrow("allocations")["action"].to_pylist() == ["allocate", "free"]
     assert trace.to_arrow("gpu")["device_type"].to_pylist() == ["cuda"]
+    assert trace.to_polars("names")["text"].to_list() == list(trace.names)
 
 
 def test_without_text_the_columns_are_the_traces_own_memory(trace):
@@ -64,21 +65,6 @@ def test_a_text_that_is_in_the_name_table_twice_is_one_category():
     trace = Trace({"events": {"name": [0, 1, -1]}}, names)
     frame = trace.to_pandas()
     assert frame["name"].value_counts().to_dict() == {"aten::add": 2}
-
-
-def test_pandas(trace):
-    frame = trace.to_pandas()
-    assert frame.groupby("name", observed=True)["duration_ns"].sum().to_dict() == {
-        "ProfilerStep#0": 100_000,
-        "aten::add": 80_000,
-    }
-    assert str(frame["start_ns"].dtype) == "int64"
-
-
-def test_polars(trace):
-    frame = trace.to_polars("scalars")
-    assert frame["value"].to_list() == ["1.5", "True"]
-    assert trace.to_polars("names")["text"].to_list() == list(trace.names)
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
@@ -111,15 +97,6 @@ def test_nulls_of_foreign_files_mean_none_where_there_is_a_none():
     assert table["parent"].tolist() == [-1, 0]
     with pytest.raises(ValueError, match="kind has rows without a value"):
         table_from_arrow(TABLES["events"], pa.table({**data, "kind": pa.array([2, None])}))
-
-
-def test_loading_a_trace_imports_nothing_that_arrow_computes_with(tmp_path):
-    """A Python function for each of Arrow's hundreds takes as long as all other imports."""
-    build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3)])]).save(tmp_path / "t")
-    output_of(
-        f"import sys, opscope\nopscope.load({str(tmp_path / 't')!r})\n"
-        "assert 'pyarrow.parquet' in sys.modules and 'pyarrow.compute' not in sys.modules\n"
-    )
 
 
 def test_looking_at_a_trace_imports_no_pandas(tmp_path):

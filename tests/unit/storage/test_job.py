@@ -45,37 +45,22 @@ def test_they_are_named(job, size, there, said):
     assert trace.ledger["events"] == {"recorded": 1.0}
 
 
-def test_they_are_counted_in_the_ledger(job):
-    ranks = opscope.load(job(4, 0)).ledger["ranks of the job"]
-    assert ranks == {"in all": 4.0, "not in this folder: 1-3": 3.0}
-
-
-def test_the_report_and_the_notebook_say_it(job):
+def test_the_ledger_the_report_and_the_notebook_say_it(job):
     trace = opscope.load(job(2, 1))
+    ranks = trace.ledger["ranks of the job"]
+    assert ranks == {"in all": 2.0, "not in this folder: 0": 1.0}
     said = "rank 0 of 2 is not in this folder"
     assert ["job", said] in run_section(trace, trace.metadata, WINDOW)["machine"]
     assert said in trace._repr_html_()
 
 
-def test_it_is_said_of_the_folder_that_is_read(job, tmp_path):
-    """Not of the one that the trace was read from before."""
-    opscope.load(job(2, 0)).save(tmp_path / "whole")
-    save_rank(tmp_path / "whole", 1, 2)
-    assert "ranks of the job" not in opscope.load(tmp_path / "whole", rank=0).ledger
-
-
-def test_traces_put_side_by_side_are_no_job(tmp_path):
-    for under in (3, 5):
-        save_rank(tmp_path / "t", 0, 8, under)
-    assert missing_ranks(opscope.load(tmp_path / "t", rank=5).ledger) == ""
-
-
-def test_a_ranks_own_folder_says_nothing_of_the_others(job):
-    assert missing_ranks(opscope.load(job(2, 0) / "rank=00000").ledger) == ""
-
-
-def test_one_of_several_processes_without_ranks_is_of_no_job(tmp_path):
-    trace = build_trace([span("aten::mm", 0, 10)])
-    for process in (4711, 4712):
-        trace.save(tmp_path, process=process)
-    assert missing_ranks(opscope.load(tmp_path, process=4711).ledger) == ""
+def test_nothing_is_said_of_traces_side_by_side_of_one_folder_and_of_processes(job, tmp_path):
+    for number in (3, 5):
+        save_rank(tmp_path / "t", 0, 8, number)
+        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "processes", process=number)
+    for trace in (
+        opscope.load(tmp_path / "t", rank=5),
+        opscope.load(job(2, 0) / "rank=00000"),
+        opscope.load(tmp_path / "processes", process=5),
+    ):
+        assert missing_ranks(trace.ledger) == ""

@@ -11,10 +11,10 @@ from tests.support.repeat_trace import repeat_trace
 from opscope.api.trace import Trace
 from opscope.columns.part import part_from
 from opscope.errors import TraceFormatError, UsageError
-from opscope.export.window import Window, window_of
 from opscope.storage import long_trace, parquet, sql
 from opscope.storage.long_trace import LongTrace, end_of_trace
 from opscope.storage.sql import query_long
+from opscope.timeline.window import Window, window_of
 
 
 def many(count=200):
@@ -53,6 +53,7 @@ def test_a_range_is_the_same_part_as_of_the_whole_trace(saved):
         assert rows_of(found, table) == rows_of(expected, table)
     shapes = [list(row) for row in found.table("tensors").lists("sizes")]
     assert shapes == [list(row) for row in expected.table("tensors").lists("sizes")]
+    assert "start_ns" not in found.metadata and "end_ns" not in found.metadata
 
 
 def test_a_range_begins_and_ends_where_it_was_asked_to(tmp_path):
@@ -66,12 +67,6 @@ def test_a_range_begins_and_ends_where_it_was_asked_to(tmp_path):
     assert found.metadata["end_monotonic_ns"] == 5_000_000 - (last_ns - end_ns)
     whole = LongTrace.at(tmp_path / "t").between(0, 2 * last_ns)
     assert {key: whole.metadata[key] for key in bounds} == bounds
-
-
-def test_a_range_of_a_trace_without_bounds_has_none(saved):
-    _, long = saved
-    found = long.between(ORIGIN_NS, ORIGIN_NS + 500_000)
-    assert "start_ns" not in found.metadata and "end_ns" not in found.metadata
 
 
 def test_a_range_has_what_devices_did_for_it_and_then(tmp_path):
@@ -91,6 +86,8 @@ def test_a_range_in_which_nothing_ran_says_which_there_are(saved):
     _, long = saved
     with pytest.raises(UsageError, match=r"between 0 and 0\.002 seconds"):
         long.between(ORIGIN_NS + 10**9, ORIGIN_NS + 2 * 10**9)
+    with pytest.raises(UsageError, match="Events of this recording have no step number"):
+        long.of_steps(0, 5)
 
 
 def test_slices_have_all_time_once_and_each_start_once(saved):
@@ -124,12 +121,6 @@ def test_steps_are_found_by_number(tmp_path):
     assert [part.event_name(i) for i in range(len(part.events))] == ["ProfilerStep#1", "aten::add"]
     with pytest.raises(UsageError, match="No step from 5 to 6"):
         long.of_steps(5, 6)
-
-
-def test_steps_of_a_recording_without_any_are_refused(saved):
-    _, long = saved
-    with pytest.raises(UsageError, match="Events of this recording have no step number"):
-        long.of_steps(0, 5)
 
 
 def test_the_end_of_a_trace_is_its_last_moments(tmp_path, monkeypatch):

@@ -34,10 +34,6 @@ def write(folder, *lines):
     (folder / PROCESSES).write_text("".join(f"{text}\n" for text in texts))
 
 
-def test_without_a_list_there_are_none(tmp_path):
-    assert read_journal(tmp_path) == []
-
-
 def test_what_is_said_of_a_process_belongs_together(tmp_path):
     write(
         tmp_path,
@@ -140,4 +136,5 @@ def test_a_folder_says_which_job_it_is_of(tmp_path):
     write(tmp_path)
     begin_job(tmp_path)
     (tmp_path / "cycle-1").mkdir()
+    assert read_journal(tmp_path) == []
     assert len(job_of(tmp_path)) == 16 and job_of(tmp_path / "cycle-1") == job_of(tmp_path)

@@ -1,7 +1,6 @@
 """A trace whose columns are read when they are asked for."""
 
 import gc
-import json
 import weakref
 
 import numpy as np
@@ -17,7 +16,7 @@ from opscope.storage.read_part import part_as_needed
 from opscope.storage.store import save_part
 from support.loaded import load_trace
 from support.random_trace import assert_same_trace, random_trace
-from support.saved_trace import edit_manifest, rewrite, small_trace
+from support.saved_trace import rewrite
 
 
 @pytest.fixture
@@ -39,28 +38,6 @@ def test_what_is_read_as_needed_is_what_is_loaded(seed, most_rows, known, tmp_pa
         folder = save_part(random_trace(seed, most_rows), tmp_path_factory.mktemp("trace") / "t")
     with part_as_needed(folder) as trace:
         assert_same_trace(trace, load_trace(folder))
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_a_column_that_is_one_value_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_MANY_ROWS", 0)
-    folder = save_part(small_trace(), tmp_path / "t")
-    asked, constant = read_part.column_from_arrow, {"thread", "is_async", "unfinished", "step"}
-
-    def read(schema, data, name):
-        assert name not in constant or schema.name != "events"
-        return asked(schema, data, name)
-
-    frame = pandas.read_parquet(folder / "events.parquet")
-    constant = {name for name in constant if frame[name].nunique() == 1}
-    assert {"is_async", "unfinished", "step"} <= constant
-    loaded = load_trace(folder).events
-    monkeypatch.setattr(read_part, "column_from_arrow", read)
-    with part_as_needed(folder) as trace:
-        for name in sorted(constant):
-            found = trace.events[name]
-            assert found.dtype == loaded[name].dtype
-            assert found.tolist() == loaded[name].tolist()
 
 
 @pytest.mark.usefixtures("few_rows")
@@ -93,26 +70,6 @@ def test_what_a_file_says_of_other_kinds_of_columns_is_not_relied_on(saved):
         for name in ("is_async", "step"):
             assert trace.events[name].tolist() == loaded[name].tolist()
         assert trace.events["step"].tolist() == [2, -1, 2]
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_nothing_is_read_once_it_is_over(saved):
-    with part_as_needed(saved) as trace:
-        start = trace.events["start_ns"]
-    assert trace.events["start_ns"] is start
-    with pytest.raises(TraceFormatError, match="events"):
-        trace.events["duration_ns"]
-
-
-def test_a_table_without_rows_is_read_as_needed_too(saved):
-    frame = pandas.read_parquet(saved / "tensors.parquet").iloc[:0]
-    frame.to_parquet(saved / "tensors.parquet")
-    manifest = json.loads((saved / "manifest.json").read_text())
-    size = (saved / "tensors.parquet").stat().st_size
-    manifest["tables"]["tensors"] = {"rows": 0, "bytes": size}
-    edit_manifest(saved, tables=manifest["tables"])
-    with part_as_needed(saved) as trace:
-        assert_same_trace(trace, load_trace(saved))
 
 
 @pytest.mark.usefixtures("few_rows")

@@ -91,14 +91,6 @@ def test_tables_are_copied_when_they_are_asked_for(store, job):
     assert len(copied()) == 4
 
 
-def test_what_was_not_added_up_there_is_added_up_here(store, job):
-    for file in job.rglob("rollup*"):
-        file.unlink()
-    there = opscope.load(put(store, job, "job"))
-    assert there.query("operators").as_dicts() == opscope.load(job).query("operators").as_dicts()
-    assert not [name for name in store.find("/job") if "rollup" in name]
-
-
 def test_a_copy_is_made_again_when_something_else_is_there(store, job):
     address = put(store, job, "job")
     first = local_path(address)
@@ -156,18 +148,6 @@ def test_what_cannot_be_read_is_said_with_its_address(store, job, monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(MissingDependencyError, match="pip install fsspec"):
         opscope.load("memory://job")
-
-
-def test_people_are_told_of_the_address_and_not_of_the_copy(store, job, capsys):
-    address = put(store, job, "bucket/job")
-    main(["ranks", address])
-    main(["summary", address])
-    said = capsys.readouterr()
-    assert "opscope-scratch" not in said.err + said.out
-    assert "memory://bucket/job --rank" in said.err
-    with pytest.raises(SystemExit):
-        main(["summary", address, "--rank", "9"])
-    assert "memory://bucket/job has no rank 9" in capsys.readouterr().err
 
 
 def test_what_a_store_says_has_no_password(store, job, monkeypatch):

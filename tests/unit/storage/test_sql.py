@@ -31,7 +31,9 @@ def test_named_events_reads_like_a_timeline(trace):
     ]
 
 
-def test_tables_join_by_id(trace):
+def test_every_table_can_be_queried_and_joins_by_id(trace):
+    for name in (*TABLES, "names"):
+        assert trace.sql(f"select count(*) from {name}").fetchall()[0][0] >= 0
     rows = trace.sql(
         "select names.text, tensors.sizes from tensors "
         "join events on events.id = tensors.event join names on names.id = events.name"
@@ -39,28 +41,11 @@ def test_tables_join_by_id(trace):
     assert rows.fetchall() == [("aten::add", [2, 3])]
 
 
-def test_every_table_can_be_queried(trace):
-    for name in (*TABLES, "names"):
-        assert trace.sql(f"select count(*) from {name}").fetchall()[0][0] >= 0
-
-
-def test_the_result_outlives_the_call(trace):
-    relation = trace.sql("select sum(duration_ns)::bigint from events")
-    del trace
-    gc.collect()
-    assert relation.fetchall() == [(139_500,)]
-
-
-def test_results_convert(trace):
-    relation = trace.sql("select name, duration_us from named_events where thread = 'worker'")
-    assert relation.df()["duration_us"].tolist() == [19.5]
-    assert relation.columns == ["name", "duration_us"]
-
-
 def test_results_can_be_refined_after_the_trace_is_gone(trace):
     relation = trace.sql("select id, parent from events")
     del trace
     gc.collect()
+    assert relation.df()["parent"].tolist() == [-1, 0, -1]
     assert relation.filter("parent >= 0").order("id").fetchall() == [(1, 0)]
 
 
@@ -75,13 +60,6 @@ def test_columns_of_one_name_are_kept_apart(trace):
     relation = trace.sql("select id, parent as ID, id from events order by id")
     assert relation.columns == ["id", "ID_1", "id_2"]
     assert relation.fetchall()[0] == (0, -1, 0)
-
-
-def test_several_queries_do_not_disturb_each_other(trace):
-    first = trace.sql("select id from events order by id")
-    second = trace.sql("select count(*) from events")
-    assert second.fetchall() == [(3,)]
-    assert first.fetchall() == [(0,), (1,), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -104,17 +82,17 @@ def test_threads_query_at_once_and_combine_their_results(trace):
 
     def query():
         try:
-            for _ in range(20):
+            for _ in range(5):
                 first, second = trace.sql("select 1 as n"), trace.sql("select id as n from events")
                 counts.append(len(first.union(second).fetchall()))
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=query) for _ in range(4)]
+    threads = [threading.Thread(target=query) for _ in range(3)]
     for thread in threads:
         thread.start()
     query()
     for thread in threads:
         thread.join()
     assert not errors
-    assert counts == [4] * 100
+    assert counts == [4] * 20

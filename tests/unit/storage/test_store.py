@@ -31,15 +31,7 @@ from support.repeat_trace import repeat_trace
 from support.saved_trace import edit_manifest, rewrite
 
 
-def test_every_row_of_every_column_has_a_value(small, tmp_path):
-    for file in save_part(small, tmp_path / "t").glob("*.parquet"):
-        schema = pq.read_schema(file)
-        lists = [one.type for one in schema if one.type.num_fields]
-        assert not any(one.nullable for one in schema)
-        assert not any(one.value_field.nullable for one in lists)
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     most_rows=st.sampled_from([0, 1, 3, 40, 700, 5000]),
@@ -67,34 +59,16 @@ def test_a_long_column_of_one_value_takes_no_room(small, tmp_path, monkeypatch):
     assert_same_table(again.events.take(np.array([5, 7])), trace.events.take(np.array([5, 7])))
 
 
-def test_a_loaded_trace_answers_like_the_recorded_one(small, tmp_path):
-    small.save(tmp_path / "t")
-    again = load_trace(tmp_path / "t")
-    assert again.event_name(1) == "aten::mm"
-    assert again.metadata == {"host": "h"}
-    assert again.ledger == {"events": {"recorded": 3.0}}
-    assert again.table("tensors").lists("sizes")[1] == [3, 4]
-    assert not again.events["start_ns"].flags.writeable
-
-
 def test_few_events_take_little_room(small, tmp_path):
     rank = small.save(tmp_path / "t")
+    assert not load_trace(tmp_path / "t").events["start_ns"].flags.writeable
     assert sum(file.stat().st_size for file in rank.iterdir()) < 9_000
 
 
-def test_an_empty_trace_survives(tmp_path):
-    save_part(build_trace([]), tmp_path / "t")
-    assert len(load_trace(tmp_path / "t").events) == 0
-    assert sorted(os.listdir(tmp_path / "t/rank=00000")) == ["manifest.json", "names.parquet"]
-
-
-def test_names_that_are_not_utf8_are_stored_as_they_are_shown(tmp_path):
+def test_names_that_are_no_text_are_stored_as_they_are_shown(tmp_path):
     names = Names(np.array([0, 2, 5], dtype=np.int64), b"\xff\xfeabc")
     save_part(Trace({"events": {"name": [0, 1]}}, names), tmp_path / "t")
     assert list(load_trace(tmp_path / "t").names) == ["\ufffd\ufffd", "abc"]
-
-
-def test_names_with_lone_surrogates_are_stored(tmp_path):
     trace = Trace({"events": {"name": [0]}}, Names.from_strings(["a\ud800b"]))
     save_part(trace, tmp_path / "t")
     assert list(load_trace(tmp_path / "t").names) == list(trace.names)
@@ -118,24 +92,11 @@ def test_duckdb_reads_all_ranks_as_one_table(two_ranks):
     assert rows == [(0, "aten::mm", 30_000), (0, "step", 100_000), (1, "other", 7_000)]
 
 
-def test_polars_reads_all_ranks_as_one_table(two_ranks):
-    frame = polars.scan_parquet(two_ranks / "rank=*/events.parquet", hive_partitioning=True)
-    assert frame.select("rank", "duration_ns").collect().rows() == [
-        (0, 100_000), (0, 20_000), (0, 10_000), (1, 7_000),
-    ]  # fmt: skip
+def test_every_rank_has_the_same_columns_which_pandas_and_polars_read(two_ranks):
+    frame = pandas.read_parquet(two_ranks / "rank=00000/events.parquet")
+    assert frame["parent"].tolist() == [-1, 0, -1]
     sizes = polars.read_parquet(two_ranks / "rank=00000/tensors.parquet")["sizes"]
     assert sizes.to_list() == [[2, 3], [3, 4]]
-
-
-def test_pandas_reads_a_file(two_ranks):
-    frame = pandas.read_parquet(two_ranks / "rank=00000/events.parquet")
-    assert frame["id"].tolist() == [0, 1, 2]
-    assert frame["parent"].tolist() == [-1, 0, -1]
-    assert str(frame["start_ns"].dtype) == "int64"
-    assert str(frame["unfinished"].dtype) == "bool"
-
-
-def test_every_rank_has_the_same_columns(two_ranks):
     schemas = [pq.read_schema(two_ranks / f"rank=0000{r}/events.parquet") for r in (0, 1)]
     assert schemas[0].equals(schemas[1])
     assert schemas[0].names == ["id", *(c.name for c in TABLES["events"].columns)]
@@ -165,29 +126,17 @@ def test_nonsense_about_the_job_means_rank_0(info, tmp_path):
     assert sorted(rank_folders(tmp_path / "t")) == [0]
 
 
-def test_a_smaller_run_replaces_all_ranks_of_a_larger_one(two_ranks, small):
-    save_part(small, two_ranks)
-    assert sorted(rank_folders(two_ranks)) == [0]
-
-
-def test_saving_again_replaces_the_rank(small, tmp_path):
-    save_part(small, tmp_path / "t")
-    save_part(build_trace([("only", 0, 1)]), tmp_path / "t")
-    assert load_trace(tmp_path / "t").event_name(0) == "only"
-    assert sorted(os.listdir(tmp_path / "t")) == ["rank=00000"]
-    assert sorted(os.listdir(tmp_path / "t/rank=00000")) == [
-        "events.parquet", "manifest.json", "names.parquet", "threads.parquet",
-    ]  # fmt: skip
-
-
-def test_a_crash_while_writing_keeps_the_earlier_trace(small, tmp_path, monkeypatch):
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_what_stops_writing_is_said_and_keeps_the_earlier_trace(small, tmp_path, monkeypatch, stop):
     save_part(small, tmp_path / "t")
 
-    def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
+    def stopped(*args, **kwargs):
+        raise stop
 
-    monkeypatch.setattr(parquet.pq, "write_table", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(parquet.pq, "write_table", stopped)
+    said = r"No space left on device.*enough space.*save again"
+    is_ours = isinstance(stop, OSError)
+    with pytest.raises(UsageError if is_ours else KeyboardInterrupt, match=said if is_ours else ""):
         save_part(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert_same_trace(load_trace(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
@@ -269,16 +218,6 @@ def test_what_a_killed_writer_left_is_not_read(small, tmp_path):
     save_part(small, tmp_path / "t")
 
 
-def test_a_full_disk_is_reported_and_leaves_nothing(small, tmp_path, monkeypatch):
-    def no_space(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(parquet.pq, "write_table", no_space)
-    with pytest.raises(UsageError, match=r"No space left on device.*enough space.*save again"):
-        save_part(small, tmp_path / "t")
-    assert os.listdir(tmp_path / "t") == []
-
-
 def test_folders_of_others_are_refused(small, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds precious\.txt.*was not saved"):
@@ -305,13 +244,6 @@ def test_a_file_in_the_way_is_refused(small, tmp_path):
 def test_the_name_of_a_json_is_refused(small, tmp_path):
     with pytest.raises(UsageError, match="export_chrome_trace"):
         save_part(small, tmp_path / "trace.json.gz")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
-def test_a_folder_without_permission_is_reported(small, tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(UsageError, match="Permission denied"):
-        save_part(small, tmp_path / "t")
 
 
 @pytest.mark.parametrize("rank", [-1, 100_000])
@@ -351,20 +283,17 @@ def test_a_damaged_manifest_is_reported(saved, text):
         load_trace(saved)
 
 
-def test_a_missing_table_is_reported(saved):
-    (saved / "tensors.parquet").unlink()
-    with pytest.raises(TraceFormatError, match=r"tensors\.parquet is damaged: it is missing"):
-        load_trace(saved)
-
-
-def test_a_truncated_table_is_reported(saved):
+def test_a_truncated_and_a_missing_table_are_reported(saved):
     whole = (saved / "events.parquet").read_bytes()
     (saved / "events.parquet").write_bytes(whole[:-10])
     with pytest.raises(TraceFormatError, match=r"bytes, the manifest says.*Copy the whole trace"):
         load_trace(saved)
+    (saved / "events.parquet").unlink()
+    with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged: it is missing"):
+        load_trace(saved)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_flipped_bits_are_reported_or_harmless(data, tmp_path_factory):
     folder = save_part(random_trace(1), tmp_path_factory.mktemp("trace") / "t")

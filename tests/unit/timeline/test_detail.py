@@ -6,11 +6,11 @@ import pytest
 from opscope.columns.metadata_kinds import DETAIL, metadata_problem
 from opscope.columns.schema import EventKind
 from opscope.timeline.detail import (
+    describe_basis,
     detail_text,
     in_detail,
     is_warm,
     latest_bounds,
-    what_it_is_about,
 )
 from opscope.timeline.period import Which, detailed_period_of, period_of
 from support.build_trace import ORIGIN_NS, build_trace, span, tensor
@@ -50,7 +50,7 @@ def test_the_last_stretch_with_whole_steps_is_spoken_of():
     names = [trace.event_name(row) for row in period.in_recording(np.arange(5)).tolist()]
     assert names == [period.trace.event_name(row) for row in range(5)]
     assert is_warm(trace)
-    assert what_it_is_about(trace) == "findings of 5 of 30 steps, after warm-up"
+    assert describe_basis(trace) == "findings of 5 of 30 steps, after warm-up"
     assert "11 steps (1.10 ms) in detail" in detail_text(trace.metadata)
 
 
@@ -68,7 +68,7 @@ def test_verdicts_speak_of_it_and_tables_of_all_that_was_recorded_throughout():
 def test_one_whose_process_was_killed_has_the_steps_that_ended_in_it():
     trace = program(10, [(0, 300, 0), (300, 1000, None)])
     assert is_warm(trace)
-    assert what_it_is_about(trace).startswith("findings of 7 of 10 steps")
+    assert describe_basis(trace).startswith("findings of 7 of 10 steps")
 
 
 @pytest.mark.parametrize(("last", "begins"), [(2000, 300), (2900, 1900)])
@@ -87,7 +87,7 @@ def test_the_start_alone_tells_only_of_a_program_that_is_hardly_more(until, chos
 def test_without_any_detail_nothing_changes():
     trace = program(10, [])
     assert in_detail(trace) is trace and detail_text(trace.metadata) == ""
-    assert what_it_is_about(trace) == "findings of the whole recording"
+    assert describe_basis(trace) == "findings of the whole recording"
     plain = build_trace("aten::mm 0..10")
     assert in_detail(plain) is plain and detailed_period_of(plain).trace is plain
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from opscope.analysis.torch_listing.rows import list_rows
 from opscope.columns.schema import AllocationAction, EventKind
-from opscope.timeline.listing import OwnListing, TorchListing
+from opscope.timeline.listing import (
+    ANNOTATION,
+    SYNCHRONISATION,
+    OwnListing,
+    TorchListing,
+    listed_gpu_rows,
+    measure_device_time,
+)
 from support.build_trace import allocation, build_trace, kernel, span
 
 
 def listed(trace):
     listing = TorchListing(trace)
     return [trace.event_name(int(row)) for row in listing.rows]
-
-
-def test_garbage_collections_are_part_of_what_they_interrupt():
-    trace = build_trace([span("a", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE)])
-
-    assert listed(trace) == ["a"]
-    assert TorchListing(trace).self_ns.tolist()[0] == 100_000
 
 
 def test_asynchronous_events_are_listed_without_relatives():
@@ -81,15 +81,26 @@ def totals(listing, name):
     return int(values[called].sum())
 
 
-def test_what_nested_calls_of_a_name_launch_and_hold_counts_once():
+def test_what_nested_calls_of_a_name_launch_and_hold_counts_once_but_in_torchs_tables():
     listing = OwnListing(nested_calls())
     assert totals(listing, "cpu_total_ns") == 100_000
     assert totals(listing, "device_total_ns") == 25_000
     assert totals(listing, "cpu_memory_bytes") == 130
     assert totals(listing, "device_memory_bytes") == 7
-
-
-def test_torchs_tables_count_it_at_every_level_as_torch_does():
     listing = TorchListing(nested_calls())
     assert totals(listing, "device_total_ns") == 50_000
     assert totals(listing, "device_memory_bytes") == 14
+
+
+def test_waiting_and_annotations_are_no_work():
+    trace = build_trace(
+        "a 0..100",
+        gpu=[
+            kernel("wait", 0, 50, launch=0, kind=SYNCHRONISATION),
+            kernel("range", 0, 50, launch=0, kind=ANNOTATION),
+            kernel("unlaunched", 60, 70),
+        ],
+    )
+    listing = TorchListing(trace)
+    assert measure_device_time(listing).total_ns.tolist() == [0]
+    assert listed_gpu_rows(listing).tolist() == [1, 2]

@@ -38,17 +38,6 @@ def modules(*spans):
     }.values(), found
 
 
-def test_a_graph_that_is_kept_is_attributed_each_time():
-    names, _ = modules(
-        module("A_0", 0, 10),
-        forward("aten::mul", 1, 5, 3),
-        *backward("MulBackward0", 20, 30, 3),
-        *backward("MulBackward0", 40, 50, 3),
-    )
-
-    assert list(names) == ["A_0"] * 5
-
-
 def test_storing_a_gradient_belongs_to_what_computed_it():
     scope = RecordScope.BACKWARD_FUNCTION
     names, _ = modules(

@@ -33,14 +33,6 @@ def test_the_steady_state_and_the_start_up_are_all_of_it():
     assert whole.trace is trace
 
 
-def test_each_says_what_it_is():
-    trace = training()
-    assert str(period_of(trace)) == "steady state, 500 µs, 5 steps of the optimizer"
-    assert str(period_of(trace, "start-up")) == "start-up, 300 µs"
-    assert str(period_of(trace, "all")) == "recording, 800 µs, 6 steps of the optimizer"
-    assert str(period_of(build_trace("aten::mm 0..10"))) == "recording, 10.0 µs"
-
-
 def test_parts_are_made_once_and_keep_no_recording_alive():
     trace = training()
     assert period_of(trace).trace is period_of(trace, "steady").trace
@@ -59,3 +51,11 @@ def test_the_time_reaches_from_the_first_start_to_the_last_end_on_threads_and_de
     trace = build_trace("aten::mm 10..20", gpu=[kernel("gemm", 15, 90, launch=0)])
     assert wall_bounds(trace) == (ORIGIN_NS + 10_000, ORIGIN_NS + 90_000)
     assert wall_bounds(build_trace("")) == (0, 0)
+
+
+def test_each_says_what_it_is():
+    trace = training()
+    assert str(period_of(trace)) == "steady state, 500 µs, 5 steps of the optimizer"
+    assert str(period_of(trace, "start-up")) == "start-up, 300 µs"
+    assert str(period_of(trace, "all")) == "recording, 800 µs, 6 steps of the optimizer"
+    assert str(period_of(build_trace("aten::mm 0..10"))) == "recording, 10.0 µs"

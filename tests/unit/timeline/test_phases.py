@@ -62,21 +62,3 @@ def test_what_begins_inside_a_mark_is_in_its_phase_even_if_not_nested_in_it():
         ]
     )
     assert phase == [NO_PHASE, Phase.DATA_LOADING, Phase.DATA_LOADING, Phase.FORWARD]
-
-
-def test_threads_do_not_share_a_phase():
-    phase, _ = phases_of(
-        [
-            span(LOADER, 0, 20, kind=EventKind.ANNOTATION),
-            span("aten::mm", 5, 8, "worker"),
-        ]
-    )
-    assert phase == [Phase.DATA_LOADING, Phase.FORWARD]
-
-
-def test_python_calls_and_annotations_have_no_phase_of_their_own():
-    phase, outermost = phases_of(
-        [span("main", 0, 9, kind=EventKind.PYTHON_CALL), span("x", 1, 2, kind=EventKind.ANNOTATION)]
-    )
-    assert phase == [NO_PHASE, NO_PHASE]
-    assert not any(outermost)

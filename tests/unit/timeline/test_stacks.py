@@ -15,21 +15,6 @@ def stacks_of(spans):
     return stacks, [stacks.of(row) for row in range(len(spans))]
 
 
-def test_frames_are_listed_from_the_innermost():
-    _, stacks = stacks_of([
-        frame("main.py(1): <module>", 0, 100),
-        frame("Linear_0", 10, 90, EventKind.MODULE_CALL),
-        span("aten::linear", 20, 80),
-        frame("<built-in method addmm>", 25, 70, EventKind.C_CALL),
-        span("aten::addmm", 30, 60),
-    ])  # fmt: skip
-
-    assert stacks[0] == []
-    assert stacks[2] == ["nn.Module: Linear_0", "main.py(1): <module>"]
-    assert stacks[3] == stacks[2]
-    assert stacks[4] == ["<built-in method addmm>", "nn.Module: Linear_0", "main.py(1): <module>"]
-
-
 def test_backward_operators_have_the_stack_of_their_forward():
     backward = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
     _, stacks = stacks_of([
@@ -95,9 +80,3 @@ def test_limits_and_signatures_look_at_the_innermost_frames():
     one, two = stacks.signatures(1), stacks.signatures(2)
     assert one[2] == one[5] and two[2] != two[5]
     assert stacks.longest_entry() == len("f.py(1): f")
-
-
-def test_without_python_calls_there_are_no_stacks():
-    stacks, lists = stacks_of([span("aten::mm", 0, 10)])
-
-    assert not stacks and lists == [[]] and stacks.longest_entry() == 0

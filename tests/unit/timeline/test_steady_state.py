@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.columns.part import part_from
 from opscope.columns.schema import EventKind
 from opscope.timeline.period import period_of
 from opscope.timeline.steady_state import OVER, find_start_up
-from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+from support.build_trace import ORIGIN_NS, build_trace, span
 
 
 def steps(first, count=6, begin=0, kind=EventKind.ANNOTATION):
@@ -34,16 +33,6 @@ def test_it_ends_with_the_first_step_of_the_optimizer():
     assert steady.in_recording(np.arange(10)).tolist() == list(range(2, 12))
 
 
-def test_without_steps_nothing_is_left_out():
-    trace = build_trace("aten::mm 0..900\naten::mm 900..910")
-    assert find_start_up(trace).took_ns == 0
-    assert period_of(trace).trace is trace
-
-
-def test_a_program_that_computes_much_before_its_first_step_is_not_only_starting():
-    assert find_start_up(build_trace(steps(2_000))).took_ns == 0
-
-
 def test_a_few_steps_after_long_imports_are_the_steady_state():
     name = "<frozen importlib._bootstrap>(1165): _find_and_load"
 
@@ -55,41 +44,6 @@ def test_a_few_steps_after_long_imports_are_the_steady_state():
     assert found.took_ns == 11_000_000
     assert found.imports_ns == 9_000_000
     assert find_start_up(trace_of(6_000)).took_ns == 0  # 5 ms of something else, 0.5 ms of steps
-
-
-def test_steps_of_a_schedule_have_none():
-    trace = build_trace([span("ProfilerStep#3", 0, 900, kind=EventKind.ANNOTATION), *steps(100)])
-    assert find_start_up(trace).took_ns == 0
-
-
-def test_calls_of_a_network_are_steps_where_there_is_no_optimizer():
-    calls = [
-        span("Net_0", 500 + i * 100, 590 + i * 100, kind=EventKind.MODULE_CALL, module="Net_0")
-        for i in range(8)
-    ]
-    found = find_start_up(build_trace([span("aten::rand", 0, 20), *calls]))
-    assert found.took_ns == 500_000
-
-
-def test_what_was_still_running_begins_with_the_part():
-    trace = build_trace(
-        [
-            span("outer", 0, 100, kind=EventKind.ANNOTATION),
-            span("aten::mm", 10, 20, inputs=[tensor(2, 3)]),
-            span("aten::add", 60, 70, inputs=[tensor(4)]),
-        ],
-        allocations=[allocation(15, 32), allocation(65, 64)],
-    )
-    part = part_from(trace, ORIGIN_NS + 50_000)
-    events = part.trace.events
-    assert part.rows.tolist() == [0, 2]
-    assert (events["start_ns"] - ORIGIN_NS).tolist() == [50_000, 60_000]
-    assert events["duration_ns"].tolist() == [50_000, 10_000]
-    assert events["parent"].tolist() == [-1, 0]
-    assert part.trace.table("tensors")["event"].tolist() == [1]
-    assert part.trace.table("tensors").lists("sizes")[0] == [4]
-    assert part.trace.table("allocations")["size_bytes"].tolist() == [64]
-    assert np.array_equal(part.trace.table("allocations")["event"], [1])
 
 
 def program(until):

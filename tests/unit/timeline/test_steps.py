@@ -6,21 +6,19 @@ import pytest
 
 from opscope.columns.metadata_kinds import STEPS, metadata_problem
 from opscope.columns.schema import EventKind
-from opscope.report.page import report_html
 from opscope.timeline.period import period_of
 from opscope.timeline.step_times import step_times
 from opscope.timeline.steps import (
     OF_NETWORK,
     OF_OPTIMIZER,
     OF_SCHEDULE,
+    describe_step_boundaries,
     find_steps,
     program_steps,
     share_of_program,
     step_of_events,
-    what_passes_between,
 )
 from support.build_trace import ORIGIN_NS, build_trace, span
-from support.read_report import read_report
 
 
 def test_steps_are_found_by_name():
@@ -121,12 +119,6 @@ def test_marked_steps_come_first_and_one_alone_is_none():
     assert len(program_steps(build_trace(optimized(1)))[0]) == 0
 
 
-def test_the_report_has_them_and_says_what_they_are():
-    section = read_report(report_html(build_trace(optimized(4)))).data["steps"]
-    assert section["what"] == OF_OPTIMIZER
-    assert section["duration"] == [100_000] * 3
-
-
 def recorded(ended=0, passed_us=0):
     """Four ends of steps of 100 µs, of a program in which so many ended within so long."""
     name = "Optimizer.step#SGD.step"
@@ -137,24 +129,25 @@ def recorded(ended=0, passed_us=0):
     return trace.with_metadata({STEPS: seen}) if ended else trace
 
 
-def test_steps_in_bursts_are_a_part_of_the_program():
-    trace = recorded(ended=101, passed_us=50_000)
-    assert share_of_program(trace) == pytest.approx(0.2)
-    said = what_passes_between(trace)
-    assert "20% of the program's time" in said and "80% passed between steps" in said
-    assert "look there first" in said
-    assert said in str(period_of(trace))
-
-
-def test_steps_one_after_the_other_are_all_of_it():
-    trace = recorded(ended=101, passed_us=10_400)
-    assert what_passes_between(trace) == "" and "(" not in str(period_of(trace))
-    assert share_of_program(recorded(ended=101, passed_us=9_000)) == 1
-
-
-def test_where_too_little_was_seen_nothing_is_said():
-    for trace in (recorded(), recorded(1, 10), recorded(5, 0)):
-        assert share_of_program(trace) is None and what_passes_between(trace) == ""
+@pytest.mark.parametrize(
+    ("ended", "passed_us", "share", "is_said"),
+    [
+        (101, 50_000, 0.2, True),  # steps in bursts
+        (101, 10_400, 10 / 10.4, False),  # one after the other
+        (101, 9_000, 1, False),
+        (0, 0, None, False),  # too little was seen
+        (1, 10, None, False),
+        (5, 0, None, False),
+    ],
+)
+def test_steps_are_a_share_of_the_program(ended, passed_us, share, is_said):
+    trace = recorded(ended, passed_us)
+    assert share_of_program(trace) == (share and pytest.approx(share))
+    said = describe_step_boundaries(trace)
+    assert bool(said) == is_said == ("(" in str(period_of(trace)))
+    if is_said:
+        assert "20% of the program's time" in said and "80% passed between steps" in said
+        assert "look there first" in said and said in str(period_of(trace))
 
 
 def test_what_is_no_account_of_steps_is_not_read():

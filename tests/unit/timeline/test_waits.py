@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
-from opscope.timeline.waits import TimeKind, cause_of_name, is_idle, time_kind, waits_for_device
-
-
-def test_loops_of_events_idle_and_sleepers_do_not():
-    assert is_idle("selectors.py(451): select")
-    assert is_idle("<built-in method poll of select.epoll object at 0x7f>")
-    assert not is_idle("<built-in function sleep>")
-    assert not is_idle("aten::mm")
+from opscope.timeline.waits import TimeKind, cause_of_name, time_kind, waits_for_device
 
 
 def test_python_that_waits_for_a_device_waits_for_no_lock():

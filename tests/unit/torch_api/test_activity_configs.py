@@ -1,6 +1,5 @@
 """Configuration objects of activities, of torch's and of ours."""
 
-import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -15,19 +14,13 @@ from opscope.torch_api.activity_configs import (
     CuspyConfig,
     PerformanceMetricsConfig,
     ProfilerActivityConfig,
-    asked_by_extensions,
+    activities_of_extensions,
     is_activity_config,
     not_recorded,
     wants_synchronisations,
 )
 
 CPU = ProfilerActivity.CPU
-
-
-def test_it_says_what_a_list_of_kinds_says():
-    by_config = parse_activities([{CPU: ProfilerActivityConfig(["CPU_OP"])}], None)
-    assert by_config == parse_activities([{CPU: ["CPU_OP"]}], None)
-    assert by_config.filters == {CPU: {"CPU_OP"}}
 
 
 def test_without_kinds_all_are_recorded_and_with_none_none():
@@ -69,15 +62,8 @@ def test_what_is_not_recorded_is_said(config, what):
         parse_activities(activities, None)
 
 
-def test_what_is_recorded_warns_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        everything = [CuspyConfig(enable_cuda_sync_events=True), PerformanceMetricsConfig([])]
-        parse_activities([{CPU: ProfilerActivityConfig(None, everything)}], None)
-
-
 def test_what_torch_hands_on_is_understood():
-    assert asked_by_extensions({}) == []
-    assert asked_by_extensions({"PERFORMANCE_METRICS": "sm__cycles"}) == not_recorded(
+    assert activities_of_extensions({}) == []
+    assert activities_of_extensions({"PERFORMANCE_METRICS": "sm__cycles"}) == not_recorded(
         [PerformanceMetricsConfig(["sm__cycles"])]
     )

@@ -63,13 +63,6 @@ class Config:
         return self.state
 
 
-class Forgetful(Config):
-    """Pickling leaves a switch out."""
-
-    def __getstate__(self):
-        return self.state[1:]
-
-
 def test_switches_are_found_in_any_order():
     config = Config(profiler_metrics=["m"], adjust_profiler_step=True)
     assert experimental_switches(config) == {
@@ -77,11 +70,6 @@ def test_switches_are_found_in_any_order():
         "verbose": False,
         "adjust_profiler_step": True,
     }
-
-
-def test_what_cannot_be_seen_is_left_out():
-    found = experimental_switches(Forgetful(adjust_profiler_step=True))
-    assert found == {"profiler_metrics": [], "verbose": False}
 
 
 def test_a_name_that_is_no_switch_is_refused():

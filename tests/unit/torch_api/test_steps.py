@@ -22,14 +22,6 @@ def heard_by(steps, **alarm):
     return heard
 
 
-def test_of_the_first_step_nobody_knows_how_long_it_took():
-    steps = StepClock()
-    heard = heard_by(steps, at=0)
-    steps.announced()
-    steps.announced()
-    assert heard == [(1, False), (2, True)] and len(steps.counter.durations_ns) == 1
-
-
 def test_the_last_200_are_remembered_oldest_first():
     steps = StepClock()
     for _ in range(350):
@@ -53,15 +45,6 @@ def test_steps_of_the_first_optimizer_count_until_one_is_announced():
     assert (
         len(steps.counter.durations_ns) == 2
     )  # the announced one that came first began nobody knows when
-
-
-def test_where_the_first_optimizer_is_gone_another_makes_the_steps():
-    steps = StepClock()
-    steps.optimizer_stepped(Optimizer(), (), {})
-    other = Optimizer()
-    steps.optimizer_stepped(other, (), {})
-    steps.optimizer_stepped(Optimizer(), (), {})
-    assert steps.counter.count == 2
 
 
 def test_what_a_step_waited_is_known_where_the_kernel_counts_it():

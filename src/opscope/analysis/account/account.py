@@ -1,4 +1,4 @@
-"""The account itself: how long, in which step and on which thread, for which cause."""
+"""The account as data: time by step, thread and cause."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from opscope.timeline.steps import Steps
 
 @dataclass(frozen=True)
 class Entry:
-    """What one cause took.
+    """Time of one cause.
 
     Attributes:
-        cause: which.
-        time_ns: how long.
-        share: of the time looked at.
-        error_ns: about how much more or less it may be.
+        cause: the cause.
+        time_ns: its time.
+        share: share of the selected time of the thread, 0 to 1.
+        error_ns: approximate error of ``time_ns``.
     """
 
     cause: Cause
@@ -32,7 +32,7 @@ class Entry:
     error_ns: int
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return {
             "cause": self.cause.name.lower(),
             "title": self.cause.title,
@@ -44,41 +44,41 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class MainTime:
-    """The time of the main thread, piece by piece. Arrays have shape (pieces,)."""
+    """Time of the main thread in pieces. Arrays have shape (pieces,)."""
 
-    trace: TraceData  # the part looked at
+    trace: TraceData  # the period's part of the trace
     steps: Steps  # its steps
     step: Values  # row in ``steps``; -1 outside all steps
-    event: Values  # the innermost span then, row in the part's ``events``; -1 for none
+    event: Values  # innermost span, row in the part's ``events``; -1 for none
     cause: Values  # ``Cause``
-    # nanoseconds on the clock, somewhere between the two that follow; a stretch of several causes
-    # is there once for each
+    # nanoseconds within the stretch from ``start_ns`` to ``end_ns``; a stretch of several causes
+    # has a piece for each
     time_ns: Values
-    start_ns: Values  # when the stretch begins, Unix nanoseconds
-    end_ns: Values  # when it ends
+    start_ns: Values  # begin of the stretch, Unix nanoseconds
+    end_ns: Values  # its end
 
 
 @dataclass(frozen=True, eq=False)
 class Account:
-    """The wall time of every thread and device, divided into causes without rest.
+    """Wall time of every thread and device by cause; causes sum to the total.
 
-    Of each thread, and of each device, the rows of one step add up to the time of that step, and
-    all of its rows to ``wall_ns``. Arrays have shape (rows,); a row of no time is left out.
+    For each thread and device, the rows of one step sum to that step's time, and all rows to
+    ``wall_ns``. Arrays have shape (rows,); rows without time are omitted.
 
     Attributes:
         step: row in ``steps``; -1 outside all steps.
         thread: row in ``threads``.
         cause: ``Cause``.
-        time_ns: nanoseconds on the clock.
-        error_ns: about how many of them may be of another cause, where that was estimated.
+        time_ns: wall nanoseconds.
+        error_ns: nanoseconds that may have another cause, if estimated.
         threads: names of the threads, then of the devices.
-        main: row in ``threads`` of the one that the program runs on.
-        steps: the steps of the program.
-        steps_are: what they are where nothing marks them; empty where the program does.
-        start_ns: when the time looked at begins, Unix nanoseconds.
-        wall_ns: how long it is.
-        about: the same in words, as in "steady state, 210 ms, 29 steps".
-        notes: what was not recorded that would tell more, one sentence each.
+        main: row in ``threads`` of the program's main thread.
+        steps: steps of the program.
+        steps_are: what delimits them, in words; empty if the program marks them.
+        start_ns: begin of the period, Unix nanoseconds.
+        wall_ns: its length.
+        about: the period in words, as in "steady state, 210 ms, 29 steps".
+        notes: missing data that would tell more, one sentence each.
     """
 
     step: Values
@@ -96,10 +96,10 @@ class Account:
     notes: tuple[str, ...]
 
     def entries(self, step: int | None = None, thread: int | None = None) -> list[Entry]:
-        """What a thread or device spent its time on, most first.
+        """Time of a thread or device by cause, largest first.
 
         Args:
-            step: row in ``steps``, -1 for what is outside all; None for all time.
+            step: row in ``steps``, -1 for time outside all; None for all time.
             thread: row in ``threads``; None for the main thread.
         """
         chosen = self.thread == (self.main if thread is None else thread)
@@ -125,12 +125,12 @@ class Account:
 
     @property
     def step_ns(self) -> int:
-        """What a step takes on average; -1 without steps."""
+        """Average duration of a step; -1 without steps."""
         took = self.steps.end_ns - self.steps.start_ns
         return int(took.mean()) if len(took) else -1
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold: each thread in all, and the main one step by step."""
+        """Values for JSON: totals of each thread, and steps of the main thread."""
         return {
             "about": self.about,
             "start_ns": self.start_ns,

@@ -20,16 +20,16 @@ _COLLECTIVE_KERNELS = ("nccl", "rccl")
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:
-    """The time of one device; arrays have shape (rows,)."""
+    """Time of one device; arrays have shape (rows,)."""
 
     name: str  # ``cuda:0``
     step: Values  # row in the steps, -1 outside all
     cause: Values  # ``Cause``
-    time_ns: Values  # of the device
+    time_ns: Values  # nanoseconds on the device
 
 
 def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:
-    """Every device's time between two moments, without rest."""
+    """Time of every device between two moments by step and cause; causes sum to the total."""
     gpu = trace.table("gpu")
     work = np.flatnonzero(np.isin(gpu["kind"], (GpuKind.KERNEL, GpuKind.COPY, GpuKind.SET)))
     edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, bounds])).astype(np.int64)
@@ -38,7 +38,7 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
     for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
         own = work[(devices == (kind, index)).all(axis=1)]
         start = gpu["start_ns"][own]
-        what = what_work_is(trace, own)
+        what = causes_of_device_work(trace, own)
         busy = [
             _by_region(start[chosen], (start + gpu["duration_ns"][own])[chosen], edges)
             for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
@@ -55,7 +55,7 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
         )
 
 
-def what_work_is(trace: TraceData, rows: Values) -> Values:
+def causes_of_device_work(trace: TraceData, rows: Values) -> Values:
     """Cause of each row of ``gpu``: kernels are operators or collectives, the rest copies."""
     gpu = trace.table("gpu")
     texts = {name: trace.names[name].lower() for name in np.unique(gpu["name"][rows]).tolist()}
@@ -66,7 +66,7 @@ def what_work_is(trace: TraceData, rows: Values) -> Values:
 
 
 def _by_region(start: Values, end: Values, edges: Values) -> Values:
-    """How much of the time between each two edges the intervals cover."""
+    """Length of the intervals' union between each two neighbouring edges. Shape (edges - 1,)."""
     regions = len(edges) - 1
     first = np.searchsorted(edges, start, side="right") - 1
     last = np.searchsorted(edges, end, side="left") - 1

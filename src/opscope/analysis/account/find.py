@@ -1,4 +1,4 @@
-"""The account of a trace: what its threads and devices spent their time on."""
+"""The account of a trace: time of its threads and devices by cause."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ from opscope.timeline.tree.line_nesting import Line, line_nesting
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """The threads of a part of a trace, with what is needed to divide their time."""
+    """Threads of a part of a trace, with the data to divide their time."""
 
-    steps: Steps  # of the program
-    steps_are: str  # what they are where nothing marks them; else empty
-    bounds: tuple[int, int]  # the first moment and the last, Unix nanoseconds
+    steps: Steps  # steps of the program
+    steps_are: str  # what delimits them; empty if the program marks them
+    bounds: tuple[int, int]  # first and last moment, Unix nanoseconds
     threads: tuple[Line, ...]  # one line per thread of the system
-    is_sampled: bool  # whether the kernel was asked about any thread
+    is_sampled: bool  # whether kernel counters of any thread were recorded
     _calls_most: int
     _time: _native.TimeOfThreads
 
     @property
     def sums(self) -> list[tuple[Values, Values]]:
-        """Of each thread the nanoseconds by step and cause, outside of all steps first, and how
-        many of these may be of another cause. Shapes ((steps + 1) * causes,)."""
+        """Nanoseconds of each thread by step and cause, time outside steps first; and how many of
+        them may have another cause. Shapes ((steps + 1) * causes,)."""
         return [(time, error) for time, error, _ in self._sums]
 
     @property
     def main(self) -> int:
-        """The thread that handles requests or calls most operators; where none does, the one that
-        most was seen to run on."""
+        """Row of the thread that handles requests or calls most operators; otherwise of the thread
+        that was busy longest."""
         if self._calls_most >= 0:
             return self._calls_most
         busy = [busy_ns for _, _, busy_ns in self._sums]
         return busy.index(max(busy)) if busy else 0
 
     def pieces_of_main(self, causes: Iterable[Cause]) -> tuple[Values, ...]:
-        """Columns of the pieces of the main thread's time that went to some causes: step, event,
-        cause, nanoseconds, start and end. Shapes (pieces,)."""
+        """Columns of the main thread's pieces with some causes: step, event, cause, nanoseconds,
+        start and end. Shapes (pieces,)."""
         if not self.threads:
             return tuple(np.zeros((6, 0), dtype=np.int64))
         shares = self._time.pieces(self.main, [int(cause) for cause in causes])
         return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
 
     def time_of_main(self, group: Rows, groups: int) -> Values:
-        """Nanoseconds of the main thread in its steps, by the number that the innermost span has
-        in ``group`` and by cause; of no span last. Shape (groups + 1, causes)."""
+        """Nanoseconds of the main thread in steps, by ``group`` of the innermost span and by cause;
+        the last row is time without a span. Shape (groups + 1, causes)."""
         if not self.threads:
             return np.zeros((groups + 1, len(Cause)), dtype=np.int64)
         sums = self._time.sums_of_groups(self.main, group, groups)
@@ -75,7 +75,7 @@ class Divided:
 
 
 def divide(whole: TraceData, period: Period) -> Divided:
-    """Divide the time of a period of ``whole``, which has the samples of threads; made once."""
+    """Divide the time of a period of ``whole``, which has the samples of threads; cached."""
     return derive(period.trace, Divided, lambda: _divide(whole, period))
 
 
@@ -100,13 +100,13 @@ def _divide(whole: TraceData, period: Period) -> Divided:
 
 
 def _cuts(edges: list[Values], intervals: Intervals | None) -> Values:
-    """When pieces of a thread end, in order."""
+    """Ends of pieces of a thread, in order."""
     ends = [] if intervals is None else [intervals.start_ns, np.array([intervals.end_ns])]
     return np.sort(np.concatenate([*edges, *ends]).astype(np.int64), kind="stable")
 
 
 def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
-    """What samples of a thread say, as native code takes it."""
+    """Samples of a thread as columns for native code."""
     if intervals is None:
         return None
     start, delayed, blocked, faults, during, beside = (
@@ -131,17 +131,17 @@ def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account
 def main_time(
     trace: TraceData, which: Which | str = Which.ALL, causes: Iterable[Cause] = tuple(Cause)
 ) -> MainTime:
-    """The time of the main thread piece by piece, of some causes."""
+    """Pieces of the main thread's time with some causes."""
     period = detailed_period_of(trace, which)
     divided = divide(trace, period)
     return MainTime(period.trace, divided.steps, *divided.pieces_of_main(causes))
 
 
 def time_of_groups(trace: TraceData, group: Rows, groups: int) -> Values:
-    """The time of the main thread in steps, by the group of the innermost event and by cause.
+    """Time of the main thread in steps, by the group of the innermost event and by cause.
 
     ``group`` has a number from 0 for every event. Nanoseconds, shape (groups + 1, causes); the last
-    row is time in which no span ran.
+    row is time without a span.
     """
     return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
 
@@ -169,7 +169,7 @@ def _account(whole: TraceData, period: Period) -> Account:
 
 
 def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:
-    """Different ones: threads that give themselves none are all called as their process."""
+    """Unique names: threads without a name of their own have that of their process."""
     count = Counter(line.name for line in threads)
     names = []
     for row, line in enumerate(threads):
@@ -182,7 +182,7 @@ def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:
 def _sums_of_devices(
     trace: TraceData, steps: Steps, bounds: tuple[int, int]
 ) -> Iterator[tuple[str, Amounts]]:
-    """Of each device its name, and the time by step and cause; outside all steps comes first."""
+    """Name of each device, and its time by step and cause; time outside steps comes first."""
     for rows in device_rows(trace, steps, bounds):
         time = np.zeros((len(steps) + 1) * len(Cause), dtype=np.float64)
         np.add.at(time, (rows.step + 1) * len(Cause) + rows.cause, rows.time_ns)
@@ -190,7 +190,6 @@ def _sums_of_devices(
 
 
 def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> dict[str, Values]:
-    """One row for each step, thread and cause that has time."""
     time, error = (
         np.array([one[which] for one in sums]).reshape(len(sums), -1) for which in range(2)
     )

@@ -1,7 +1,7 @@
-"""Threads that work for another one: backward passes of autograd, and transfers between ranks.
+"""Threads that work for others: backward passes of autograd, and transfers between ranks.
 
 The autograd engine has a thread for each device; the caller of ``backward()`` waits for it. On the
-CPU it runs passes on the thread that asks for them.
+CPU it runs passes on the caller's thread.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from opscope.timeline.arrays import Flags
 from opscope.timeline.stretches import Stretches, union_of
 
 _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
-"""What backends call the spans of their own threads, in which data goes from rank to rank."""
+"""Names of spans of backends' own threads, in which data is sent between ranks."""
 
 
 def transfers(trace: TraceData) -> Stretches:
-    """When any transfer between ranks went on, Unix nanoseconds."""
+    """Times with any transfer between ranks, Unix nanoseconds."""
     named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
     return _stretches_of(trace, named[trace.events["name"]])
 
 
 def _stretches_of(trace: TraceData, chosen: Flags, apart_ns: int = 0) -> Stretches:
-    """When any of the chosen events ran; what is at most ``apart_ns`` apart is one."""
+    """Times with any of the chosen events; those at most ``apart_ns`` apart are merged."""
     start = trace.events["start_ns"][chosen].astype(np.int64)
     took = np.maximum(trace.events["duration_ns"][chosen], 0)
     return union_of(start, start + took, apart_ns)
 
 
 _APART_NS = 1_000_000
-"""Nodes of a pass are closer together."""
+"""Above the distance of consecutive nodes of a pass."""
 
 
 def threads_of_engine(trace: TraceData) -> Flags:
-    """Threads on which nothing is called but by nodes of backward passes. Shape (threads,)."""
+    """Threads that run only nodes of backward passes. Shape (threads,)."""
     events, count = trace.events, len(trace.table("threads"))
     nodes = is_node(trace)
     if not nodes.any() or not count:
@@ -49,13 +49,13 @@ def threads_of_engine(trace: TraceData) -> Flags:
 
 
 def passes_of_engine(trace: TraceData) -> Stretches:
-    """When any thread of the engine ran any node, Unix nanoseconds."""
+    """Times with any node on any thread of the engine, Unix nanoseconds."""
     of_engine, chosen = threads_of_engine(trace), is_node(trace)
     chosen &= of_engine[trace.events["thread"]] if of_engine.any() else False
     return _stretches_of(trace, chosen, _APART_NS)
 
 
 def is_node(trace: TraceData) -> Flags:
-    """Which events are the engine's, around one node of a backward pass each. Shape (events,)."""
+    """Which events are the engine's spans around a node of a backward pass. Shape (events,)."""
     named = np.array([name.startswith(ENGINE_PREFIX) for name in trace.names] + [False])
     return np.asarray(named[trace.events["name"]], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The time of threads in pieces, each of one step, one thread and one cause at first."""
+"""Time of threads in pieces, each of one step, one thread and initially one cause."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
 
 AS_AROUND = -1
-"""An annotation's own time, and a step's, is that of whatever it is in."""
+"""The own time of an annotation or step has the cause of the span around it."""
 
 
 def causes_of_events(trace: TraceData, around: Around) -> Causes:
-    """The cause of the own time of every event, ``AS_AROUND`` where it has none of its own.
+    """Cause of the own time of every event, ``AS_AROUND`` if it has none of its own.
 
     ``around``: the span directly around each event by time, -1 for none.
     """
     label, texts = event_texts(trace)
     events, names = trace.events, trace.names
-    # An event loop that waits for whatever comes next has nothing to do.
+    # A waiting event loop is idle.
     has_loop = len(trace.table("task_runs")) > 0
     found = [Cause.IDLE if has_loop and is_idle(text) else _of_name(text) for text in texts]
     by_label = np.array([*found, AS_AROUND], dtype=np.int8)
@@ -70,32 +70,32 @@ _PYTHON = [
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Stretches of time, thread by thread in order of start; together they cover each thread.
+    """Pieces of time, by thread in order of start; together they cover each thread.
 
-    Arrays have shape (pieces,) unless said otherwise.
+    Arrays have shape (pieces,) unless noted.
     """
 
     threads: tuple[Line, ...]  # one line per thread of the system
-    # of every event the span directly around it by time, -1 for none; of asynchronous ones the
-    # parent. Shape (events,)
+    # span directly around each event by time, -1 for none; the parent for asynchronous events.
+    # Shape (events,)
     around: Values
     thread: Values  # row in ``threads``
     start_ns: Values  # Unix nanoseconds
     length_ns: Values  # above 0
-    event: Values  # the innermost span, row in ``events``; -1 where none is open
-    cause: Values  # before anything is known of the processor
-    is_gap: Flags  # nothing that was recorded ran there, but perhaps annotations
+    event: Values  # innermost span, row in ``events``; -1 without one
+    cause: Values  # cause without kernel counters
+    is_gap: Flags  # no recorded event ran, except annotations
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     @property
     def end_ns(self) -> Values:
-        """When each ends, Unix nanoseconds."""
+        """End of each, Unix nanoseconds."""
         return self.start_ns + self.length_ns
 
     def rows_of(self, numbers: Values) -> Values:
-        """Row in ``threads`` of each thread by its number in the system; -1 for none."""
+        """Row in ``threads`` of each kernel thread id; -1 if missing."""
         row_of = {line.number: row for row, line in enumerate(self.threads)}
         return np.array([row_of.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
 
@@ -105,10 +105,10 @@ def pieces_of(
 ) -> Pieces:
     """All time between two moments (Unix nanoseconds), on every thread.
 
-    Pieces end where steps begin and end, and at ``cuts``.
+    Pieces end at begins and ends of steps, and at ``cuts``.
     """
     edges = np.sort(np.concatenate([steps.start_ns, steps.end_ns, cuts])).astype(np.int64)
-    # Calls of the engine keep their cause, whichever thread runs the pass.
+    # Calls of the engine keep their cause on any thread.
     passes = np.array(bounds, dtype=np.int64)
     parts = time_of_threads(trace, steps, bounds, repeat((edges, None)), _NONE, passes).cut()
     nested = line_nesting(trace)
@@ -129,13 +129,13 @@ def time_of_threads(
     passes: Values,
     cost_ns: int = 0,
 ) -> _native.TimeOfThreads:
-    """All time between two moments (Unix nanoseconds), on every thread, natively.
+    """All time between two moments (Unix nanoseconds), on every thread, as a native object.
 
     Args:
-        cuts: of each thread the moments at which its pieces end, in order, and its samples.
-        transfers: when each transfer between ranks began and ended, in order.
-        passes: likewise each backward pass on a thread of its own.
-        cost_ns: of recording the begin or the end of a span.
+        cuts: for each thread the ends of its pieces, in order, and its samples.
+        transfers: begin and end of each transfer between ranks, in order.
+        passes: begin and end of each backward pass on a thread of its own, in order.
+        cost_ns: cost of recording the begin or the end of a span.
     """
     nested = line_nesting(trace)
     is_main = main_threads(trace, nested.threads).tolist()
@@ -171,9 +171,9 @@ def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
 
 
 def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
-    """The row of the thread that handles most marked requests, as a server's operators may run on
-    workers of a pool; else of the one that calls most operators, but for threads of autograd's
-    engine; -1 where none is called."""
+    """Row of the thread that handles most marked requests, because a server's operators may run on
+    workers of a pool; otherwise of the one that calls most operators, not counting autograd's
+    engine. -1 for none."""
     _, counted, _ = _counts(trace, lines)
     requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
     if len(requests) and len(numbers):
@@ -183,9 +183,9 @@ def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
 
 
 def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
-    """Of each line its events, its operators (of a forward pass, if any is), its calls of Python.
+    """Events, operators (forward ones, if any) and Python calls of each line.
 
-    Shapes (lines,), and for none one that is none.
+    Shapes (lines,), or (1,) without lines.
     """
     events, threads = trace.events, trace.table("threads")
     size = max(len(lines), 1)
@@ -210,7 +210,7 @@ def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, 
         for one in of_threads
     )
     if len(threads):
-        # Their operators are those of passes that another thread asked for.
+        # Their operators belong to passes that another thread requested.
         engine = rows[threads_of_engine(trace) & (rows >= 0)]
         if len(np.setdiff1d(np.flatnonzero(all_of), engine)):
             forward[engine] = operators[engine] = all_of[engine] = 0

@@ -1,10 +1,9 @@
 """Kernel counters of threads, assigned to intervals of their time.
 
-Between two samples of a thread its kernel says how long it computed, how long it could have but
-waited for a CPU, and by the rest how long it was off in a call. Which piece between the two
-that was is known where there is one, and where all of it was. Otherwise a call is taken to be the
-long ones, and waiting for a CPU to be in all of them alike; as much as might be elsewhere is
-the error.
+Between two samples of a thread the kernel counts how long it computed and how long it waited for a
+CPU; the rest is time in blocking calls. With one piece between the samples, or one state for all of
+the time, the assignment is exact. Otherwise blocking is assigned to the long calls, and waiting for
+a CPU evenly; what might belong elsewhere is the error.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from opscope.timeline.arrays import Amounts, Flags, Values
 from opscope.timeline.stretches import Stretches, union_of
 
 _NEAR_NS = 100_000_000
-"""A wait that no sample fell into is taken for the kind that one as close as this fell into."""
+"""A wait without a sample gets the kind of a sampled wait that is at most this far away."""
 
 _LOOKING_NS = 2_000_000
-"""Who waits for the GIL on a busy machine waits so long for a processor, again and again."""
+"""On a busy machine a thread that waits for the GIL repeatedly waits this long for a CPU."""
 
 FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
-"""What waiting for a thread that talks to other ranks looks like."""
+"""States of a thread that waits for another thread that communicates with other ranks."""
 
 _NO_STRETCHES = union_of(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
@@ -39,28 +38,27 @@ _ENOUGH_FAULTS, _ENOUGH_SYSTEM_NS = 1_000, 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Between consecutive samples of one thread; arrays have shape (intervals,)."""
+    """Intervals between consecutive samples of one thread; arrays have shape (intervals,)."""
 
-    # Unix nanoseconds, in order; each ends where the next begins, the last at end_ns
+    # Unix nanoseconds, in order; each ends at the next begin, the last at end_ns
     start_ns: Values
-    end_ns: int  # of the last
-    delayed_ns: Values  # able to run, but without a processor
-    blocked_ns: Values  # in a call that waits
-    faults_ns: Values  # of its computing, what the kernel needed to hand out pages, as estimated
-    waits_for: Values  # ``WaitsFor`` of that call, known if a sample fell into it
-    is_seen: Flags  # whether a sample of its own says so
-    # the same for what is not in a transfer between ranks: by other samples than those that fell
-    # into a wait for one
+    end_ns: int  # end of the last
+    delayed_ns: Values  # able to run, but without a CPU
+    blocked_ns: Values  # in a blocking call
+    faults_ns: Values  # estimated part of computing in which the kernel provided memory pages
+    waits_for: Values  # ``WaitsFor`` of the blocking call, known if a sample fell into it
+    is_seen: Flags  # whether one of the interval's own samples shows it
+    # ``waits_for`` outside transfers between ranks: without samples in waits for a transfer
     waits_for_beside: Values
-    is_seen_beside: Flags  # whether one of those says so
+    is_seen_beside: Flags  # whether one of these samples shows it
 
     @property
     def length_ns(self) -> Values:
-        """How long each is."""
+        """Length of each."""
         return np.append(self.start_ns[1:], self.end_ns) - self.start_ns
 
     def share_within(self, begin_ns: int, end_ns: int) -> Amounts:
-        """Which share of each is between two moments, Unix nanoseconds."""
+        """Share of each between two moments, Unix nanoseconds."""
         first, last = np.maximum(self.start_ns, begin_ns), self.start_ns + self.length_ns
         inside = np.maximum(np.minimum(last, end_ns) - first, 0)
         return np.asarray(inside / np.maximum(self.length_ns, 1), dtype=np.float64)
@@ -69,9 +67,9 @@ class Intervals:
 def intervals_by_thread(
     trace: TraceData, stretches: Stretches = _NO_STRETCHES
 ) -> Iterator[tuple[int, Intervals]]:
-    """The intervals of every thread with two samples, by its number in the system.
+    """Intervals of every thread with two samples, by kernel thread id.
 
-    ``stretches``: when transfers between ranks ran, as from ``transfers``.
+    ``stretches``: times of transfers between ranks, from ``transfers``.
     """
     samples = trace.table("thread_samples")
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
@@ -89,14 +87,14 @@ def intervals_by_thread(
 
 @derived
 def sampled_threads(trace: TraceData) -> dict[int, Intervals]:
-    """The same without transfers, made once for a trace."""
+    """``intervals_by_thread`` without transfers, by kernel thread id; cached for each trace."""
     return dict(intervals_by_thread(trace))
 
 
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretches) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
-    # A wait for a CPU is counted when it is over; until then it looks like any other wait.
+    # A wait for a CPU is counted when it ends; until then it looks like any other wait.
     away = np.minimum.accumulate((time - computed - delayed)[::-1])[::-1]
     took, ran = np.diff(time), np.maximum(np.diff(computed), 0)
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
@@ -105,9 +103,8 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
     beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
     faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
-    # Who waits for the GIL looks for it every few milliseconds, and on a busy machine waits for a
-    # CPU to do so: with one at once it would go on waiting.
-    # So it is often seen able to run, where a thread that waits for anything else is not.
+    # A thread that waits for the GIL wakes every few milliseconds, and on a busy machine waits for
+    # a CPU to do so. So it is often seen able to run, unlike threads in other waits.
     looking = (blocked > 0) & (idle > _LOOKING_NS)
     for_gil = (kinds == WaitsFor.GIL) & (seen | looking)
     seen = seen | for_gil
@@ -126,7 +123,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
 
 
 def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Flags]:
-    """What each interval's waiting was for: what a sample at either end says, or the nearest."""
+    """Kind of wait of each interval: that of a sample at either end, or of the nearest sample."""
     after, before = waits_for[1:], waits_for[:-1]
     kinds = np.where(after != WaitsFor.NOTHING, after, before)
     seen = (kinds != WaitsFor.NOTHING) | (blocked == 0)
@@ -142,7 +139,7 @@ def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Fl
 
 
 def _cost_of_a_fault(samples: Table, threads: Sequence[Values]) -> float:
-    """Nanoseconds of the kernel per page fault, where there were many; ``threads``: their rows."""
+    """Kernel nanoseconds per page fault, if there were many; ``threads``: rows of each thread."""
     if not threads:
         return _FAULT_NS
     faults, system = (

@@ -18,7 +18,7 @@ from opscope.timeline.arrays import Values
 Texts = npt.NDArray[Any]
 
 _SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
-"""What backends that run on the processor call the spans in which data goes from rank to rank."""
+"""Names of spans in which backends on the CPU send data between ranks."""
 
 _SPAN_OF = {
     "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "broadcast": "broadcast",
@@ -28,38 +28,38 @@ _SPAN_OF = {
     "reduce_scatter_tensor_coalesced": "reduce_scatter", "gather": "gather", "scatter": "scatter",
     "all_to_all": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
 }  # fmt: skip
-"""The span's name by the call's."""
+"""Name of the span by name of the call."""
 
 _CALLER = -2
-"""In place of a group, where spans are on the thread that called."""
+"""Group number of spans on the calling thread."""
 
 _SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
 _INSTEAD = {"reduce_scatter": "all_reduce"}
-"""What a backend may do instead, as gloo does: the span has that name then."""
+"""What a backend may do instead, as gloo does: the span then has that name."""
 
 
 @dataclass(frozen=True, eq=False)
 class CalledFor:
-    """What a process called for, in order. Arrays have shape (calls,)."""
+    """Collective calls of a process, in order. Arrays have shape (calls,)."""
 
-    begin_ns: Values  # when
-    group: Values  # a number for the process group
-    names: Sequence[str]  # as in ``allreduce``
-    # how many it gives and how many it gets, ``NONE`` where that is not known. Shape (calls, 2)
+    begin_ns: Values  # begin, Unix nanoseconds
+    group: Values  # number of the process group
+    names: Sequence[str]  # names, as in ``allreduce``
+    # number of elements sent and received, ``NONE`` if unknown. Shape (calls, 2)
     elements: Values
 
 
 def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Values) -> int:
-    """Write when the transfer of each call began and ended into ``start`` and ``end``.
+    """Write begin and end of each call's transfer into ``start`` and ``end``.
 
-    Calls that have a time keep it. Returns how many spans no call began.
+    Calls that have a time keep it. Returns the number of spans without a call.
     """
     spans = _spans(trace)
     if spans is None:
         return 0
     titles = set(spans.title.tolist())
     wanted = np.array([_span_of(name, titles) for name in called.names], np.str_)
-    # Messages go on the thread that calls, collectives on one of their group.
+    # Messages run on the calling thread, collectives on a thread of their group.
     side = np.where(np.isin(wanted, POINT_TO_POINT), _CALLER, called.group)
     of_thread = _groups_of_threads(spans, called, wanted)
     of = np.where(np.isin(spans.title, POINT_TO_POINT), _CALLER, of_thread)
@@ -75,8 +75,8 @@ def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Value
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """Arrays have shape (spans,). ``elements`` is how many their tensors have, ``NONE`` where that
-    was not recorded."""
+    """Spans of backends. Arrays have shape (spans,). ``elements`` is the number of elements of
+    their tensors, ``NONE`` if unknown."""
 
     title: Texts
     begin_ns: Values
@@ -86,7 +86,7 @@ class _Spans:
 
 
 def _spans(trace: TraceData) -> _Spans | None:
-    """Those that there are; None for none."""
+    """Spans of backends in a trace; None without any."""
     titles = {row: _SPANS.match(name) for row, name in enumerate(trace.names)}
     known = {row: _SAME_SPAN.get(one[1], one[1]) for row, one in titles.items() if one}
     events = trace.events
@@ -104,7 +104,7 @@ def _spans(trace: TraceData) -> _Spans | None:
 
 
 def _elements(trace: TraceData, events: Values) -> Values:
-    """How many elements the tensors of each have together; ``NONE`` where none was recorded."""
+    """Number of elements of each event's input tensors; ``NONE`` if none was recorded."""
     tensors = trace.table("tensors")
     found = np.full(len(events), NONE, dtype=np.int64)
     place = np.searchsorted(events, tensors["event"]).clip(0, len(events) - 1)
@@ -118,17 +118,17 @@ def _elements(trace: TraceData, events: Values) -> Values:
 
 
 def _span_of(name: str, titles: Collection[str]) -> str:
-    """What the span of a call is called, in a trace that has spans of such titles."""
+    """Name of the span of a call, in a trace with spans of these titles."""
     title = _SPAN_OF.get(name, name)
     return title if title in titles else _INSTEAD.get(title, title)
 
 
 def _groups_of_threads(spans: _Spans, called: CalledFor, wanted: Texts) -> Values:
-    """Whose thread each span ran on: the group that mostly was the last to call for what the thread
-    then did.
+    """Group of the thread of each span: the one that most often made the last matching call before
+    the thread's spans.
 
-    A group whose calls mostly come just before like ones of as many elements of another group is
-    never the last: its calls are counted as without a transfer.
+    A group that mostly calls just before another group makes like calls with as many elements is
+    never the last: its calls count as without a transfer.
     """
     threads, thread = np.unique(spans.thread, return_inverse=True)
     groups = int(called.group.max(initial=0)) + 1
@@ -141,8 +141,8 @@ def _groups_of_threads(spans: _Spans, called: CalledFor, wanted: Texts) -> Value
 
 
 def _alike(spans: _Spans, called: CalledFor, wanted: Texts) -> Iterator[tuple[Values, Values]]:
-    """Spans with the calls that they may come of: for the same, of as many elements where that is
-    known and any call is for so many."""
+    """Spans with the calls that may have caused them: same name, and same number of elements if
+    known and any call has it."""
     for what, elements in set(zip(spans.title.tolist(), spans.elements.tolist(), strict=True)):
         rows = np.flatnonzero((spans.title == what) & (spans.elements == elements))
         calls = np.flatnonzero(wanted == what)
@@ -151,8 +151,8 @@ def _alike(spans: _Spans, called: CalledFor, wanted: Texts) -> Iterator[tuple[Va
 
 
 def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:
-    """Positions of calls and of the spans that came of them, both in order of beginning: each span
-    is of the first call before it that has none."""
+    """Positions of calls and of their spans, both in order of begin: a span belongs to the first
+    earlier call without one."""
     taken: list[tuple[int, int]] = []
     next_call = 0
     for place, moment in enumerate(spans.tolist()):

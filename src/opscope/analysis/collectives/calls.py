@@ -1,8 +1,8 @@
 """Attributes of collectives: process group, message sizes, element type.
 
-torch says so itself where its backend emits ``record_param_comms`` (NCCL and relatives). Gloo does
-not, so for the ``c10d`` operators without one it is worked out from their arguments and from the
-process groups in the trace's metadata.
+Backends that emit ``record_param_comms`` (NCCL and relatives) record them. Gloo does not; for
+``c10d`` operators without it they are derived from the arguments and from the process groups in the
+trace's metadata.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.arguments import RowsOfEvent, keyword_values
 
 NONE = -1
-"""In place of a time, number or group that is not known."""
+"""An unknown time, number or group."""
 
 POINT_TO_POINT = ("send", "recv")
-"""Messages from one rank to another, which no other takes part in."""
+"""Messages from one rank to another."""
 
 TO_ALL = ("broadcast", "scatter")
 FROM_ALL = ("reduce", "gather")
 UNEVEN = ("all_to_all",)
-"""Some ranks may get nothing from others, and need not wait for them."""
+"""Some ranks may receive nothing from others, and need not wait for them."""
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -44,24 +44,24 @@ _NAMES = {
     "Group size": "pg_size",
     "Is asynchronized op": "is_asynchronized_op",
 }
-"""torch.profiler's names of a collective's properties, and an execution trace's, in its order."""
+"""torch.profiler's names of a collective's properties to an execution trace's, in its order."""
 
 _SEQUENCE = "Seq"
 
 MOST_RANKS = 1 << 20
-"""Of a job; a file may say any number."""
+"""Maximum ranks of a job; a file may contain any number."""
 
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
     "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
-"""c10's names of element types, which collectives are described with."""
+"""c10's names of element types, used in descriptions of collectives."""
 
 
 @dataclass(frozen=True)
 class _Signature:
-    """Which arguments of a ``c10d`` operator are what; -1 for none."""
+    """Positions of the arguments of a ``c10d`` operator; -1 for none."""
 
     name: str
     sent: int
@@ -104,43 +104,43 @@ class Collective:
     """One collective call."""
 
     event: int  # row in ``events``
-    # under the names of an execution trace; in_msg_nelems and so on. Calls whose arguments are
-    # alike have the same object
+    # properties with an execution trace's names, such as in_msg_nelems. Calls with equal arguments
+    # share the object
     attributes: dict[str, Any]
     # global ranks of the process group; empty if unknown
     ranks: list[int] = field(default_factory=list)
-    peer: int = -1  # global rank sent to or received from; -1 if there is none, or it is unknown
-    tag: int = 0  # of a message from one rank to another
-    # number of the call in its group, as its backend says it; -1 where it does not
+    peer: int = -1  # global rank sent to or received from; -1 if none or unknown
+    tag: int = 0  # tag of a message from one rank to another
+    # number of the call in its group, from its backend; -1 if unknown
     sequence: int = -1
-    # global rank that gives to all others or gets from them; -1 if there is none, or it is unknown
+    # global rank that sends to all others or receives from them; -1 if none or unknown
     root: int = -1
-    address: str = ""  # of the process group, as arguments show it; empty where they do not
+    address: str = ""  # address of the process group in the arguments; empty if missing
 
 
 def find_collectives(trace: TraceData) -> list[Collective]:
-    """Every collective call of a trace, in order."""
-    said = {
+    """Find every collective call of a trace, in order."""
+    recorded = {
         event: values
         for event, values in keyword_values(trace, (*_NAMES, _SEQUENCE)).items()
         if "Collective name" in values
     }
-    inside = {int(trace.events["parent"][event]) for event in said}
-    worked_out = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
+    inside = {int(trace.events["parent"][event]) for event in recorded}
+    derived = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
     described = [
         replace(
-            worked_out.get(event, Collective(event, {}, _ranks_said(values))),
+            derived.get(event, Collective(event, {}, _ranks_of_group(values))),
             attributes=_described(values),
             sequence=_whole_number(values.get(_SEQUENCE)),
         )
-        for event, values in said.items()
+        for event, values in recorded.items()
     ]
-    others = [c for event, c in worked_out.items() if event not in said]
+    others = [c for event, c in derived.items() if event not in recorded]
     return sorted(described + others, key=lambda collective: collective.event)
 
 
-def _ranks_said(values: dict[str, Any]) -> list[int]:
-    """Global ranks of the group, which torch says by the first and the distance between them."""
+def _ranks_of_group(values: dict[str, Any]) -> list[int]:
+    """Global ranks of the group, from torch's first rank, stride and size; empty if invalid."""
     first, stride, size = (
         _whole_number(values.get(f"Global rank {name}" if name else "Group size"))
         for name in ("start", "stride", "")
@@ -155,7 +155,7 @@ def _whole_number(value: Any) -> int:
 
 
 def _described(values: dict[str, Any]) -> dict[str, Any]:
-    """torch.profiler's properties of a collective as an execution trace has them."""
+    """torch.profiler's properties of a collective with an execution trace's names."""
     properties = {_NAMES[name]: values[name] for name in _NAMES if name in values}
     for name in ("in_split_size", "out_split_size"):
         if isinstance(properties.get(name), str):
@@ -164,7 +164,7 @@ def _described(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_arguments(trace: TraceData) -> Iterator[Collective]:
-    """The ``c10d`` operators, identified by their arguments."""
+    """Collectives from ``c10d`` operators, identified by their arguments."""
     rows = {trace.names.find(name): signature for name, signature in _SIGNATURES.items()}
     rows.pop(-1, None)
     if not rows:
@@ -176,14 +176,14 @@ def _from_arguments(trace: TraceData) -> Iterator[Collective]:
         events, "role", "argument", "dtype", "sizes"
     )
     scalars = RowsOfEvent(trace.table("scalars")).columns_of(events, "role", "argument", "value")
-    alike: dict[Any, Collective] = {}  # most calls are as one before
-    for event, of_name, *said in zip(
+    alike: dict[Any, Collective] = {}  # most calls equal an earlier one
+    for event, of_name, *values in zip(
         events.tolist(), name[events].tolist(), tensors, scalars, strict=True
     ):
-        key = (of_name, *map(tuple, said))
+        key = (of_name, *map(tuple, values))
         found = alike.get(key)
         if found is None:
-            found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
+            found = alike[key] = _from_rows(trace, rows[of_name], groups, *values)
         yield replace(found, event=event)
 
 
@@ -194,7 +194,7 @@ def _from_rows(
     tensors: list[tuple[Any, ...]],
     scalars: list[tuple[Any, ...]],
 ) -> Collective:
-    """A call of one operator by its arguments; without the event that it is."""
+    """Collective of one operator by its arguments, without its event."""
     texts = {
         argument: trace.names[value] for role, argument, value in scalars if role == Role.INPUT
     }
@@ -230,13 +230,13 @@ def _peer_and_tag(name: str, texts: dict[int, str], ranks: list[int]) -> tuple[i
 
 
 def _global_rank(text: str, ranks: list[int]) -> int:
-    """Of a rank within a group; -1 where there is none."""
+    """Global rank of a rank within a group, or that rank if unknown; -1 for none."""
     in_group = int(text) if text.isdigit() else -1
     return ranks[in_group] if 0 <= in_group < len(ranks) else in_group
 
 
 def _elements(tensors: list[tuple[Any, ...]], argument: int) -> tuple[int, int]:
-    """How many elements an argument's tensors have together, and their c10::ScalarType."""
+    """Number of elements of an argument's tensors, and their c10::ScalarType."""
     count, dtype = 0, -1
     for role, own, kind, sizes in tensors:
         if argument >= 0 and role in (Role.INPUT, Role.INPUT_PART) and own == argument:

@@ -1,4 +1,4 @@
-"""The collectives that one process began: each call with the transfer that came of it."""
+"""Collectives that one process called, each with its transfer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.device_rows import what_work_is
+from opscope.analysis.account.device_rows import causes_of_device_work
 from opscope.analysis.account.find import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import (
@@ -36,8 +36,8 @@ _BYTES = {
 class ProcessGroup:
     """Ranks that communicate with each other."""
 
-    name: str  # torch's, as in "0"; empty where it is not known
-    ranks: tuple[int, ...]  # global ones, in the order of the group; empty where they are not known
+    name: str  # torch's name, as in "0"; empty if unknown
+    ranks: tuple[int, ...]  # global ranks, in the order of the group; empty if unknown
 
     def __str__(self) -> str:
         if not self.ranks:
@@ -48,31 +48,29 @@ class ProcessGroup:
 
 @dataclass(frozen=True, eq=False)
 class ProcessCollectives:
-    """The collectives that a process began, in their order. Arrays have shape (collectives,); times
-    are Unix nanoseconds.
-    """
+    """Collective calls of a process, in order. Shapes (collectives,); times: Unix nanoseconds."""
 
     event: Values  # row of the call in ``events``
     group: Values  # row in ``groups``
-    name: tuple[str, ...]  # what it is, as in ``allreduce``
-    number: Values  # which of its group, as its backend counts; ``NONE`` where that is not known
-    peer: Values  # the rank sent to or received from; ``NONE`` for all
-    root: Values  # the rank that gives to all others or gets from them; ``NONE`` for none
-    tag: Values  # of a message
-    begin_ns: Values  # when it was called
-    returned_ns: Values  # when the call returned
-    start_ns: Values  # when its transfer began; ``NONE`` where none was recorded
-    end_ns: Values  # when that ended
-    sent_bytes: Values  # what this process gives
-    received_bytes: Values  # what it gets
-    exposed_ns: Values  # how long the program, or the device, had nothing else to do meanwhile
+    name: tuple[str, ...]  # names, as in ``allreduce``
+    number: Values  # backend's number of the call in its group; ``NONE`` if unknown
+    peer: Values  # rank sent to or received from; ``NONE`` for all
+    root: Values  # rank that sends to all others or receives from them; ``NONE`` for none
+    tag: Values  # tag of a message
+    begin_ns: Values  # begin of the call
+    returned_ns: Values  # end of the call
+    start_ns: Values  # begin of its transfer; ``NONE`` if not recorded
+    end_ns: Values  # end of its transfer
+    sent_bytes: Values  # bytes that this process sends
+    received_bytes: Values  # bytes that it receives
+    exposed_ns: Values  # part of the transfer in which the program, or the device, did nothing else
     step: Values  # as in ``events``
-    groups: tuple[ProcessGroup, ...]  # that there are
-    strays: int  # how many transfers no recorded call began
+    groups: tuple[ProcessGroup, ...]
+    strays: int  # number of transfers without a recorded call
 
     @property
     def silent(self) -> int:
-        """How many calls began no transfer that was recorded."""
+        """Number of calls without a recorded transfer."""
         return int((self.start_ns == NONE).sum())
 
     def __len__(self) -> int:
@@ -82,8 +80,8 @@ class ProcessCollectives:
 def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessCollectives:
     """Collective calls of a process, with the transfers that backends recorded.
 
-    Sizes and groups are known where arguments were recorded. Without ``with_exposed``, which takes
-    longest, ``exposed_ns`` is 0.
+    Sizes and groups need recorded arguments. Without ``with_exposed``, which takes longest,
+    ``exposed_ns`` is 0.
     """
     calls = find_collectives(trace)
     events = trace.events
@@ -130,8 +128,8 @@ def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessC
 
 
 def _kinds(calls: Sequence[Collective]) -> tuple[Values, list[Collective]]:
-    """Of every call a number, the same for those whose arguments are alike, and one call of each:
-    there are thousands of calls, and hardly any two kinds of them."""
+    """Number of each call's kind, equal for equal arguments, and one call of each kind: thousands
+    of calls have very few kinds."""
     numbers: dict[int, int] = {}
     found: list[Collective] = []
     kind = np.empty(len(calls), dtype=np.int64)
@@ -144,15 +142,14 @@ def _kinds(calls: Sequence[Collective]) -> tuple[Values, list[Collective]]:
 
 
 def _elements(calls: Sequence[Collective]) -> Values:
-    """How many each gives and how many it gets; ``NONE`` where that is not known. Shape
-    (calls, 2)."""
+    """Elements sent and received by each call; ``NONE`` if unknown. Shape (calls, 2)."""
     counts = [[call.attributes.get(f"{way}_msg_nelems") for way in ("in", "out")] for call in calls]
     known = (one if isinstance(one, int) else NONE for row in counts for one in row)
     return _column(known).reshape(-1, 2)
 
 
 def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
-    """What torch says of it; without arguments, the only group of the job if it has one."""
+    """Process group of a call; without arguments, the only group of the job if it has one."""
     name = str(call.attributes.get("pg_name", ""))
     if call.ranks:
         return ProcessGroup(name, tuple(call.ranks))
@@ -162,8 +159,7 @@ def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
 
 
 def _only_group(about: Mapping[str, Any]) -> ProcessGroup | None:
-    """The process group of a job that has one, by what was noted, or by what torch.profiler says
-    of the job."""
+    """Process group of a job that has only one, from opscope's metadata or torch.profiler's."""
     known, job = about.get("process_groups"), about.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
     groups = list(known.values()) if isinstance(known, dict) else job.get("pg_config")
@@ -185,7 +181,7 @@ def _bytes(call: Collective, way: str) -> int:
 
 
 def _column(numbers: Iterable[int]) -> Values:
-    """Of what a file says, which may be any number: no larger than a column holds."""
+    """Column of numbers from a file, limited to what a column holds."""
     values = list(numbers)
     try:
         found = np.array(values, dtype=np.int64)
@@ -195,7 +191,7 @@ def _column(numbers: Iterable[int]) -> Values:
 
 
 def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Values:
-    """By the number that the backend gave, else by how many its group had begun at some moment."""
+    """Number of each call: its backend's, otherwise from the group's counts at some moments."""
     number = _column(call.sequence for call in calls)
     known = trace.metadata.get("process_groups")
     groups = known if isinstance(known, dict) else {}
@@ -204,7 +200,7 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Va
         own = [
             row
             for row, call in enumerate(calls)
-            if call.address == address or (len(groups) == 1 and _tells_nothing(call))
+            if call.address == address or (len(groups) == 1 and _lacks_group(call))
         ]
         if own and moments:
             is_shared = np.array([_is_shared(calls[row]) for row in own])
@@ -212,13 +208,13 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Va
     return number
 
 
-def _tells_nothing(call: Collective) -> bool:
-    """Of its group, as where arguments were not recorded: it is of the one that there is."""
+def _lacks_group(call: Collective) -> bool:
+    """Whether the call's group is unknown, as without arguments; then it is the only group."""
     return not call.address and call.sequence < 0
 
 
 def _moments(about: Any) -> list[list[int]]:
-    """Of what is noted of a group, the pairs that make sense."""
+    """Valid pairs of time and count in the metadata of a group."""
     begun = about.get("begun") if isinstance(about, dict) else None
     return [
         pair
@@ -234,10 +230,9 @@ def _is_shared(call: Collective) -> bool:
 
 
 def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) -> Values:
-    """Numbers of calls in order, by how many there had been at some moments.
+    """Numbers of calls in order, from the group's counts at some moments.
 
-    What is sent from one rank to another counts for these two alone, and is left out; what was not
-    recorded between two moments is counted.
+    Messages between two ranks get no number; calls that were not recorded between moments count.
     """
     times = np.array([moment[0] for moment in moments], dtype=np.int64)
     counts = np.array([moment[1] for moment in moments], dtype=np.int64)
@@ -252,7 +247,7 @@ def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) 
 def _from_kernels(
     trace: TraceData, kernels: Values, row: Values, start: Values, end: Values
 ) -> int:
-    """Fill in what ran on devices; returns how many kernels of a backend have no call."""
+    """Fill in times of kernels; returns the number of a backend's kernels without a call."""
     if not len(kernels):
         return 0
     gpu = trace.table("gpu")
@@ -263,11 +258,11 @@ def _from_kernels(
     np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
     found = first < np.iinfo(np.int64).max
     start[found] = first[found]
-    return int(((what_work_is(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
+    return int(((causes_of_device_work(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
 
 
 def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
-    """Rows in ``gpu`` of kernels, and which call launched each; whatever kernels are called."""
+    """Rows of kernels in ``gpu``, and the call that launched each, whatever the kernel's name."""
     gpu = trace.table("gpu")
     if not len(gpu):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -282,7 +277,7 @@ def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
 
 
 def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end: Values) -> Values:
-    """Of each transfer, how long nothing else was done; shape as ``start``."""
+    """Time of each transfer in which nothing else was done; shape as ``start``."""
     exposed = np.zeros(len(start), dtype=np.int64)
     there = np.flatnonzero(start != NONE)
     if not len(there):
@@ -296,7 +291,7 @@ def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end:
 
 
 def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
-    """When the program's thread waited for others: stretches in order, and how long in each."""
+    """Stretches in which the program's thread waited for others, in order, and the time in each."""
     time = main_time(trace, causes=(Cause.COLLECTIVE,))
     begins, first, stretch = np.unique(time.start_ns, return_index=True, return_inverse=True)
     waited = np.bincount(stretch, weights=time.time_ns, minlength=len(begins))
@@ -304,9 +299,9 @@ def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
 
 
 def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
-    """When devices ran kernels that are of no collective: disjoint stretches in order."""
+    """Disjoint stretches with kernels of no collective, in order."""
     gpu = trace.table("gpu")
-    kernels = kernels[(row == NONE) & (what_work_is(trace, kernels) != Cause.COLLECTIVE)]
+    kernels = kernels[(row == NONE) & (causes_of_device_work(trace, kernels) != Cause.COLLECTIVE)]
     kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
     begins = gpu["start_ns"][kernels].astype(np.int64)
     ends = np.maximum.accumulate(begins + gpu["duration_ns"][kernels])
@@ -316,7 +311,7 @@ def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, 
 
 
 def _between(begins: Values, ends: Values, amount: Values, start: Values, end: Values) -> Values:
-    """What of amounts, each spread evenly over a stretch of its own, is between two moments."""
+    """Sum between two moments of amounts, each spread evenly over a stretch."""
     if not len(begins):
         return np.zeros(len(start), dtype=np.int64)
     sums = np.append(0, np.cumsum(amount))

@@ -1,4 +1,4 @@
-"""The work of devices as nodes: after its launch, after what its stream did before."""
+"""Device work as graph nodes: after its launch, and after the previous work of its stream."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from opscope.timeline.arrays import Values
 from opscope.timeline.listing import WORK_KINDS
 
 _TIGHT_NS = 5_000
-"""Work that begins so soon after other work waited for that."""
+"""Work that begins this soon after other work waited for it."""
 
 _FOR_ALL = "DeviceSynchronize"
-"""Calls that wait for all streams."""
+"""Name of calls that wait for all streams."""
 
 _LAUNCH, _STREAM = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceNodes:
-    """Work in order of start. Shape (work,) unless said otherwise."""
+    """Work in order of start. Shape (work,) unless noted."""
 
-    row: Values  # in ``gpu``
+    row: Values  # row in ``gpu``
     start_ns: Values  # Unix nanoseconds
-    end_ns: Values  # likewise
+    end_ns: Values  # Unix nanoseconds
     stream: Values  # row in ``streams``
-    launch: Values  # the call that launched it, row in events; -1 for none
-    # the piece of a thread at whose end it was launched; -1 where that is unknown
+    launch: Values  # launching call, row in events; -1 for none
+    # piece of a thread at whose end it was launched; -1 if unknown
     launched_at: Values
-    # work that it comes after, on its stream and on another; -1 for none. (work, 2)
+    # previous work on its stream and on another; -1 for none. (work, 2)
     earlier: Values
-    delay_ns: Values  # how long after its launch and after each of these. Shape (work, 3)
-    streams: tuple[str, ...]  # their names
-    # pieces of threads that waited for work, or would have if it had taken longer. Shape (waits,)
+    delay_ns: Values  # delay after its launch and after each of these. Shape (work, 3)
+    streams: tuple[str, ...]  # names of streams
+    # pieces of threads that wait for work, or would if it took longer. Shape (waits,)
     awaited_by: Values
-    # the work that ended last before the wait did, and that of another stream where the call waits
+    # work that ended last before the end of the wait, and that of another stream if the call waits
     # for all, -1 for none. Shape (waits, 2)
     awaited: Values
 
     def before(self, offset: int) -> Values:
-        """What each comes after, where work has numbers from ``offset`` on. Shape (work, 3)."""
+        """Predecessors of each, where work has numbers from ``offset`` on. Shape (work, 3)."""
         earlier = np.where(self.earlier >= 0, self.earlier + offset, -1)
         return np.concatenate([self.launched_at[:, None], earlier], axis=1)
 
 
 def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
-    """All work of a trace, and which pieces of threads waited for it."""
+    """All work of a trace, and the pieces of threads that waited for it."""
     gpu = trace.table("gpu")
     row = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
     row = row[np.argsort(gpu["start_ns"][row], kind="stable")]
@@ -62,7 +62,9 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
     stream = stream.reshape(-1)
     launch = gpu["launch"][row].astype(np.int64)
     at = _launched_at(trace, pieces, launch)
-    earlier = np.stack([_before_on_stream(stream), _before_elsewhere(start, end, stream)], axis=1)
+    earlier = np.stack(
+        [_before_on_stream(stream), _previous_on_other_streams(start, end, stream)], axis=1
+    )
     ends = pieces.end_ns
     delay = _delays(start, end, np.append(ends, 0)[at], at, earlier)
     awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
@@ -72,7 +74,7 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
 
 
 def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
-    """The piece that was running when each launching call ended, on its thread."""
+    """Piece of the launching thread in which each launching call ended; -1 if unknown."""
     events = trace.events
     result = np.full(len(launch), -1, dtype=np.int64)
     known = np.flatnonzero(launch >= 0)
@@ -99,15 +101,15 @@ def _before_on_stream(stream: Values) -> Values:
     return result
 
 
-def _before_elsewhere(start: Values, end: Values, stream: Values) -> Values:
-    """Work of another stream that ended just before each began."""
+def _previous_on_other_streams(start: Values, end: Values, stream: Values) -> Values:
+    """Work of another stream that ended just before each began; -1 for none."""
     found = last_ended(end, np.arange(len(end)), start)
     tight = (found >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)
     return np.where(tight & (start[found] < start), found, -1)
 
 
 def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: Values) -> Values:
-    """How long after each of what it comes after; the launch explains what nothing else does."""
+    """Delay after each predecessor; the launch explains what no other one does."""
     after = start[:, None] - np.append(end, 0)[earlier]
     tight = (earlier >= 0) & (after <= _TIGHT_NS)
     since_launch = np.where(at >= 0, start - launched, 0)
@@ -116,7 +118,7 @@ def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: V
     delay = np.zeros((len(start), 3), dtype=np.int64)
     delay[:, _LAUNCH] = np.where(own, np.minimum(since_launch, usual), since_launch)
     delay[:, _STREAM:] = np.where(tight, after, 0)
-    # What is far behind other work, with launch unknown, keeps its distance.
+    # Work with unknown launch, long after the previous work, keeps its distance.
     alone = (at < 0) & (earlier[:, 0] >= 0) & ~own
     delay[alone, _STREAM] = after[alone, 0]
     return delay
@@ -125,7 +127,7 @@ def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: V
 def _awaited(
     trace: TraceData, pieces: Pieces, waits: Waits, end: Values, stream: Values
 ) -> tuple[Values, Values]:
-    """Calls that wait for a device, and what they waited for."""
+    """Pieces that wait for a device, and the work they waited for."""
     calls = np.flatnonzero((pieces.cause == Cause.DEVICE) & (waits.after < 0))
     if not len(end) or not len(calls):
         return calls[:0], np.zeros((0, 2), dtype=np.int64)
@@ -144,6 +146,6 @@ def _awaited(
 
 
 def last_ended(end: Values, rows: Values, moments: Values) -> Values:
-    """Of some rows of ``end`` what ended last before each moment, -1 for none."""
+    """Row in ``rows`` that ended last before each moment, -1 for none."""
     order = rows[np.argsort(end[rows], kind="stable")]
     return np.append(order, -1)[np.searchsorted(end[order], moments, side="right") - 1]

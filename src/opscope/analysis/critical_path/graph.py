@@ -1,10 +1,9 @@
 """The graph of what waited for what.
 
-A node is a stretch of time of one thread in one span, or one piece of work of a device. On a thread
-each comes after the one before. A wait is a node of no duration that comes after what ended it: the
-work of a device that a call waited for, or the thread that was busy when the wait was over. Where
-nothing that was recorded ended it, it stays as long as it was. Each dependency has the delay that
-was seen, so that times without a change are those of the recording.
+A node is a piece of a thread's time in one span, or one piece of device work. On a thread each node
+follows the previous one. A wait is a node without duration that follows what ended it: device work,
+or the thread that was busy at its end. A wait that no recorded event ended keeps its duration. Each
+dependency has its recorded delay, so that times without a change are the recorded ones.
 """
 
 from __future__ import annotations
@@ -24,39 +23,38 @@ from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
 
 SLOTS = 3
-"""How many other nodes one may come after; ``native/graph/times.h`` has the same number."""
+"""Maximum number of predecessors of a node; ``native/graph/times.h`` has the same number."""
 
 PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
-"""On a thread: what it did before, and what ended its wait."""
+"""Slots of a thread's nodes: the previous node, and what ended the wait."""
 
 
 @dataclass(frozen=True, eq=False)
 class WaitGraph:
-    """Nodes in topological order. Arrays have shape (nodes,) unless said otherwise."""
+    """Nodes in topological order. Arrays have shape (nodes,) unless noted."""
 
-    thread: Values  # row of its thread, from the number of threads on of its device's stream
-    start_ns: Values  # when it began, Unix nanoseconds
-    duration_ns: Values  # what it takes by itself: 0 for a wait whose end is known
-    # the span it is in, row in ``events``; of a device's work the call that launched it; -1 for
-    # none
+    thread: Values  # row of its thread; for streams of devices from the number of threads on
+    start_ns: Values  # begin, Unix nanoseconds
+    duration_ns: Values  # its own duration: 0 for a wait with a known end
+    # its span, row in ``events``; for device work the launching call; -1 for none
     event: Values
-    gpu: Values  # row in ``gpu``, -1 for what is no work of a device
-    before: Values  # nodes that it comes after, -1 for none. Shape (nodes, 3)
-    delay_ns: Values  # how long after each. Shape (nodes, 3)
+    gpu: Values  # row in ``gpu``, -1 if it is no device work
+    before: Values  # predecessors, -1 for none. Shape (nodes, 3)
+    delay_ns: Values  # delay after each predecessor. Shape (nodes, 3)
     threads: tuple[str, ...]  # names of threads, then of streams
-    around: Values  # of every event the one around it by time. Shape (events,)
-    steps: Steps  # of the program
-    start_of_time_ns: int  # when the first node begins
-    wall_ns: int  # until the last ends
+    around: Values  # event around every event by time, -1 for none. Shape (events,)
+    steps: Steps  # steps of the program
+    start_of_time_ns: int  # begin of the first node
+    wall_ns: int  # from there to the end of the last node
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     @cached_property
     def is_program(self) -> Flags:
-        """Nodes of the thread that most happens on, and of devices. Shape (nodes,).
+        """Nodes of the thread with most nodes in spans, and of devices. Shape (nodes,).
 
-        When these are over the program is: other threads may wait for ever for what never comes.
+        The program is over when these are: other threads may wait forever.
         """
         spans = (self.gpu < 0) & (self.event >= 0)
         if not spans.any():
@@ -66,13 +64,13 @@ class WaitGraph:
         )
 
     def ends_with(self, duration_ns: Values) -> tuple[Values, Values]:
-        """When nodes end if they take so long, and which each had to wait for, -1 for none."""
+        """End of each node for these durations, and its binding predecessor, -1 for none."""
         durations = np.ascontiguousarray(duration_ns, dtype=np.int64)
         return _native.earliest_ends(self.before, self.delay_ns, durations, self.start_of_time_ns)
 
 
 def wait_graph(period: Period) -> WaitGraph:
-    """The graph of a part of a recording; the same object for the same part."""
+    """Graph of a part of a recording; cached for each part."""
     return derive(period.trace, WaitGraph, lambda: _graph(period))
 
 
@@ -132,7 +130,7 @@ def _assembled(
 
 
 def _after_all(pieces: Pieces) -> Flags:
-    """Where nothing comes any more on a thread, which holds nothing up."""
+    """Final pieces of threads without any event, which delay nothing."""
     last = np.append(np.flatnonzero(np.diff(pieces.thread)), len(pieces) - 1)
     result = np.zeros(len(pieces), dtype=np.bool_)
     for row in last.tolist() if len(pieces) else ():
@@ -145,7 +143,7 @@ def _after_all(pieces: Pieces) -> Flags:
 
 
 def _in_order(columns: dict[str, Values], began_ns: Values) -> dict[str, Values]:
-    """Sorted by when nodes can begin; dependencies as rows of that, without any that come later."""
+    """Nodes sorted by begin; dependencies as rows of that order, without later nodes."""
     start, own = columns["start_ns"], np.arange(len(began_ns))[:, None]
     if (start[1:] >= start[:-1]).all() and (columns["before"] < own).all():
         return columns

@@ -1,4 +1,4 @@
-"""The longest chain of what waited for what, and how much later everything else could have been."""
+"""The longest chain of dependent work, and the slack of everything else."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _NOTHING = "(nothing recorded)"
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """What a period took because of what: only changes of this make it shorter.
+    """Critical path of a period: only changes on it make the period shorter.
 
-    Arrays have shape (stretches,) unless said otherwise; stretches are in order of time and add up
-    to ``length_ns``.
+    Arrays have shape (stretches,) unless noted; stretches are in order of time and add up to
+    ``length_ns``.
 
     Attributes:
-        event: the span, row in ``events``; of a device's work the call that launched it; -1 none.
-        gpu: row in ``gpu``, -1 for what is no work of a device.
+        event: span, row in ``events``; for device work the launching call; -1 none.
+        gpu: row in ``gpu``, -1 if it is no device work.
         thread: row in ``threads``.
         start_ns: Unix nanoseconds.
-        time_ns: how long, with the delay before it.
-        slack_ns: of every event, how much longer it could have taken without anything ending later;
-            -1 for what is not in the graph. Shape (events,).
+        time_ns: duration, with the delay before it.
+        slack_ns: how much longer every event could take without delaying the end; -1 for events
+            outside the graph. Shape (events,).
         threads: names of threads, then of streams of devices.
-        names: what each event is called, by row in ``events``.
-        device_names: what the work of devices is called, by row in ``gpu``.
-        length_ns: of the path.
-        wall_ns: of the time looked at.
+        names: displayed names of events, by row in ``events``.
+        device_names: displayed names of device work, by row in ``gpu``.
+        length_ns: length of the path.
+        wall_ns: length of the period.
     """
 
     event: Values
@@ -58,7 +58,7 @@ class CriticalPath:
     wall_ns: int
 
     def by_name(self) -> list[tuple[str, int]]:
-        """What is on the path and how long, most first."""
+        """Time on the path by name, largest first."""
         (labels, texts), (works, kernels) = self.names, self.device_names
         of_span = np.where(self.event >= 0, np.append(labels, 0)[self.event], len(texts))
         of_work = len(texts) + 1 + np.append(works, 0)[self.gpu].astype(np.int64)
@@ -69,13 +69,13 @@ class CriticalPath:
         return [(named[one], int(time[one])) for one in order.tolist() if time[one] > 0]
 
     def by_thread(self) -> list[tuple[str, int]]:
-        """The threads and streams it runs through, and for how long, most first."""
+        """Time on the path by thread and stream, largest first."""
         time = np.bincount(self.thread, weights=self.time_ns, minlength=len(self.threads))
         order = np.argsort(-time, kind="stable").tolist()
         return [(self.threads[one], int(time[one])) for one in order if time[one] > 0]
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return {
             "length_ns": self.length_ns,
             "wall_ns": self.wall_ns,
@@ -128,7 +128,7 @@ def _names_of_work(trace: TraceData) -> tuple[Rows, tuple[str, ...]]:
 
 
 def _chain(end: Values, binding: Values, is_program: Flags) -> Values:
-    """From what ended last back along what each had to wait for; in order of time."""
+    """Chain from the last end back along binding predecessors; rows in order of time."""
     rows, before = [], binding.tolist()
     row = int(np.argmax(2 * (end - end.min()) + is_program)) if len(end) else -1
     while row >= 0:
@@ -146,7 +146,7 @@ def _whole(in_recording: Any, events: Values) -> Values:
 
 
 def _slack(graph: WaitGraph, end: Values, in_recording: Any, events: int) -> Values:
-    """The least of each event's nodes on threads."""
+    """Least slack of each event's nodes on threads. Shape (events,)."""
     last = int(end.max(initial=graph.start_of_time_ns))
     latest = _native.latest_ends(graph.before, graph.delay_ns, graph.duration_ns, last)
     rows = np.flatnonzero((graph.event >= 0) & (graph.gpu < 0))

@@ -16,27 +16,26 @@ from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _SHORTEST_NS = 20_000
-"""Shorter waits are ignored: they move nothing, and the thread that ended them is uncertain."""
+"""Minimum length: shorter waits move nothing, and the thread that ended them is uncertain."""
 
 _CLOSE_NS = 1_000_000
-"""What ended a wait was busy then, or had just been."""
+"""Maximum time between the end of the other thread's work and the end of the wait."""
 
 _MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """Arrays have shape (pieces,) unless said otherwise."""
+    """Waits of threads. Arrays have shape (pieces,) unless noted."""
 
-    # the piece of another thread at whose end the wait was over; -1 for what is no wait, or where
-    # none is known
+    # piece of another thread whose end ended the wait; -1 if it is no wait, or none is known
     after: Values
-    leads_on: Flags  # the wait goes on in the next piece, which says what ended it
-    cuts: Values  # moments at which waits ended, where pieces have to end too. Shape (moments,)
+    leads_on: Flags  # whether the wait continues in the next piece, which has its end
+    cuts: Values  # ends of waits, at which pieces have to end too. Shape (moments,)
 
 
 def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
-    """Waits for other threads; those for devices are found with the devices' work."""
+    """Find waits for other threads; ``device_nodes`` finds those for devices."""
     count = len(pieces)
     after, nothing = np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     backward = _runs_backward(trace, pieces)
@@ -67,18 +66,18 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
 def _begun_by_waits(
     pieces: Pieces, busy: Flags, wait: Values, after: Values, leads_on: Flags, ended_by: Values
 ) -> None:
-    """Where a thread idled until another began to wait for it: that call is what it waited for.
+    """Find idle times that ended when another thread began to wait: that call ended them.
 
-    The engine of backward passes has threads of its own: each begins when ``backward()`` is called,
-    and that call waits until it is over. Writes ``after`` and ``leads_on``.
+    The engine's threads for backward passes begin when ``backward()`` is called, and that call
+    waits for them. Writes ``after`` and ``leads_on``.
 
     Args:
-        busy: where threads do something. Shape (pieces,).
-        wait: the first piece of each wait whose end is known. Shape (waits,).
-        ended_by: the piece that ended each. Shape (waits,).
+        busy: pieces in which threads work. Shape (pieces,).
+        wait: first piece of each wait with a known end. Shape (waits,).
+        ended_by: piece that ended each. Shape (waits,).
     """
     thread, start = pieces.thread, pieces.start_ns
-    follows = np.append(False, np.diff(thread) == 0)  # another piece of the same thread
+    follows = np.append(False, np.diff(thread) == 0)  # has a previous piece of the same thread
     begins = ~(follows & pieces.is_gap & np.append(False, pieces.is_gap[:-1]))
     gap_start = np.maximum.accumulate(np.where(begins, np.arange(len(start)), 0))
     for number in np.unique(thread[ended_by]).tolist():
@@ -97,7 +96,7 @@ def _begun_by_waits(
 
 
 def _groups(thread: Values, waiting: Flags) -> Values:
-    """The number of the run of waiting pieces of one thread that each waiting piece is in."""
+    """For each waiting piece, the number of its run of waiting pieces of one thread."""
     begins = waiting.copy()
     begins[1:] &= ~waiting[:-1] | (np.diff(thread) != 0)
     number: Values = np.cumsum(begins)[waiting] - 1
@@ -105,10 +104,10 @@ def _groups(thread: Values, waiting: Flags) -> Values:
 
 
 def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
-    """The piece of another thread that was busy when each wait was over, or until just before.
+    """Piece of another thread that was busy until about the end of each wait; -1 for none.
 
-    That thread has to have been busy most of the time since ``begun``: one that only passes on what
-    another one sent, as threads of queues do, is not what was waited for.
+    That thread must have been busy most of the time since ``begun``: a thread that only passes on
+    another's data, as queue threads do, did not cause the wait.
     """
     thread, end = pieces.thread, pieces.end_ns
     best = np.full(len(last), -1, dtype=np.int64)
@@ -128,7 +127,7 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
 
 
 def _runs_backward(trace: TraceData, pieces: Pieces) -> Flags:
-    """Pieces in nodes of a backward pass, and in what the engine does around them."""
+    """Pieces in nodes of a backward pass, and in the engine's calls around them."""
     nodes = is_node(trace) | (trace.events["scope"] == RecordScope.BACKWARD_FUNCTION)
     if not nodes.any():
         return np.zeros(len(pieces), dtype=np.bool_)
@@ -137,7 +136,7 @@ def _runs_backward(trace: TraceData, pieces: Pieces) -> Flags:
 
 
 def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
-    """Where a thread does nothing itself while another runs its backward pass."""
+    """Pieces in which a thread does nothing while another runs its backward pass."""
     result = np.zeros(len(pieces), dtype=np.bool_)
     if len(pieces.threads) < 2 or not backward.any():
         return result

@@ -1,4 +1,4 @@
-"""What a step would take if part of the program took a different time."""
+"""Predicted step time if part of the program took a different time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class WhatIf(ShownResult):
     """The recording replayed with other durations.
 
     Attributes:
-        before_ns: what the time looked at took, replayed without a change.
-        after_ns: what it would take.
-        changed_ns: how much less the changed parts would take themselves; what they hide behind, or
-            what others have to wait for anyway, saves nothing.
-        steps_before_ns: what each step took. Shape (steps,).
-        steps_after_ns: what each would take. Shape (steps,).
+        before_ns: duration of the period, replayed without a change.
+        after_ns: duration with the change.
+        changed_ns: sum of the changed parts' own savings; those hidden behind other work save
+            nothing in total.
+        steps_before_ns: duration of each step. Shape (steps,).
+        steps_after_ns: duration of each step with the change. Shape (steps,).
     """
 
     before_ns: int
@@ -45,12 +45,12 @@ class WhatIf(ShownResult):
 
     @property
     def saved_ns(self) -> int:
-        """How much less it would take; below 0 for more."""
+        """Saved time; negative if it takes longer."""
         return self.before_ns - self.after_ns
 
     @property
     def saved_share(self) -> float:
-        """The same as a share of the time."""
+        """Saved time as a share of the period."""
         return self.saved_ns / max(self.before_ns, 1)
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class WhatIf(ShownResult):
 
 
 def replay(graph: WaitGraph, factors: Amounts) -> WhatIf:
-    """The graph with the duration of each node times its factor."""
+    """Replay the graph with the duration of each node times its factor."""
     own = graph.duration_ns
     duration = np.rint(own * factors).astype(np.int64)
     before, _ = graph.ends_with(own)
@@ -86,7 +86,7 @@ def _length_ns(graph: WaitGraph, end: Values) -> int:
 
 
 def _nodes_at_steps(graph: WaitGraph, end: Values) -> Values:
-    """The nodes at whose ends each step begins and ends, on the thread of most nodes. (2, steps)"""
+    """Nodes at whose ends each step begins and ends, on the program's thread. Shape (2, steps)."""
     if not len(graph):
         return np.zeros((2, 0), dtype=np.int64)
     own = np.flatnonzero((graph.gpu < 0) & graph.is_program)
@@ -102,7 +102,7 @@ _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 
 
 class Selection:
-    """Looks names up in a trace."""
+    """Finds the parts of a trace that a name stands for."""
 
     def __init__(self, trace: TraceData) -> None:
         self._trace = trace
@@ -113,9 +113,9 @@ class Selection:
         return own_texts(self._trace)[1]
 
     def inside(self, name: str, around: Values) -> Flags:
-        """Events that a name stands for, and all that runs in them. Shape (events,).
+        """Events that a name stands for, and everything inside them. Shape (events,).
 
-        Of modules and lines also the backward pass of what ran in them.
+        For modules and lines also the backward pass of what ran in them.
         """
         chosen = self._called(name)
         within = self._of_line(name) | self._of_module(name)
@@ -127,7 +127,7 @@ class Selection:
         return np.asarray(chosen | (nearest_ancestor(around, chosen) >= 0))
 
     def works(self, name: str) -> Values:
-        """Work of devices with this name, rows in ``gpu``."""
+        """Rows in ``gpu`` of device work with this name."""
         row = self._trace.names.find(name)
         return np.flatnonzero(self._trace.table("gpu")["name"] == row) if row >= 0 else _NO_ROWS
 
@@ -139,7 +139,6 @@ class Selection:
         return result
 
     def _of_module(self, name: str) -> Flags:
-        """Calls of the module with this path."""
         texts = {one.text for one in module_names(self._trace).values() if one.path == name}
         result = np.zeros(len(self._trace.events), dtype=np.bool_)
         for text in texts:
@@ -147,7 +146,7 @@ class Selection:
         return result
 
     def _of_line(self, name: str) -> Flags:
-        """Calls that a line of the program made itself."""
+        """Calls made directly by a line of the program. Shape (events,)."""
         result = np.zeros(len(self._trace.events), dtype=np.bool_)
         if (match := _LINE.fullmatch(name)) is None:
             return result
@@ -165,7 +164,7 @@ class Selection:
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 _MOST = 1_000_000
-"""Times as long: with more, nanoseconds of a long recording are beyond what a number holds."""
+"""Maximum factor: a larger one could overflow nanoseconds of a long recording."""
 
 
 @reusing_memory
@@ -175,7 +174,7 @@ def find_what_if(
     """Replay a period with parts of it faster or slower; see :meth:`opscope.Trace.what_if`.
 
     Raises:
-        UsageError: a factor is no number from 0 on, or a name matches nothing.
+        UsageError: a factor is not a number from 0 to 1,000,000, or a name matches nothing.
     """
     if not isinstance(factors, Mapping):
         raise UsageError(
@@ -201,7 +200,7 @@ def find_what_if(
 
 
 def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
-    """Nodes in the spans that a name stands for, and the device's work that these launched."""
+    """Nodes in the spans that a name stands for, and the device work that these launched."""
     inside = np.append(selection.inside(name, graph.around), False)[graph.event]
     chosen = np.asarray(inside | np.isin(graph.gpu, selection.works(name)))
     if chosen.any():

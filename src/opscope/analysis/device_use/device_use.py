@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.device_rows import what_work_is
+from opscope.analysis.account.device_rows import causes_of_device_work
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
 from opscope.analysis.device_use.owners import (
@@ -36,7 +36,7 @@ from opscope.timeline.steps import program_steps
 from opscope.timeline.stretches import Stretches, union_of
 
 _WORTH_SAYING = 0.1
-"""Of the time looked at: what less than that goes to needs no advice."""
+"""Minimum share of the period for advice."""
 
 
 _OF_SEVERAL = (
@@ -138,7 +138,7 @@ class DevicesUse(ShownResult):
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: as the attributes, with causes in words, and None for what is not known."""
+        """Values for JSON: the attributes, with causes in words, and None for unknown values."""
         found = asdict(self)
         for device in found["devices"]:
             _hide_unknown(device, ("occupancy",))
@@ -157,7 +157,7 @@ def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
 
 @reusing_memory
 def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> DevicesUse:
-    """How busy devices were, why not, and whose work they did.
+    """Utilisation of devices, causes of idle time, and owners of the work.
 
     Without device work, and for several processes together, the notes say so.
     """
@@ -173,7 +173,7 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
     if not len(rows):
         missing = (_nothing(trace),)
         return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
-    # Of the recording, and not of the part: work may have been launched before that begins.
+    # For the whole recording, because work may have been launched before the part.
     steps, _ = program_steps(trace)
     pieces = pieces_of(trace, steps, wall_bounds(trace))
     occupancy = kernel_occupancy(trace)
@@ -188,7 +188,7 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
 
 
 def _is_of_several(trace: TraceData) -> bool:
-    """Whether processes were put together: their devices have the same names."""
+    """Whether the trace combines processes, whose devices have the same names."""
     return len(np.unique(trace.table("threads")["process_id"])) > 1
 
 
@@ -213,7 +213,7 @@ def _device(
     bounds = (period.start_ns, period.end_ns)
     begin, end = times_between(trace, rows, bounds)
     took = end - begin
-    what = what_work_is(trace, rows)
+    what = causes_of_device_work(trace, rows)
     computing, communicating, copying, busy = (
         union_of(begin[chosen], end[chosen])
         for chosen in (
@@ -254,7 +254,7 @@ def _longest(gaps: Stretches) -> int:
 
 
 def _occupancy(trace: TraceData, rows: Values, occupancy: KernelOccupancy | None) -> float:
-    """Of kernels whose sizes are known, by their time."""
+    """Average of kernels with known sizes, weighted by time; -1 without any."""
     if occupancy is None:
         return -1.0
     gpu = trace.table("gpu")
@@ -284,7 +284,6 @@ def _notes(
     memory: tuple[ReservedMemory, ...],
     occupancy: KernelOccupancy | None,
 ) -> Iterator[str]:
-    """What cannot be said of a trace that has device work."""
     missing = sum(device.without_launch for device in devices)
     if missing:
         yield (

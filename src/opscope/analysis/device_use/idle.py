@@ -1,8 +1,8 @@
 """Causes of idle time of a device, from the thread that launched the next work.
 
-A gap ends with a piece of work, and that was launched by some thread at some moment. If that was
-before the gap, the work was waiting on the device. If not, the device waited for the thread until
-then, and what the thread did is the cause; what is left is the launch on its way to the device.
+A gap ends with a piece of work that some thread launched. If it was launched before the gap, it
+waited on the device. If not, the device waited for the thread until the launch, and the thread's
+activity is the cause; the rest is the launch on its way to the device.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from opscope.timeline.tree.event_tree import outermost_ancestor, subtree_sums
 UNKNOWN_THREAD = -1
 
 _LONG_OPERATOR_NS = 1_000_000
-"""Torch takes less for an operator that computes nothing: one that takes longer and launches
-nothing computes on the host."""
+"""An operator that launches nothing and takes longer than this computes on the host."""
 
 _LONG_CALL_NS = 10_000_000
-"""Launching takes microseconds: a call of the runtime that takes longer sets up the device, loads
-code onto it or waits for the system."""
+"""Maximum duration of a launch. A longer runtime call sets up the device, loads code or waits."""
 
 
 class Idle(IntEnum):
@@ -99,17 +97,17 @@ _BY_HOST = (Idle.LAUNCHING, Idle.HOST, Idle.SYNCHRONISATION, Idle.DATA, Idle.COL
 
 @dataclass(frozen=True, eq=False)
 class NextWork:
-    """What ends each gap. Arrays have shape (gaps,)."""
+    """The work that ends each gap. Arrays have shape (gaps,)."""
 
-    launched_ns: Values  # when its launch began, Unix nanoseconds; anything where ``thread`` is -1
-    # which launched it, row in the threads of the pieces; -1 where that is not known
+    launched_ns: Values  # begin of its launch, Unix nanoseconds; undefined if ``thread`` is -1
+    # launching thread, row in the threads of the pieces; -1 if unknown
     thread: Values
-    is_there: Flags  # there is any
-    is_slow: Flags  # its launch took so long that it did more than launch
+    is_there: Flags  # whether any work follows
+    is_slow: Flags  # whether its launch took too long for a mere launch
 
 
 def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
-    """The work that ends each gap of one device; of several pieces the one launched first.
+    """Work that ends each gap of one device; the first in order of start.
 
     ``rows``: work of the device, rows in ``gpu`` in order of start.
     """
@@ -132,10 +130,9 @@ def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -
 
 
 def idle_of_pieces(trace: TraceData, pieces: Pieces) -> Values:
-    """What a device that rests in each piece waits for, of ``Idle``. Shape (pieces,).
+    """Cause (``Idle``) of a device's idle time during each piece. Shape (pieces,).
 
-    Operators and calls of the runtime are launching where they launch something, or are short and
-    on the way to one that does.
+    Operators and runtime calls count as launching if they launch something, or are short.
     """
     result = _IDLE_OF[pieces.cause]
     event = pieces.event
@@ -146,8 +143,8 @@ def idle_of_pieces(trace: TraceData, pieces: Pieces) -> Values:
 
 
 def _computes_on_host(trace: TraceData) -> Flags:
-    """Which events are, or are in, an operator that computes on the host, or a call of the runtime
-    that does more than launch."""
+    """Events that are, or are inside, an operator that computes on the host, or a runtime call that
+    does more than launch. Shape (events,)."""
     events, gpu = trace.events, trace.table("gpu")
     parent, kind = events["parent"], events["kind"]
     launched = np.bincount(gpu["launch"][launched_work(trace)], minlength=len(events))
@@ -165,9 +162,9 @@ def _is_long_call(trace: TraceData) -> Flags:
 
 
 def idle_by_cause(pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextWork) -> Values:
-    """The time of each gap of a device by cause, shape (gaps, len(Idle)); rows sum to the gaps.
+    """Time of each gap of a device by cause, shape (gaps, len(Idle)); rows sum to the gaps.
 
-    ``idle``: of :func:`idle_of_pieces`; ``ended_by``: what ends each gap.
+    ``idle``: from :func:`idle_of_pieces`; ``ended_by``: work that ends each gap.
     """
     result = np.zeros((len(gaps), len(Idle)), dtype=np.int64)
     length = gaps.end_ns - gaps.start_ns
@@ -191,9 +188,9 @@ def idle_by_cause(pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextW
 
 
 def _host_time(pieces: Pieces, idle: Values, thread: int, start: Values, end: Values) -> Values:
-    """What one thread did in each stretch, by ``Idle``.
+    """Time of one thread in each stretch, by ``Idle``. Shape (stretches, len(Idle)).
 
-    Once the host has waited for the device to be done, launching anew is a consequence of that.
+    After the host has waited for the device to finish, launching again counts as synchronisation.
     """
     own = np.flatnonzero(pieces.thread == thread)
     begins = pieces.start_ns[own]
@@ -202,7 +199,7 @@ def _host_time(pieces: Pieces, idle: Values, thread: int, start: Values, end: Va
     for cause in _BY_HOST:
         chosen = what == cause
         result[:, cause] = Stretches(begins[chosen], ends[chosen]).covered(start, end)
-    result[:, Idle.HOST] += end - start - result.sum(axis=1)  # nothing was recorded there
+    result[:, Idle.HOST] += end - start - result.sum(axis=1)  # unrecorded
     place = np.searchsorted(begins, start, side="right") - 1
     at = np.maximum(place, 0)
     drained = (place >= 0) & (what[at] == Idle.SYNCHRONISATION) & (start < ends[at])

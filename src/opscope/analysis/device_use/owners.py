@@ -47,14 +47,14 @@ class StreamUse:
 
 
 def times_between(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[Values, Values]:
-    """Beginning and end of work, cut to the time between two moments."""
+    """Begin and end of work, clipped to the time between two moments."""
     start = trace.table("gpu")["start_ns"][rows]
     end = start + trace.table("gpu")["duration_ns"][rows]
     return start.clip(*bounds), end.clip(*bounds)
 
 
 def streams_of(trace: TraceData, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
-    """The streams of one device, busiest first; ``rows`` in ``gpu`` are in order of start."""
+    """Streams of one device, busiest first; ``rows`` in ``gpu`` are in order of start."""
     streams = trace.table("gpu")["stream"][rows]
     found = [
         _stream(trace, rows[streams == stream], stream, bounds)
@@ -92,7 +92,7 @@ def _stream(trace: TraceData, rows: Values, stream: int, bounds: tuple[int, int]
 
 
 def _deepest(launched: Values, begun: Values) -> int:
-    """Most launches that were waiting at once."""
+    """Maximum number of launches that wait at once."""
     if not len(launched):
         return 0
     at = np.sort(launched)
@@ -128,28 +128,28 @@ class ModuleDeviceTime:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Who asked for each piece of work. Arrays have shape (work,)."""
+    """Known origins of each piece of work. Arrays have shape (work,)."""
 
-    has_launch: Flags  # the call that launched it is known
-    # an operator, module, annotation or Python call is around its launch, or was around the capture
-    # of its node
+    has_launch: Flags  # whether its launch is known
+    # whether an operator, module, annotation or Python call is around its launch, or was around the
+    # capture of its node
     has_owner: Flags
 
 
 def owners_of(trace: TraceData, rows: Values) -> Owners:
-    """Who asked for work, rows in ``gpu``."""
+    """Known origins of work, rows in ``gpu``."""
     gpu, events = trace.table("gpu"), trace.events
     launch = gpu["launch"][rows].astype(np.int64)
     asks = events["kind"] != EventKind.RUNTIME_CALL
     parent = events["parent"].astype(np.int64)
-    has_owner = _asked_for(launch, asks, parent)
-    has_owner |= _asked_for(gpu["capture"][rows].astype(np.int64), asks, parent)
+    has_owner = _outside_runtime_calls(launch, asks, parent)
+    has_owner |= _outside_runtime_calls(gpu["capture"][rows].astype(np.int64), asks, parent)
     has_owner |= _node_field(trace, rows, "operator") >= 0
     return Owners(launch >= 0, has_owner)
 
 
-def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
-    """Whether an event is, or is in, something else than calls of the device's runtime."""
+def _outside_runtime_calls(event: Values, asks: Flags, parent: Values) -> Flags:
+    """Whether an event is, or is inside, anything but runtime calls. Shape of ``event``."""
     if not len(parent):
         return np.zeros(len(event), dtype=np.bool_)
     while True:
@@ -161,7 +161,7 @@ def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
 
 
 def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
-    """What the captured node of each piece of work says: a row in names, -1 for nothing."""
+    """Field of the captured node of each piece of work: a row in names, -1 for none."""
     nodes, wanted = trace.table("gpu_graph_nodes"), trace.table("gpu")["graph_node"][rows]
     node = rows_of(nodes["node"], wanted)
     return np.where((node >= 0) & (wanted != 0), np.append(nodes[field], -1)[node], -1)
@@ -170,11 +170,11 @@ def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
 def modules_of(
     trace: TraceData, rows: Values, bounds: tuple[int, int]
 ) -> tuple[ModuleDeviceTime, ...]:
-    """Device time of every module, outer before inner; empty where no module calls are known.
+    """Device time of every module, outer before inner; empty without module calls.
 
-    Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
-    node that an earlier recording captured only the modules around it are known: it counts as
-    forward. Work (``rows`` in ``gpu``) counts only its part between ``bounds``.
+    Work in a graph counts for the module and pass in which its node was captured. For a node
+    captured by an earlier recording only the modules are known: it counts as forward. Work
+    (``rows`` in ``gpu``) counts only between ``bounds``.
     """
     found = attribute_to_modules(trace)
     gpu = trace.table("gpu")
@@ -207,7 +207,7 @@ def _path_of(
 def _with_earlier_captures(
     trace: TraceData, rows: Values, path: Values, known: tuple[list[Path], list[str]]
 ) -> Values:
-    """Modules of nodes whose capture is not in this recording, by what they are called."""
+    """Paths with modules of nodes that an earlier recording captured, by their names."""
     paths, texts = known
     named = _node_field(trace, rows, "module")
     missing = np.flatnonzero((path < 0) & (named >= 0))
@@ -226,7 +226,7 @@ def _with_earlier_captures(
 
 
 def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[ModuleDeviceTime, ...]:
-    """With what the modules in each take."""
+    """Device time of each module, including modules inside; sorted by path."""
     row_of = {path: row for row, path in enumerate(paths)}
     total = own.copy()
     for path, row in row_of.items():

@@ -1,1 +1,1 @@
-"""Comparing recordings: what changed between two versions of a program, and is it certain."""
+"""Comparison of recordings: significant changes between two versions of a program."""

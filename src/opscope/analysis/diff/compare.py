@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from opscope.analysis.diff.counts import compare_counts
-from opscope.analysis.diff.places import KnownBy
+from opscope.analysis.diff.places import PlaceKeys
 from opscope.analysis.diff.result import Compared, Diff
 from opscope.analysis.diff.step_costs import Side, StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
@@ -27,29 +27,29 @@ class Despite(str, Enum):
 
 
 _COSTS_NOTHING = {"process_ids", "source_lines", "gpu", "gpu_sync", "all_threads"}
-"""Options that do not make operators or calls take longer."""
+"""Options that do not slow down operators or calls."""
 
 _SWITCHES = {
-    KnownBy.MODULE: "nn.Module calls (with_modules=True, or --modules)",
-    KnownBy.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
-    KnownBy.LINE: "Python calls (with_stack=True, or --stack)",
+    PlaceKeys.MODULE: "nn.Module calls (with_modules=True, or --modules)",
+    PlaceKeys.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
+    PlaceKeys.LINE: "Python calls (with_stack=True, or --stack)",
 }
 _MEMORY = "memory (profile_memory=True, or --memory)"
 
 
 @dataclass(frozen=True)
 class Comparable:
-    """What can be said of two sides."""
+    """What can be compared between two sides."""
 
-    parts: frozenset[KnownBy]  # what places can be known by on both
+    parts: frozenset[PlaceKeys]  # keys of places recorded on both sides
     memory: bool  # whether bytes can be compared
-    against_times: tuple[str, ...]  # why times cannot be; empty where they can
-    lost: tuple[str, ...]  # recordings that some of their events are missing from
-    notes: tuple[str, ...]  # what a reader has to know
+    against_times: tuple[str, ...]  # why times are not comparable; empty if they are
+    lost: tuple[str, ...]  # recordings with dropped events
+    notes: tuple[str, ...]  # remarks for readers
 
 
 def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Comparable:
-    """What can be compared, by the metadata of the recordings."""
+    """Find what can be compared, from the metadata of the recordings."""
     allowed = {_despite(one) for one in despite}
     notes, against = [], []
     for allows, reasons in ((Despite.VERSIONS, _versions(a, b)), (Despite.OPTIONS, _options(a, b))):
@@ -85,7 +85,7 @@ def _versions(a: Side, b: Side) -> list[str]:
 
 
 def _options(a: Side, b: Side) -> list[str]:
-    """How the ways of recording differ that cost time."""
+    """Differences of recording that cost time."""
     kinds = {_recorder(trace) for side in (a, b) for trace in side.traces}
     if len(kinds) > 1:
         return ["different profilers recorded them, with different overhead"]
@@ -102,7 +102,7 @@ def _recorder(trace: TraceData) -> bool:
 
 
 def _switched_on(trace: TraceData) -> set[str]:
-    """Options with a cost; of other profilers, what their files hold."""
+    """Options with a cost; for other profilers, the recorded tables."""
     options = trace.metadata.get("options")
     if isinstance(options, dict):
         return {str(name) for name, on in options.items() if on} - _COSTS_NOTHING
@@ -139,7 +139,6 @@ def _hosts(a: Side, b: Side) -> list[str]:
 
 
 def _incomplete(side: Side) -> list[str]:
-    """Recordings that lost something."""
     return [
         name
         for name, trace in zip(side.names, side.traces, strict=True)
@@ -148,10 +147,9 @@ def _incomplete(side: Side) -> list[str]:
 
 
 def _doubtful(side: Side) -> list[str]:
-    """What cannot be true of their numbers."""
     texts = (doubts_text(trace, losses=False) for trace in side.traces)
     found = zip(side.names, texts, strict=True)
-    return [f"{name}: {said}" for name, said in found if said]
+    return [f"{name}: {reason}" for name, reason in found if reason]
 
 
 def _values(side: Side, key: str) -> list[Any]:
@@ -163,9 +161,9 @@ def _listed(values: list[Any]) -> str:
 
 
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
-    """As :func:`opscope.diff`, of sides that have been read.
+    """Compare sides that have been read; see :func:`opscope.diff`.
 
-    What only some stretches were recorded with would divide the places of the other steps.
+    Data of only some stretches is left out: it would give the other steps different places.
     """
     a, b = (replace(side, traces=tuple(map(throughout, side.traces))) for side in (a, b))
     comparable = find_comparable(a, b, despite)
@@ -195,9 +193,9 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
 
 
 def _not_counted(comparable: Comparable, costs: Sequence[StepCosts]) -> dict[str, str]:
-    """Why what is compared exactly cannot be."""
+    """Why exact numbers cannot be compared, by kind."""
     reasons = {}
-    if KnownBy.SHAPES not in comparable.parts:
+    if PlaceKeys.SHAPES not in comparable.parts:
         reasons["shapes"] = "argument shapes were not recorded on both sides"
     if not comparable.memory:
         reasons["bytes"] = "memory was not recorded on both sides"

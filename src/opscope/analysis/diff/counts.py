@@ -1,9 +1,8 @@
-"""Exact comparisons: calls, bytes and shapes in a step, and the peak memory.
+"""Exact comparisons: calls, bytes and shapes per step, and peak memory.
 
-A program that does the same has the same numbers, in every step. Where they differ from step to
-step anyway, as with a batch that is logged or a thread that loads data, two recordings need not
-agree; then numbers count as different where no step of one side is like any of the other, or where
-there are more calls than chance makes of them.
+An unchanged program has the same numbers in every step. If they vary between steps anyway, as with
+a logged batch or a thread that loads data, two recordings need not agree; then numbers count as
+different if the sides' ranges do not overlap, or if chance does not explain the change in calls.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from opscope.analysis.diff.statistics import FALSE_DISCOVERIES, normal_p
 from opscope.analysis.diff.step_costs import PerStep, StepCosts
 
 _BURSTS = 4
-"""Variance of counts relative to Poisson variance: counts that vary come in bursts."""
+"""Variance of counts relative to Poisson variance: varying counts come in bursts."""
 
 
 @dataclass(frozen=True)
 class CountsCompared:
-    """What was found; see ``Diff`` for the fields."""
+    """Result of the comparison; see ``Diff`` for the fields."""
 
     counts: tuple[CountChange, ...]
     left_out: int
@@ -35,7 +34,7 @@ class CountsCompared:
 def compare_counts(
     a: Sequence[StepCosts], b: Sequence[StepCosts], with_bytes: bool
 ) -> CountsCompared:
-    """Compare all that is the same in every recording of an unchanged program."""
+    """Compare the numbers that are the same in every recording of an unchanged program."""
     calls = [_of_side([one.calls for one in side], side) for side in (a, b)]
     found, left_out = _changes(Quantity.CALLS, *(_without_shapes(side) for side in calls))
     if with_bytes:
@@ -49,7 +48,7 @@ def compare_counts(
 def _of_side(
     recordings: Sequence[dict[CallPlace, PerStep]], costs: Sequence[StepCosts]
 ) -> dict[CallPlace, PerStep]:
-    """The recordings of one side as if they were one; what one of them lacks it has 0 of."""
+    """Combined counts of one side's recordings; places missing from one count as 0."""
     steps = sum(one.steps for one in costs)
     places = dict.fromkeys(place for one in recordings for place in one)
     result = {}
@@ -65,7 +64,7 @@ def _of_side(
 
 
 def _without_shapes(side: dict[CallPlace, PerStep]) -> dict[CallPlace, PerStep]:
-    """By module, operator and phase alone: a line that says something else changes no number."""
+    """Counts by module, operator and phase: a changed source line changes no number."""
     result: dict[CallPlace, PerStep] = {}
     for place, count in side.items():
         coarse = place._replace(shapes="", line="")
@@ -83,7 +82,7 @@ def _together(one: PerStep, other: PerStep) -> PerStep:
 def _changes(
     quantity: Quantity, a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]
 ) -> tuple[list[CountChange], int]:
-    """What differs, and how many places could not be compared."""
+    """Differences, and the number of places that could not be compared."""
     found, left_out = [], 0
     for place in dict.fromkeys((*a, *b)):
         here, there = a.get(place), b.get(place)
@@ -105,9 +104,9 @@ def _differ(a: PerStep | None, b: PerStep | None, quantity: Quantity) -> bool:
 
 
 def _shapes(a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]) -> list[ShapeChange]:
-    """Calls with other shapes, or of one shape as often as they were of another.
+    """Changed shapes by place.
 
-    More or fewer calls with the shapes that there were are another number of calls, and no more.
+    Other numbers of calls with the same set of shapes are changes of counts instead.
     """
     sides = [_by_shape(side) for side in (a, b)]
     found = []
@@ -121,7 +120,9 @@ def _shapes(a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]) -> list[Sh
         if here.keys() == there.keys() and _differ(_all_of(here), _all_of(there), Quantity.CALLS):
             continue
         if differing and here and there:
-            found.append(ShapeChange(place, _said(here, differing), _said(there, differing)))
+            found.append(
+                ShapeChange(place, _shapes_text(here, differing), _shapes_text(there, differing))
+            )
     return found
 
 
@@ -139,8 +140,8 @@ def _all_of(shapes: dict[str, PerStep]) -> PerStep:
     return reduce(_together, others, first)
 
 
-def _said(side: dict[str, PerStep], shapes: Sequence[str]) -> tuple[str, ...]:
-    """``3 x [64, 128], [128]``: as many a step as there are."""
+def _shapes_text(side: dict[str, PerStep], shapes: Sequence[str]) -> tuple[str, ...]:
+    """Shapes with their calls per step: ``3 x [64, 128]``."""
     counts = [(one, side[one].mean) for one in shapes if one in side]
     return tuple(f"{count:g} x {one or 'none'}" for one, count in counts)
 

@@ -1,7 +1,7 @@
-"""Conditions on a comparison, for a build that is to fail where a program got worse.
+"""Conditions on a comparison, for a build that should fail if a program got worse.
 
-``step<=+2%,memory<=+1%,count==``: a quantity, ``<=`` and how much more it may be, or ``==`` for
-what must not change at all.
+``step<=+2%,memory<=+1%,count==``: a quantity, ``<=`` and the permitted increase, or ``==`` if it
+must not change at all.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ EXACT = {
     "bytes": "bytes that every operator allocates",
     "shapes": "shapes of arguments",
 }
-"""What conditions can be about, with what that is."""
+"""Quantities of conditions, with explanations."""
 
 _CONDITION = re.compile(r"(?P<what>.+?)\s*(?P<sign><=|==)\s*(?P<limit>[+-]?\d+(?:\.\d*)?%?)?")
 _LEVELS = {one.value: one for one in (Level.PHASE, Level.MODULE, Level.OPERATOR)}
 
 
 class Outcome(str, Enum):
-    """What became of a condition."""
+    """Result of a condition."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -47,22 +47,22 @@ class Outcome(str, Enum):
 class Condition:
     """One condition."""
 
-    text: str  # as it was written
+    text: str  # text as written
     what: str  # the quantity
-    limit: float | None  # how much more it may be, as a share; None where it must be the same
+    limit: float | None  # permitted increase, as a share; None if it must be equal
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A condition and what became of it."""
+    """A condition and its result."""
 
-    condition: Condition  # which
-    outcome: Outcome  # whether it holds
-    why: str  # in words
+    condition: Condition
+    outcome: Outcome
+    why: str  # the reason in words
 
 
 def read_gate(text: str) -> list[Condition]:
-    """The conditions that ``text`` lists, with commas between them."""
+    """Parse conditions separated by commas; UsageError for an invalid one."""
     conditions = [_read(one.strip()) for one in text.split(",") if one.strip()]
     if not conditions:
         raise UsageError("The gate has no condition. Write one, such as step<=+2%.")
@@ -70,10 +70,10 @@ def read_gate(text: str) -> list[Condition]:
 
 
 def judge(diff: Diff, conditions: Iterable[Condition]) -> list[Judgement]:
-    """What becomes of each condition.
+    """Result of each condition.
 
-    A time passes where its whole interval is within the limit, and fails where all of it is above.
-    Where the limit lies within the interval, the recordings do not tell.
+    A time passes if its whole confidence interval is within the limit, and fails if all of it is
+    above. If the limit is within the interval, the condition is not judged.
     """
     return [_judged(diff, condition) for condition in conditions]
 
@@ -137,12 +137,12 @@ def _count(diff: Diff, what: str) -> tuple[Outcome, str]:
 def _memory(diff: Diff, limit: float | None) -> tuple[Outcome, str]:
     if not diff.memory:
         return Outcome.NOT_JUDGED, diff.not_counted.get("bytes") or "no memory was used"
-    said, failed = [], False
+    changes, failed = [], False
     for one in diff.memory:
         before, after = one.a_bytes[1], one.b_bytes[1]
         failed |= one.is_changed if limit is None else after > before * (1 + limit)
-        said.append(f"{one.device} {bytes_text(before)} to {bytes_text(after)}")
-    return (Outcome.FAILED if failed else Outcome.PASSED), ", ".join(said)
+        changes.append(f"{one.device} {bytes_text(before)} to {bytes_text(after)}")
+    return (Outcome.FAILED if failed else Outcome.PASSED), ", ".join(changes)
 
 
 def _time(diff: Diff, condition: Condition) -> tuple[Outcome, str]:
@@ -160,7 +160,7 @@ def _time(diff: Diff, condition: Condition) -> tuple[Outcome, str]:
 
 
 def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
-    """What it was, how much more it is, how far that may be off; or why that is not known."""
+    """First side's value, change and margin; or why they are unknown."""
     if diff.not_judged and what != "start-up":
         return "; ".join(diff.not_judged)
     if what == "start-up":

@@ -1,7 +1,7 @@
 """Places, which identify calls across recordings: module, operator, shapes, phase, line.
 
-None of it is a number of one recording: lines are known by what they say, so that a line that only
-moved is the same line, files by their names without folders, and addresses are left out.
+None of it depends on one recording: lines are identified by their text, so a moved line stays the
+same; files by name without folders; addresses are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.frame_text import own_texts
 
 
-class KnownBy(str, Enum):
+class PlaceKeys(str, Enum):
     """The recorded properties that identify a place."""
 
     MODULE = "module"
@@ -38,50 +38,50 @@ class KnownBy(str, Enum):
 
 
 class CallPlace(NamedTuple):
-    """Where in a program calls are that are compared; empty: not known, or none."""
+    """Place of compared calls in a program; fields are empty if unknown or none."""
 
     module: str  # path of the nn.Module, as in ``blocks.3.mlp.0``
-    operator: str  # or function, or whatever else it is called
-    shapes: str = ""  # of its arguments, ``[64, 128], [256, 128]``
-    phase: str = ""  # of the step
-    line: str = ""  # of the program, ``train.py: loss = net(x)``
-    beside: bool = False  # it ran on another thread than the steps
+    operator: str  # operator, function or other name
+    shapes: str = ""  # shapes of arguments, ``[64, 128], [256, 128]``
+    phase: str = ""  # phase of the step
+    line: str = ""  # source line, ``train.py: loss = net(x)``
+    beside: bool = False  # whether it ran on another thread than the steps
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The places of a trace's events."""
+    """Places of a trace's events."""
 
-    places: list[CallPlace]  # each once
-    row: Values  # of every event the row in ``places``. Shape (events,)
+    places: list[CallPlace]  # unique places
+    row: Values  # row in ``places`` of every event. Shape (events,)
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _FRAME = re.compile(r"^(?:.*[/\\])?([^/\\]+)\(\d+\): ")
 
 
-def recorded_parts(trace: TraceData) -> frozenset[KnownBy]:
-    """What places of a trace can be known by."""
+def recorded_parts(trace: TraceData) -> frozenset[PlaceKeys]:
+    """Properties that can identify places of a trace."""
     kinds = np.bincount(trace.events["kind"], minlength=len(EventKind))
     calls = kinds[EventKind.PYTHON_CALL] + len(trace.table("operator_calls"))
     found = {
-        KnownBy.MODULE: kinds[EventKind.MODULE_CALL] > 0,
-        KnownBy.SHAPES: len(trace.table("tensors")) > 0,
-        KnownBy.LINE: calls > 0,
+        PlaceKeys.MODULE: kinds[EventKind.MODULE_CALL] > 0,
+        PlaceKeys.SHAPES: len(trace.table("tensors")) > 0,
+        PlaceKeys.LINE: calls > 0,
     }
     return frozenset(part for part, there in found.items() if there)
 
 
-def place_calls(trace: TraceData, beside: Flags, parts: Iterable[KnownBy]) -> Placed:
-    """The place of every event, by as many ``parts`` as both sides have."""
+def place_calls(trace: TraceData, beside: Flags, parts: Iterable[PlaceKeys]) -> Placed:
+    """Place of every event, identified by ``parts``."""
     parts = frozenset(parts)
     label, texts = _names(trace)
-    module, paths = _modules(trace, KnownBy.MODULE in parts)
+    module, paths = _modules(trace, PlaceKeys.MODULE in parts)
     phase = find_phases(trace).phase.astype(np.int64)
-    line, lines = _lines(trace, KnownBy.LINE in parts)
+    line, lines = _lines(trace, PlaceKeys.LINE in parts)
     shapes = (
         shape_signatures(trace)
-        if KnownBy.SHAPES in parts
+        if PlaceKeys.SHAPES in parts
         else np.zeros(len(label), dtype=np.uint64)
     )
     key = mix(label) ^ shapes
@@ -104,13 +104,13 @@ def place_calls(trace: TraceData, beside: Flags, parts: Iterable[KnownBy]) -> Pl
 
 
 def comparable_name(name: str) -> str:
-    """A name without what differs between two runs of one program, or two places it lies in."""
+    """A name without addresses, folders and line numbers, which differ between runs."""
     name = _ADDRESS.sub("", averaged_name(name))
     return _FRAME.sub(r"\1: ", name)
 
 
 def shapes_text(arguments: Arguments, event: int) -> str:
-    """The shapes of an event's inputs; those without any at the end are left out."""
+    """Shapes of an event's inputs, without empty ones at the end."""
     shapes = plain_shapes(arguments.inputs(event))
     while shapes and not shapes[-1]:
         shapes.pop()
@@ -118,7 +118,7 @@ def shapes_text(arguments: Arguments, event: int) -> str:
 
 
 def _each_once(places: list[CallPlace], row: Values) -> Placed:
-    """Two functions of one name in two folders are one place."""
+    """Merge equal places, such as functions of one name in two folders."""
     rows: dict[CallPlace, int] = {}
     number = [rows.setdefault(place, len(rows)) for place in places]
     merged = np.array(number, dtype=np.int64)[row] if number else row
@@ -126,7 +126,7 @@ def _each_once(places: list[CallPlace], row: Values) -> Placed:
 
 
 def _names(trace: TraceData) -> tuple[Values, list[str]]:
-    """Row of every event in what operators are called; calls of modules by their class."""
+    """Row of every event in the names of operators, and the names; module calls by class."""
     label, texts = own_texts(trace)
     texts = [comparable_name(text) for text in texts]
     found = attribute_to_modules(trace)
@@ -136,7 +136,7 @@ def _names(trace: TraceData) -> tuple[Values, list[str]]:
 
 
 def _modules(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
-    """Row of every event in what modules are called; the last row, -1, is for none."""
+    """Row of every event in the names of modules, and the names; the last, -1, is for none."""
     if not known:
         return np.full(len(trace.events), -1, dtype=np.int64), [""]
     found = attribute_to_modules(trace)
@@ -144,15 +144,15 @@ def _modules(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
 
 
 def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
-    """Row of every event in the texts of lines; the last row, -1, is for none."""
+    """Row of every event in the texts of lines, and the texts; the last, -1, is for none."""
     if not known:
         return np.full(len(trace.events), -1, dtype=np.int64), [""]
     frame, line = Sites(TorchListing(trace)).at
     key = np.where(frame >= 0, frame * (1 << 24) + np.clip(line, -1, (1 << 24) - 2) + 1, -1)
     row, first = first_of_each(key.astype(np.uint64))
-    texts, said = line_texts(trace), []
+    texts, labels = line_texts(trace), []
     for event in first.tolist():
         place = Location.at(trace, int(frame[event]), int(line[event]))
         text = place.said(texts) or f"in {place.function}"
-        said.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
-    return row, said
+        labels.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
+    return row, labels

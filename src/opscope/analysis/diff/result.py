@@ -1,4 +1,4 @@
-"""The result of a comparison."""
+"""Result of a comparison of two versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.base.shown_result import ShownResult
 
 
 class Level(str, Enum):
-    """How finely time is divided: all of a step, or by one or by all that places are known by."""
+    """Granularity of time: the step, or one or all of the properties of places."""
 
     STEP = "step"
     PHASE = "phase"
@@ -25,7 +25,7 @@ class Level(str, Enum):
 
 
 class TimeVerdict(str, Enum):
-    """What is certain of a time."""
+    """Statistical verdict on a change of time."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -62,7 +62,7 @@ class TimeChange:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the place, or "step"."""
         return place_text(self.place) if self.level is not Level.STEP else "step"
 
     @property
@@ -76,13 +76,13 @@ class TimeChange:
         return self.change_ns / self.a_ns if self.a_ns else float("inf") * (self.change_ns > 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         margin = self.margin_ns if isfinite(self.margin_ns) else None
         return {**_as_dict(self), "margin_ns": margin}
 
 
 class Quantity(str, Enum):
-    """What is counted."""
+    """Counted quantity."""
 
     CALLS = "calls"
     BYTES = "bytes"
@@ -106,7 +106,7 @@ class CountChange:
 
     @property
     def name(self) -> str:
-        """What the place is called."""
+        """Name of the place."""
         return place_text(self.place)
 
     @property
@@ -115,7 +115,7 @@ class CountChange:
         return (self.b.mean if self.b else 0.0) - (self.a.mean if self.a else 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return _as_dict(self)
 
 
@@ -135,11 +135,11 @@ class ShapeChange:
 
     @property
     def name(self) -> str:
-        """What the place is called."""
+        """Name of the place."""
         return place_text(self.place)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         return _as_dict(self)
 
 
@@ -150,7 +150,7 @@ class PeakChange:
     Attributes:
         device: the device.
         a_bytes: minimum and maximum over the first side's recordings.
-        b_bytes: the same of the second side's.
+        b_bytes: minimum and maximum over the second side's recordings.
     """
 
     device: str
@@ -165,11 +165,11 @@ class PeakChange:
 
 @dataclass(frozen=True)
 class Compared:
-    """What one side consists of."""
+    """Contents of one side."""
 
-    names: tuple[str, ...]  # of its recordings
-    steps: int  # of the steady state, in all recordings
-    typical: int  # of those, steps that times are means over
+    names: tuple[str, ...]  # names of its recordings
+    steps: int  # steps of the steady state, in all recordings
+    typical: int  # number of them that times are means over
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Diff(ShownResult):
         b: the second side.
         step: change of a step that no other program disturbs; of the mean step, if only that
             changed or a side has fewer than 3 recordings. None if a side has no steps.
-        mean_step: change of the mean step, which the next four add up to; None likewise.
+        mean_step: change of the mean step, the sum of the next four; None without steps.
         places_ns: part of this change at single places: the sum of their changes.
         places_margin_ns: half of the 95 % confidence interval of ``places_ns``.
         alike_ns: part that all places have in common, for example because of a slower machine.
@@ -235,7 +235,7 @@ class Diff(ShownResult):
         return bool(exact) or step or any(one.is_changed for one in self.times)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold; times in nanoseconds, a step."""
+        """Values for JSON; times in nanoseconds per step."""
         return {
             "a": asdict(self.a),
             "b": asdict(self.b),
@@ -259,12 +259,12 @@ class Diff(ShownResult):
 
 
 def _as_dict(one: TimeChange | CountChange | ShapeChange) -> dict[str, Any]:
-    """Fields, with the place by its parts and in words."""
+    """Fields, with the place's fields and its name."""
     return {**asdict(one), "place": one.place._asdict(), "name": one.name}
 
 
 def place_text(place: CallPlace) -> str:
-    """A place in words: ``aten::mm in blocks.3.mlp, backward``."""
+    """Name of a place: ``aten::mm in blocks.3.mlp, backward``."""
     text = place.operator
     if place.module:
         text = f"{text} in {place.module}" if text else place.module

@@ -1,12 +1,11 @@
 """Difference of means between two sides, with confidence interval and p-value.
 
-Steps of one recording tell little about the next recording: memory lies elsewhere, the processor
-is another, the neighbours do something else. So where there are three recordings a side or more, it
-is recordings that are compared, by Welch's test. A few tell their variance badly; so what is
-expected of it counts as well, like some more recordings (after G. Smyth, Statistical Applications
-in Genetics and Molecular Biology 3, 2004). With fewer it is unknown how much recordings of this
-program differ; then a block of steps counts as much as a recording, so that a difference has to be
-larger than those between blocks, and than what recordings of any program differ by.
+Steps of one recording say little about the next one, which has other memory addresses, CPUs and
+neighbours. So with three recordings per side or more, recordings are compared, by Welch's test. Few
+recordings estimate their variance badly; so an expected variance counts as some more recordings
+(after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer,
+the variance between recordings is unknown; then a block of steps counts as a recording, and a
+difference must exceed both that between blocks and that of recordings of any program.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CLOSE = 1e-14
 
 
 def two_sided_p(t: float, degrees: float) -> float:
-    """Probability of a value at least as far from 0 as ``t`` where there is no difference."""
+    """Probability of a value at least as far from 0 as ``t`` without any difference."""
     if degrees <= 0:
         return 1.0
     if t in (inf, -inf):
@@ -35,7 +34,7 @@ def two_sided_p(t: float, degrees: float) -> float:
 
 @lru_cache(maxsize=4096)
 def two_sided_t(p: float, degrees: float) -> float:
-    """What is exceeded, in either direction, with probability ``p``; infinite for no degrees."""
+    """Value exceeded in either direction with probability ``p``; infinite for no degrees."""
     if degrees <= 0:
         return inf
     low, high = 0.0, 1.0
@@ -48,7 +47,7 @@ def two_sided_t(p: float, degrees: float) -> float:
 
 
 def normal_p(z: float) -> float:
-    """As :func:`two_sided_p` with as many degrees as one likes."""
+    """:func:`two_sided_p` for infinite degrees of freedom."""
     return erfc(abs(z) / sqrt(2))
 
 
@@ -84,16 +83,16 @@ def _away_from_zero(value: float) -> float:
 
 
 FALSE_DISCOVERIES = 0.01
-"""False discovery rate: the share of reported changes that may be wrong. Without any change it is
-the probability of a false report."""
+"""False discovery rate: the share of reported changes that may be wrong. Without any change, the
+probability of a false report."""
 
 
 def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
-    """Which are true differences, by the procedure of Benjamini and Hochberg.
+    """Which p-values are discoveries, by the procedure of Benjamini and Hochberg.
 
     Y. Benjamini, Y. Hochberg: Controlling the False Discovery Rate, Journal of the Royal
-    Statistical Society B 57 (1995). It holds for comparisons that are independent or go together,
-    as a module and what runs in it do (Y. Benjamini, D. Yekutieli, Annals of Statistics 29, 2001).
+    Statistical Society B 57 (1995). Valid for independent comparisons and for some dependent ones,
+    as a module and its content (Y. Benjamini, D. Yekutieli, Annals of Statistics 29, 2001).
     """
     count = len(p_values)
     if not count:
@@ -111,54 +110,54 @@ ENOUGH_RECORDINGS = 3
 """Recordings of each side needed to estimate their variance."""
 
 _LEAST_SPREAD = 0.005
-"""Of a time: recordings that agree better do so by chance."""
+"""Minimum standard deviation, as a share of a time: better agreement is chance."""
 
 _WORTH_OF_UNKNOWN = 3
-"""Recordings: for so many counts what is expected, beside those that there are."""
+"""Weight of the expected variance, in recordings."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """How much recordings are taken to differ where there are not enough to see it."""
+    """Assumed difference of recordings, if there are too few to estimate it."""
 
-    share: float  # of a time, standard deviation
-    noise_ns: float = 0.0  # whatever the time
+    share: float  # standard deviation, as a share of a time
+    noise_ns: float = 0.0  # additional constant part
 
 
 _UNDISTURBED = 0.02
-"""Of the steps of a recording: so many are taken to run undisturbed."""
+"""Quantile of a recording's steps that is taken to be undisturbed."""
 
 _AT_BEST = 0.01
-"""Of a time, standard deviation: undisturbed recordings of one program differ by that."""
+"""Standard deviation of undisturbed recordings of one program, as a share of a time."""
 
 _OF_THE_FASTEST = 1.5
-"""The faster recordings agree better than all: their variance is multiplied by this. Of equal
-programs, 3 in 100 are said to differ beside a process that computes in bursts, and 10 in 100 where
-recordings as a whole vary by 5 %."""
+"""Factor of the faster recordings' variance, because they agree better than all. Of equal programs,
+3 in 100 are reported as different beside a process that computes in bursts, and 10 in 100 if whole
+recordings vary by 5 %."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One quantity on both sides, a step."""
+    """One quantity on both sides, per step."""
 
-    a: float  # mean of the first
-    b: float  # mean of the second
+    a: float  # mean of the first side
+    b: float  # mean of the second side
     error: float  # standard error of the difference
-    degrees: float  # of freedom of that
+    degrees: float  # degrees of freedom
 
     @property
     def change(self) -> float:
-        """How much more the second is."""
+        """Second side minus first side."""
         return self.b - self.a
 
     @property
     def margin(self) -> float:
-        """How far the change may be off, with 95 % confidence."""
+        """Half of the 95 % confidence interval of the change."""
         return self.error * two_sided_t(1 - CONFIDENCE, self.degrees) if self.error else 0.0
 
     @property
     def p_value(self) -> float:
-        """How probable such a difference is where there is none."""
+        """Probability of such a difference without any change."""
         if not self.error:
             return 1.0 if self.change == 0 else 0.0
         return two_sided_p(self.change / self.error, self.degrees)
@@ -166,29 +165,29 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one side has of one quantity."""
+    """One quantity on one side."""
 
-    recordings: Amounts  # the mean of each, shape (recordings,)
-    spread: float  # standard deviation of blocks within recordings, as large as in the worst
-    blocks: int  # of the recording that has fewest
+    recordings: Amounts  # mean of each recording, shape (recordings,)
+    spread: float  # largest standard deviation of blocks within a recording
+    blocks: int  # smallest number of blocks of a recording
 
     @property
     def mean(self) -> float:
-        """Over recordings, which count alike."""
+        """Mean over recordings with equal weights."""
         return float(self.recordings.mean())
 
 
 def sample_of(blocks: Sequence[Amounts]) -> Sample:
-    """Of the blocks of each recording."""
+    """Sample of the blocks of each recording."""
     means = np.array([one.mean() for one in blocks])
     spread = max((float(one.std(ddof=1)) for one in blocks if len(one) > 1), default=0.0)
     return Sample(means, spread, min(len(one) for one in blocks))
 
 
 def estimate(a: Sample, b: Sample, unknown: Unknown) -> Estimate:
-    """Compare two sides; ``unknown`` counts where recordings tell little of how they differ.
+    """Compare two sides; ``unknown`` is the expected difference of recordings.
 
-    Where there are enough of them, what they say alone counts if that is the more certain.
+    With enough recordings it is ignored if they alone give a smaller uncertainty.
     """
     ways = [[_of_blocks(side, unknown) for side in (a, b)]]
     if min(len(a.recordings), len(b.recordings)) >= ENOUGH_RECORDINGS:
@@ -201,14 +200,14 @@ def estimate(a: Sample, b: Sample, unknown: Unknown) -> Estimate:
 
 
 def estimate_undisturbed(a: Sequence[Values], b: Sequence[Values]) -> Estimate:
-    """Compare what a step takes where no other program disturbs it.
+    """Compare the time of a step undisturbed by other programs.
 
-    Others that run on the machine only make steps longer. So a recording counts with the fastest
-    fiftieth of its steps, and a side with the faster half of its recordings.
+    Other programs on the machine only make steps longer. So a recording counts with the 2 %
+    quantile of its steps, and a side with the faster half of its recordings, at least 3.
 
     Args:
-        a: times of the steps of each recording of one side, in nanoseconds; of 3 or more.
-        b: of the other side.
+        a: times of the steps of each recording of one side, in nanoseconds; 3 recordings or more.
+        b: the same for the other side.
     """
     means, ways = [], []
     for recordings in (a, b):
@@ -223,12 +222,12 @@ def estimate_undisturbed(a: Sequence[Values], b: Sequence[Values]) -> Estimate:
 
 
 def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:
-    """Variance of the mean, and its degrees of freedom, where blocks stand for recordings."""
+    """Variance of the mean and its degrees of freedom, with blocks in place of recordings."""
     return _expected(side, unknown) / len(side.recordings), side.blocks - 1
 
 
 def _of_recordings(side: Sample, unknown: Unknown, worth: int) -> tuple[float, int]:
-    """The same from what recordings differ by, and ``worth`` recordings of what is expected."""
+    """``_of_blocks``, but of recordings; the expected variance weighs ``worth`` of them."""
     free = len(side.recordings) - 1
     seen = max(float(side.recordings.var(ddof=1)), (_LEAST_SPREAD * side.mean) ** 2)
     variance = (seen * free + _expected(side, unknown) * worth) / (free + worth)
@@ -236,7 +235,7 @@ def _of_recordings(side: Sample, unknown: Unknown, worth: int) -> tuple[float, i
 
 
 def _expected(side: Sample, unknown: Unknown) -> float:
-    """Variance between recordings, before they are looked at."""
+    """Expected variance between recordings."""
     return side.spread**2 + (unknown.share * side.mean) ** 2 + unknown.noise_ns**2
 
 
@@ -249,6 +248,6 @@ def _welch(sides: Sequence[tuple[float, int]]) -> tuple[float, float]:
 
 
 def _uncertainty(way: tuple[float, float]) -> float:
-    """How far a difference may be off; judged where many are compared, so by a small chance."""
+    """Margin of a difference at p = 0.001, because many are compared."""
     error, degrees = way
     return error * two_sided_t(0.001, round(degrees, 1)) if error else 0.0

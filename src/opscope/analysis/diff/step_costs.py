@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.account.pieces import pieces_of
-from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls, recorded_parts
+from opscope.analysis.diff.places import CallPlace, Placed, PlaceKeys, place_calls, recorded_parts
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.lives import devices_with_memory, find_peak
 from opscope.columns.schema import AllocationAction, EventKind
@@ -18,7 +18,7 @@ from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.event_tree import event_tree
 
 BETWEEN = CallPlace("", "(between what was recorded)")
-"""Time of the steps' thread in which nothing ran that was recorded."""
+"""Place for time of the steps' thread without a recorded event."""
 
 _MOST_BLOCKS = 10
 _STEPS_OF_BLOCK = 3
@@ -29,56 +29,56 @@ _USUAL = 0.9
 """Share of the steps in which a call must occur to count as part of every step."""
 
 _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
-"""Kinds whose number is the program's own: collections and calls of libraries come and go."""
+"""Counted kinds: numbers of collections and library calls vary."""
 
 
 @dataclass(frozen=True)
 class PerStep:
-    """How much of something every step has."""
+    """Amount of something per step."""
 
-    least: int  # in any step
-    most: int  # in any step
-    total: int  # in all of them
-    steps: int  # how many there are
+    least: int  # minimum of a step
+    most: int  # maximum of a step
+    total: int  # sum over all steps
+    steps: int  # number of steps
 
     @property
     def is_constant(self) -> bool:
-        """Every step has the same."""
+        """Whether all steps have the same amount."""
         return self.least == self.most
 
     @property
     def mean(self) -> float:
-        """Of a step."""
+        """Mean per step."""
         return self.total / self.steps if self.steps else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class StepCosts:
-    """One recording, seen as blocks of typical steps."""
+    """One recording as blocks of typical steps."""
 
-    steps: int  # of the steady state
-    typical: int  # of those, steps that nothing held up, which times are means over
-    kind_of_steps: str  # what they are where nothing marks them
-    step_ns: Values  # how long each took, shape (steps,)
-    places: list[CallPlace]  # of all that ran in them, each once
-    time_ns: Amounts  # own time of each in a typical step, shape (places, blocks)
+    steps: int  # number of steps of the steady state
+    typical: int  # number of them without interruption, which times are means over
+    kind_of_steps: str  # what delimits them; empty if marked
+    step_ns: Values  # duration of each, shape (steps,)
+    places: list[CallPlace]  # unique places of everything that ran in them
+    time_ns: Amounts  # own time of each place in a typical step, shape (places, blocks)
     whole_ns: (
-        Amounts  # all of a typical step, in the mean, with what interrupted it. Shape (blocks,)
+        Amounts  # mean duration of a typical step, including its interruptions. Shape (blocks,)
     )
-    calls: dict[CallPlace, PerStep]  # of each, by place
-    # allocated by each, by place; None where memory was not recorded
+    calls: dict[CallPlace, PerStep]  # calls by place
+    # bytes allocated by place; None if memory was not recorded
     bytes: dict[CallPlace, PerStep] | None
     peak_bytes: dict[str, int]  # peak memory in the steady state, by device
-    start_up_ns: int  # how long the program took to start; 0 where that could not be told
+    start_up_ns: int  # duration of the start-up; 0 if unknown
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks."""
         return int(self.time_ns.shape[1])
 
 
-def step_costs(trace: TraceData, parts: frozenset[KnownBy]) -> StepCosts:
-    """Count and add up what ran in the steps of the steady state."""
+def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
+    """Sum calls, bytes and times in the steps of the steady state by place."""
     start_up = find_start_up(trace)
     steps, kind = steady_steps(trace)
     placed = place_calls(trace, on_other_threads(trace, steps), parts)
@@ -101,7 +101,7 @@ def step_costs(trace: TraceData, parts: frozenset[KnownBy]) -> StepCosts:
 
 
 def steady_steps(trace: TraceData) -> tuple[Steps, str]:
-    """Steps that begin after the start-up, and what they are."""
+    """Steps that begin after the start-up, and what delimits them."""
     steps, kind = program_steps(trace)
     kept = steps.start_ns >= find_start_up(trace).end_ns
     columns = (steps.number, steps.event, steps.start_ns, steps.end_ns)
@@ -109,7 +109,7 @@ def steady_steps(trace: TraceData) -> tuple[Steps, str]:
 
 
 def on_other_threads(trace: TraceData, steps: Steps) -> Flags:
-    """Which events ran on other threads than most steps did."""
+    """Which events ran on other threads than most steps. Shape (events,)."""
     events, threads = trace.events, trace.table("threads")
     number = threads["system_thread_id"] if len(threads) else np.zeros(1, dtype=np.int64)
     thread = number[events["thread"]]
@@ -121,7 +121,7 @@ def on_other_threads(trace: TraceData, steps: Steps) -> Flags:
 
 
 def _blocks(took: Values) -> Values:
-    """Which block each step is in, blocks of as many steps one after the other; -1 for none."""
+    """Block of each step, consecutive blocks of equal size; -1 for interrupted steps."""
     if not len(took):
         return np.zeros(0, dtype=np.int64)
     middle = np.median(took)
@@ -139,10 +139,10 @@ def _means(took: Values, block: Values) -> Amounts:
 
 
 def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Amounts:
-    """Own time of every place, then what is between, in a step of each block.
+    """Own time of every place, then time between, in a step of each block.
 
-    It is the median over the block's steps: where another program takes the processor away, that is
-    in the time of whatever ran just then. What is not in nearly every step has its mean.
+    It is the median over the block's steps, because another program's use of the CPU lengthens
+    whatever runs then. For places that are not in nearly every step it is the mean.
     """
     every = _in_every_step(trace, steps, placed)
     blocks = int(block.max(initial=-1)) + 1
@@ -156,7 +156,7 @@ def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Amo
 
 
 def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Amounts:
-    """Own time of every place, then what is between, in each step."""
+    """Own time of every place, then time between, in each step. Shape (places + 1, steps)."""
     shape = len(placed.places), len(steps)
     event, step, time_ns = _in_steps(trace, steps)
     key = placed.row[event] * shape[1] + step
@@ -167,7 +167,7 @@ def _in_every_step(trace: TraceData, steps: Steps, placed: Placed) -> Amounts:
 
 
 def _in_steps(trace: TraceData, steps: Steps) -> tuple[Values, Values, Values]:
-    """The innermost event of every stretch of time in a step, that step, and how long it is."""
+    """Innermost event of every piece of time in a step, the step, and the piece's length."""
     end_ns = int(steps.end_ns.max(initial=0))
     pieces = pieces_of(trace, steps, (int(steps.start_ns.min(initial=end_ns)), end_ns))
     step = steps.row_at(pieces.start_ns)
@@ -176,20 +176,20 @@ def _in_steps(trace: TraceData, steps: Steps) -> tuple[Values, Values, Values]:
 
 
 class _PerStep:
-    """Sums by place and step, of which only the least, the most and the total are kept."""
+    """Minimum, maximum and sum per step of values by place."""
 
     def __init__(self, trace: TraceData, steps: Steps, placed: Placed) -> None:
         self._trace, self._placed, self._steps = trace, placed, len(steps)
         self._step = steps.row_at(event_tree(trace).start_ns)
 
     def calls(self) -> dict[CallPlace, PerStep]:
-        """How many calls."""
+        """Number of calls by place."""
         counted = np.isin(self._trace.events["kind"], _COUNTED)
         events = np.flatnonzero(counted & (self._step >= 0))
         return self._sums(events, np.ones(len(events), dtype=np.int64))
 
     def bytes(self) -> dict[CallPlace, PerStep]:
-        """How many bytes were allocated."""
+        """Allocated bytes by place."""
         table = self._trace.table("allocations")
         allocates = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
         rows = np.flatnonzero(allocates)
@@ -215,7 +215,6 @@ class _PerStep:
 
 
 def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
-    """The most bytes in use at a time after the start-up, by device."""
     if not memory_was_recorded(trace):
         return {}
     found = {}
@@ -231,14 +230,14 @@ def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
 class Side:
     """Recordings of one version."""
 
-    names: tuple[str, ...]  # what each is called
-    traces: tuple[TraceData, ...]  # of each
+    names: tuple[str, ...]  # name of each recording
+    traces: tuple[TraceData, ...]  # trace of each recording
 
     @property
-    def parts(self) -> frozenset[KnownBy]:
-        """What all of them recorded of a place."""
+    def parts(self) -> frozenset[PlaceKeys]:
+        """Properties of places that all recordings have."""
         return frozenset.intersection(*(recorded_parts(trace) for trace in self.traces))
 
-    def costs(self, parts: frozenset[KnownBy]) -> list[StepCosts]:
-        """Of each recording, with places known by ``parts``."""
+    def costs(self, parts: frozenset[PlaceKeys]) -> list[StepCosts]:
+        """Costs of each recording, with places identified by ``parts``."""
         return [step_costs(trace, parts) for trace in self.traces]

@@ -1,4 +1,4 @@
-"""Times of two sides: at which places a step takes longer, beyond chance and beyond the machine."""
+"""Times of two sides: places where a step takes significantly longer, apart from the machine."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
 from opscope.timeline.arrays import Amounts, Values
 
 _FEWEST_PLACES = 8
-"""Of fewer places none can be told from the rest."""
+"""Minimum number of places to estimate the machine's speed."""
 
 _WORTH_ASKING = 0.002
-"""Of a step; what is shorter is noise."""
+"""Minimum share of a step; shorter times are noise."""
 
 
 def speed_factors(time_ns: Amounts) -> Amounts:
-    """How many times as long as usual everything took in each block: the median over places.
+    """Factor by which everything was slower than usual in each block: the median over places.
 
-    ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 where there are too few places.
+    ``time_ns`` has shape (places, blocks). Shape (blocks,); 1 if there are too few places.
     """
     usual = time_ns.mean(axis=1) if time_ns.size else np.zeros(len(time_ns))
-    asked = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
-    if asked.sum() < _FEWEST_PLACES:
+    compared = (usual >= _WORTH_ASKING * usual.sum()) & (time_ns > 0).all(axis=1)
+    if compared.sum() < _FEWEST_PLACES:
         return np.ones(time_ns.shape[1])
-    ratios = np.log(time_ns[asked] / usual[asked, None])
+    ratios = np.log(time_ns[compared] / usual[compared, None])
     factors = np.median(ratios, axis=0)
     return np.asarray(np.exp(factors - factors.mean()), dtype=np.float64)
 
 
 def moved_times(places: Sequence[CallPlace], change_ns: Amounts) -> Amounts:
-    """Of every change the part that went to, or came from, another of the places.
+    """Part of every change that moved to or from another of the places.
 
-    It has the sign of the change and is never larger, and all of them add up to 0: what a step
-    takes longer is the sum of what has not moved.
+    It has the sign of the change and is never larger, and the sum is 0: a step's change is the sum
+    of what has not moved. Shape (places,).
     """
     moved = np.zeros(len(change_ns))
     for kinship in ([place.operator for place in places], [place.module for place in places]):
@@ -58,7 +58,7 @@ def moved_times(places: Sequence[CallPlace], change_ns: Amounts) -> Amounts:
 
 
 def _matched(kinship: Sequence[str], change_ns: Amounts) -> Amounts:
-    """Of each change what others of its kin, of the other sign, make up for; shared alike."""
+    """Part of each change that opposite changes of its kin compensate, in proportion."""
     rows: dict[str, int] = {}
     kin = np.array([rows.setdefault(name, len(rows)) for name in kinship], dtype=np.int64)
     more, less = np.maximum(change_ns, 0), np.maximum(-change_ns, 0)
@@ -72,16 +72,16 @@ def _matched(kinship: Sequence[str], change_ns: Amounts) -> Amounts:
 
 
 _SHARE_WORTH_TESTING = 0.003
-"""Of a step on either side; what is shorter is in no table, and makes no other less certain."""
+"""Minimum share of a step on either side; shorter times are in no table, and not tested."""
 
 _CHANGE_WORTH_SAYING = 0.002
-"""Of a step."""
+"""Minimum share of a step."""
 
 _OF_MACHINES, _OF_PLACES, _NOISE = Unknown(0.1), Unknown(0.03), 0.001
-"""How recordings differ in speed; beside that, in a place, as a share of it and of the step."""
+"""Assumed differences of recordings: in speed; at one place, as a share of it and of the step."""
 
 _FEWEST_BLOCKS = 4
-"""Of a recording, where there are not enough recordings to compare those."""
+"""Minimum blocks of a recording, with too few recordings to compare those."""
 
 _LEVELS: dict[Level, Callable[[CallPlace], CallPlace]] = {
     Level.PHASE: lambda place: CallPlace("", "", phase=place.phase, beside=place.beside),
@@ -95,7 +95,7 @@ _NOWHERE = (CallPlace("", ""), CallPlace("", "", beside=True))
 
 @dataclass(frozen=True)
 class TimesCompared:
-    """What was found; see ``Diff`` for the fields."""
+    """Result of the comparison; see ``Diff`` for the fields."""
 
     step: TimeChange
     mean_step: TimeChange
@@ -107,7 +107,7 @@ class TimesCompared:
 
 
 def why_not(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:
-    """Why the steps there are do not let times be compared; nothing where they do."""
+    """Why the steps do not permit a comparison of times; empty if they do."""
     for what, side in (("A", a), ("B", b)):
         if any(not one.steps for one in side):
             return [
@@ -158,13 +158,13 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
 def _steps(
     a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate, step_ns: float
 ) -> tuple[TimeChange, TimeChange]:
-    """The change that is judged, then that of the mean step.
+    """Change of the judged step, then of the mean step.
 
-    A step is judged undisturbed, unless only its mean has changed: by what few steps do.
+    The undisturbed step is judged, unless only the mean has changed, because of few steps.
     """
     place = CallPlace("", "")
     if min(len(a), len(b)) < ENOUGH_RECORDINGS:
-        # It is unknown how much faster the machine was in some.
+        # The machine's speed during each recording is unknown.
         mean = replace(_change(Level.STEP, place, whole, False, 0), verdict=TimeVerdict.NOT_JUDGED)
         return mean, mean
     at_best = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
@@ -176,7 +176,7 @@ def _steps(
 
 
 def compare_start_up(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimeChange | None:
-    """How long the program takes to start, where all recordings tell."""
+    """Change of the start-up time; None unless all recordings have a start-up."""
     sides = [[np.array([float(one.start_up_ns)]) for one in side] for side in (a, b)]
     if not all(one[0] for side in sides for one in side):
         return None
@@ -201,7 +201,7 @@ def _stacked(costs: Sequence[StepCosts]) -> tuple[list[CallPlace], list[Amounts]
 
 
 def _each(every: Amounts, like: Sequence[Amounts]) -> list[Amounts]:
-    """Columns of all recordings, cut into those of each."""
+    """Split columns of all recordings into those of each."""
     ends = np.cumsum([one.shape[1] for one in like])[:-1]
     return np.split(every, ends, axis=1)
 
@@ -213,7 +213,7 @@ def _samples(blocks: Sequence[Amounts], of_a: int) -> tuple[Sample, Sample]:
 def _level(
     level: Level, coarse: Sequence[CallPlace], even: Sequence[Amounts], of_a: int, step: Estimate
 ) -> list[tuple[Level, CallPlace, Estimate]]:
-    """The places of one level that are worth testing."""
+    """Places of one level with a relevant share, and their estimates."""
     rows: dict[CallPlace, int] = {}
     group = np.array([rows.setdefault(place, len(rows)) for place in coarse], dtype=np.int64)
     sums = [_sums(group, one, len(rows)) for one in even]
@@ -242,7 +242,7 @@ def _level(
 def _whole_modules(
     places: Sequence[CallPlace], even: Sequence[Amounts], of_a: int, step: Estimate
 ) -> list[tuple[Level, CallPlace, Estimate]]:
-    """Modules that have others in them, each with all that runs in these."""
+    """Estimates of modules that contain others, including everything in these."""
     own: dict[str, list[int]] = {}
     for row, place in enumerate(places):
         if not place.beside:
@@ -266,7 +266,7 @@ def _modules_around(module: str) -> list[str]:
 
 
 def _is_rest(place: CallPlace) -> bool:
-    """It is no place, but all that is in none: what that depends on is unknown."""
+    """Whether the place is the rest outside all places, whose dependencies are unknown."""
     return place in _NOWHERE or place.operator == BETWEEN.operator
 
 
@@ -279,7 +279,7 @@ def _sums(group: Values, times: Amounts, groups: int) -> Amounts:
 def _changes(
     tested: Sequence[tuple[Level, CallPlace, Estimate]], step_ns: float
 ) -> list[TimeChange]:
-    """What was tested together, each with whether it is beyond chance."""
+    """Changes of estimates tested together, with verdicts."""
     found = discoveries(np.array([one.p_value for _, _, one in tested]))
     return [
         _change(level, place, one, bool(sure), step_ns)
@@ -306,7 +306,7 @@ def _change(
 
 
 def _with_moved(changes: Sequence[TimeChange]) -> list[TimeChange]:
-    """Of the calls that have changed, say what moved; of what they are in, the sum of that."""
+    """Add the moved part to changed calls, and its sum to the places that contain them."""
     calls = [one for one in changes if one.level is Level.CALL and one.is_changed]
     moved = moved_times([one.place for one in calls], np.array([one.change_ns for one in calls]))
     total: dict[tuple[Level, CallPlace], float] = {}

@@ -4,11 +4,11 @@
     accounts.categories.of(block, version)
     accounts.timeline
 
-The rules are those of torch's memory profiler. Gradients are what AccumulateGrad stores and what
-modules and optimizers hold as such; parameters are what these hold or, where none was recorded,
-what the data flow shows to be updated from gradients; inputs contribute to a gradient without
-depending on one; activations are computed from inputs in the forward pass; what the backward pass
-makes beyond gradients is autograd's own; what one operator makes and frees is temporary.
+The rules are those of torch's memory profiler. Gradients are stored by AccumulateGrad, or held as
+such by modules and optimizers. Parameters are held by these or, if none was recorded, updated from
+gradients in the data flow. Inputs contribute to a gradient without depending on one. Activations
+are computed from inputs in the forward pass. Other memory that the backward pass makes is
+autograd's own. Memory that one operator makes and frees is temporary.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ Access = ArgumentAccess
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operator's schemas say of one way to call it."""
+    """Result of matching a call with an operator's schemas."""
 
     overloads: tuple[str, ...]  # names of the overloads that fit; empty if none does
-    access: tuple[Access, ...]  # of every argument
+    access: tuple[Access, ...]  # access to every argument
 
 
 def match_signature(
     name: str, kinds: str, kept: Mapping[str, tuple[Overload, ...]] | None = None
 ) -> Signature:
-    """What is known of operator ``name`` called with arguments of ``kinds``.
+    """Overloads and access of operator ``name`` called with arguments of ``kinds``.
 
     Args:
         kinds: a letter per argument: T tensor, L list of tensors, b, i, f, c numbers, N any other.
-        kept: the schemas that the recording kept; None or empty to query torch.
+        kept: schemas in the recording; None or empty to query torch.
     """
     known = kept.get(name, ()) if kept else overloads_of(name)
     fitting = [overload for overload in known if overload.fits(kinds)]
     for position in (p for p, kind in enumerate(kinds) if kind == TENSOR_LIST):
-        # Between Tensor?[] and Tensor[], as for aten::index, the dispatcher means the former; the
-        # latter is there for TorchScript.
+        # Between Tensor?[] and Tensor[], as for aten::index, the dispatcher chooses the former; the
+        # latter is for TorchScript.
         optional = [o for o in fitting if o.parameters[position].is_optional_tensors]
         fitting = optional or fitting
     access = []
@@ -82,7 +82,7 @@ def match_signature(
 def takes_optional_tensors(name: str, position: int) -> bool:
     """Whether that argument of ``name`` is a list of optional tensors in some overload.
 
-    torch's profiler does not look into such lists.
+    torch's profiler does not record such lists.
     """
     return any(
         position < len(overload.parameters) and overload.parameters[position].is_optional_tensors
@@ -115,22 +115,22 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Categories:
-    """Categories of blocks, version by version.
+    """Categories of blocks, by version.
 
-    A tensor's category holds for all its blocks, a block's for all its versions; only where
-    neither is known do versions have their own.
+    A tensor's category applies to all its blocks, a block's to all its versions; versions have
+    their own only if neither is known.
     """
 
-    of_tensor: Codes  # by ``MemoryBlocks.tensor``; 0 where versions differ
-    of_block: Codes  # shape (blocks,); 0 where versions differ
-    own: Codes  # of every version by itself, shape (versions,)
-    of_version: Codes  # what holds for every version in the end, shape (versions,)
-    # blocks through which a tensor got its category, shape (blocks,)
+    of_tensor: Codes  # by ``MemoryBlocks.tensor``; 0 if versions differ
+    of_block: Codes  # shape (blocks,); 0 if versions differ
+    own: Codes  # own category of every version, shape (versions,)
+    of_version: Codes  # resulting category of every version, shape (versions,)
+    # blocks from which a tensor got its category, shape (blocks,)
     labelled: Flags
     version_offsets: Values  # as in ``DataFlow``
 
     def of(self, block: int, version: int) -> Category:
-        """The category of one version of one block."""
+        """Category of one version of one block."""
         return Category(int(self.of_version[self.version_offsets[block] + version]))
 
 
@@ -145,13 +145,12 @@ class MemoryAccounts:
 
 
 def memory_accounts(trace: TraceData) -> MemoryAccounts:
-    """Work out blocks, data flow, categories and timeline; the same object for the same trace.
+    """Compute blocks, data flow, categories and timeline; cached for each trace.
 
-    The trace has to have shapes and memory; with stacks or modules parameters are known from the
-    modules that hold them.
+    The trace needs shapes and memory; stacks or modules make parameters known.
 
     Raises:
-        UsageError: the trace does not know which tensors are the same.
+        UsageError: the trace does not identify tensors.
         MissingDependencyError: torch is not installed.
     """
     return derive(trace, MemoryAccounts, lambda: _work_out(trace))
@@ -195,7 +194,7 @@ def _check(trace: TraceData) -> None:
 
 
 def _columns(trace: TraceData) -> Columns:
-    """What the native part reads, by the names it has there."""
+    """Columns for native code, by its names."""
     columns: Columns = {}
     for table, names in _COLUMNS.items():
         for name in names:
@@ -227,11 +226,11 @@ def _take(lists: ListColumn, rows: Values) -> ListColumn:
 
 
 def held_rows(trace: TraceData) -> Values:
-    """Rows of ``parameters`` whose module or optimizer was called, with the parameter itself."""
+    """Rows of ``parameters`` of called modules and optimizers, with the parameter itself."""
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):
         return np.zeros(0, dtype=np.int64)
-    # One more element, so that row -1 (a call without an event) is of a kind that is no call.
+    # One more element, so that row -1 (a call without an event) is not a call.
     kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
     called = np.isin(kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL))
     held = np.zeros(len(table), dtype=np.bool_)
@@ -243,7 +242,7 @@ def held_rows(trace: TraceData) -> Values:
 
 
 def _signatures(trace: TraceData, columns: Columns) -> Columns:
-    """What the schemas say of every way an operator was called."""
+    """Access of every kind of operator call, from the schemas, as columns for native code."""
     of_event, name, kinds = _native.operator_signatures(columns)
     operators = kept(trace.metadata)
     found = [
@@ -286,7 +285,7 @@ def _timeline(columns: dict[str, Any], categories: Categories) -> MemoryTimeline
     known = block >= 0
     changes = known & (columns["action"] == Action.INCREMENT_VERSION)
     number = np.where(known, categories.version_offsets[block] + columns["version"], 0)
-    # One more element, so that the lookup works where there are no versions at all.
+    # One more element, for a trace without any version.
     of_version = np.append(categories.of_version, np.uint8(Category.UNKNOWN))
     category = np.where(known, of_version[number], Category.UNKNOWN).astype(np.uint8)
     after = np.where(known, of_version[number + changes], Category.UNKNOWN).astype(np.uint8)

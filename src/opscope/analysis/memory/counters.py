@@ -15,19 +15,19 @@ from opscope.timeline.detail import in_detail
 
 
 def memory_was_recorded(trace: TraceData) -> bool:
-    """Whether allocations and frees were listened to, even if there was none."""
+    """Whether allocations and frees were recorded, even if there were none."""
     options = trace.metadata.get("options")
     wanted = isinstance(options, dict) and options.get("memory") is True
     return wanted or len(trace.table("allocations")) > 0
 
 
 def where_recorded(trace: TraceData) -> TraceData:
-    """The part in which allocations were listened to, where that was not throughout."""
+    """The trace, or its part with recorded allocations."""
     return trace if trace.metadata.get("options", {}).get("memory") else in_detail(trace)
 
 
 def check_memory_recorded(trace: TraceData) -> None:
-    """Raise UsageError unless it was."""
+    """Raise UsageError unless memory was recorded."""
     if not memory_was_recorded(trace):
         raise UsageError(
             "Memory was not recorded. Record with profile_memory=True (opscope run --memory)."
@@ -39,20 +39,20 @@ _DEVICE_NAMES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 
 
 @dataclass(frozen=True)
 class MemoryCounter:
-    """One device."""
+    """Memory of one device over time."""
 
-    device: str  # as shown, such as ``CPU`` or ``CUDA 0``
-    rows: Values  # rows of ``allocations`` in order of time, failed ones left out
+    device: str  # displayed name, such as ``CPU`` or ``CUDA 0``
+    rows: Values  # rows of ``allocations`` in order of time, without failed ones
     time_ns: Values  # Unix time of each, shape (rows,)
     allocated_bytes: Values  # in use after each, shape (rows,)
-    # held by the allocator's pool after each; empty where there is no pool
+    # reserved by the allocator's pool after each; empty without a pool
     reserved_bytes: Values
 
 
 def memory_counters(trace: TraceData) -> list[MemoryCounter]:
-    """One counter per device that allocated or freed anything.
+    """One counter per device that allocated or freed memory.
 
-    Totals are the allocator's own; where it reported none, the sum of what was recorded.
+    Totals are the allocator's; if it reported none, sums of the recorded sizes.
     """
     table = trace.table("allocations")
     rows = np.flatnonzero(table["action"] != AllocationAction.OUT_OF_MEMORY)
@@ -101,7 +101,7 @@ class ReservedMemory:
 
 
 def memory_of(trace: TraceData) -> tuple[ReservedMemory, ...]:
-    """One for each device but the processor that allocated anything."""
+    """Memory of each device that allocated any, except the CPU."""
     table = trace.table("allocations")
     return tuple(
         _use(counter, device_name(int(table["device_type"][row]), int(table["device_index"][row])))

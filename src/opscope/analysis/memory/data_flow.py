@@ -1,8 +1,8 @@
-"""The data flow graph: which blocks of memory operators read, change, make and free, and when.
+"""The data flow graph: blocks of memory that operators read, change, make and free.
 
-A block is one allocation as one tensor uses it; every change of its contents makes a new version.
+A block is one allocation as used by one tensor; every change of its contents makes a new version.
 Nodes are the outermost operators that have a schema or belong to the backward pass, and the
-allocations and frees outside of those. What happens inside a node counts for the node.
+allocations and frees outside them. Everything inside a node counts for the node.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ NONE = -1
 
 @dataclass(frozen=True)
 class MemoryBlocks:
-    """Every block that an operator, a module or an optimizer was seen to use, in order of ids."""
+    """Every block that an operator, a module or an optimizer used, in order of ids."""
 
-    tensor_id: Values  # of the tensor it belongs to, shape (blocks,)
-    allocation_id: Values  # of its allocation
+    tensor_id: Values  # id of its tensor, shape (blocks,)
+    allocation_id: Values  # id of its allocation
     device_type: npt.NDArray[np.int8]  # c10::DeviceType
     device_index: npt.NDArray[np.int8]  # -1 for the CPU
-    # allocated or, if the allocation was not recorded, as much as its tensors span
+    # size of the allocation or, if that was not recorded, the extent of its tensors
     size_bytes: Values
-    tensor: Rows  # the tensor id without gaps: blocks of one tensor share it
-    of_tensor: Rows  # block of every row of ``tensors``, -1 for what is no input of an operator
+    tensor: Rows  # consecutive number of the tensor: blocks of one tensor share it
+    of_tensor: Rows  # block of every row of ``tensors``, -1 if not an input of an operator
     of_allocation: Rows  # block of every row of ``allocations``, -1 for none
     of_parameter: Rows  # block of every row of ``parameters``, -1 for none
 
@@ -48,7 +48,7 @@ class DataFlow:
     node_allocation: Rows  # row in allocations, -1 for an event
     in_backward: Flags  # whether the node is part of the backward pass
     edge_offsets: Values  # shape (nodes + 1,)
-    block: Rows  # of every edge, ascending within a node
+    block: Rows  # block of every edge, ascending within a node
     input_version: Rows  # version before the node; -1 if the node allocates the block
     mutated: Flags  # whether the node changes it
     freed: Flags  # whether the node frees it
@@ -60,13 +60,13 @@ class DataFlow:
 
     @property
     def is_output(self) -> Flags:
-        """Edges that leave a version behind. Shape (edges,)."""
+        """Which edges leave a version. Shape (edges,)."""
         made: Flags = (self.input_version < 0) | self.mutated
         return made & ~self.freed
 
 
 def data_flow_of(columns: dict[str, Any], events: int) -> DataFlow:
-    """The graph from what ``_native.memory_accounts`` returns; ``events`` is how many there are."""
+    """Graph from the result of ``_native.memory_accounts``; ``events`` is the number of events."""
     node = columns["node"]
     return DataFlow(
         node_event=np.where(node < events, node, NONE).astype(np.int32),
@@ -96,7 +96,7 @@ SHOWN_CATEGORIES = (
     Category.AUTOGRAD_DETAIL,
     Category.UNKNOWN,
 )
-"""In the order in which torch's memory timelines list them."""
+"""Categories in the order of torch's memory timelines."""
 
 _COLUMN = np.argsort(np.array(SHOWN_CATEGORIES))
 
@@ -105,13 +105,13 @@ _COLUMN = np.argsort(np.array(SHOWN_CATEGORIES))
 class MemoryTimeline:
     """Actions in order of time; all arrays have shape (actions,)."""
 
-    time_ns: Values  # Unix time; -1 for what was there before the recording
+    time_ns: Values  # Unix time; -1 if it existed before the recording
     action: npt.NDArray[np.uint8]  # ``Action``
-    block: Rows  # row of ``MemoryBlocks``; -1 for memory that no recorded tensor used
-    version: Rows  # of the block, before the action
-    size_bytes: Values  # of the block
+    block: Rows  # row of ``MemoryBlocks``; -1 for memory without a recorded tensor
+    version: Rows  # version of the block before the action
+    size_bytes: Values  # size of the block
     category: npt.NDArray[np.uint8]  # ``Category`` of that version; 0 unknown
-    # of the version after an INCREMENT_VERSION, else as ``category``
+    # category after an INCREMENT_VERSION, otherwise as ``category``
     category_after: npt.NDArray[np.uint8]
     device_type: npt.NDArray[np.int8]  # c10::DeviceType
     device_index: npt.NDArray[np.int8]  # -1 for the CPU
@@ -121,11 +121,11 @@ class MemoryTimeline:
 
     @property
     def devices(self) -> list[str]:
-        """Devices that any action is on, as torch names them."""
+        """Devices of the actions, by torch's names."""
         return device_names(self.device_type, self.device_index)
 
     def on(self, device: str) -> MemoryTimeline:
-        """The actions on one device, such as ``cpu`` or ``cuda:0``; ``cuda`` means its first."""
+        """Actions on one device, such as ``cpu`` or ``cuda:0``; ``cuda`` means its first."""
         wanted = rows_on_device(self.device_type, self.device_index, device)
         if not wanted.any():
             seen = ", ".join(self.devices) or "no device at all"
@@ -140,18 +140,18 @@ class MemoryTimeline:
 class SizesByCategory:
     """Memory in use over time on one device."""
 
-    # Unix microseconds, shape (times,); the first is that of the first action also for what was
-    # there before
+    # Unix microseconds, shape (times,); memory from before the recording has the time of the first
+    # action
     time_us: list[int]
-    size_bytes: Values  # held by each of :data:`SHOWN_CATEGORIES`, shape (times, 8)
+    size_bytes: Values  # bytes of each of :data:`SHOWN_CATEGORIES`, shape (times, 8)
 
 
 def sizes_by_category(timeline: MemoryTimeline) -> SizesByCategory:
-    """Add up a timeline (of one device) by microsecond and category."""
+    """Sum a timeline (of one device) by microsecond and category."""
     if not len(timeline):
         return SizesByCategory([], np.zeros((0, len(SHOWN_CATEGORIES)), dtype=np.int64))
     times_ns, group = np.unique(timeline.time_ns, return_inverse=True)
-    # Divided as torch does it: in floating point, which rounds some times up.
+    # Divided as in torch, in floating point, which rounds some times up.
     exact_us = np.array([t if t == BEFORE_RECORDING else int(t / 1000) for t in times_ns.tolist()])
     times_us, merged = np.unique(exact_us, return_inverse=True)
     rows = merged[group]

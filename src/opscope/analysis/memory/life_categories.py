@@ -22,14 +22,13 @@ _FOREIGN = ("torch/", "<built-in", "<method", "nn.Module: ")
 
 @dataclass(frozen=True)
 class PeakGroup:
-    """Blocks that have something in common.
+    """Blocks with a common property.
 
     Attributes:
-        name: what they have in common; for stacks the frames from the outermost inwards, with
-            ``;`` between them.
-        size_bytes: in all.
-        blocks: how many.
-        before_bytes: of ``size_bytes``, allocated before the recording.
+        name: common property; for stacks the frames, outermost first, separated by ``;``.
+        size_bytes: total size.
+        blocks: number of blocks.
+        before_bytes: part of ``size_bytes`` allocated before the recording.
     """
 
     name: str
@@ -44,9 +43,9 @@ def group_blocks(
     is_before: Flags,
     unseen_bytes: int,
 ) -> tuple[PeakGroup, ...]:
-    """Blocks of equal names as one group each, largest first; arrays have shape (blocks,).
+    """Group blocks by name, largest group first; arrays have shape (blocks,).
 
-    ``is_before``: allocated before the recording; ``unseen_bytes``: likewise, in unknown blocks.
+    ``is_before``: allocated before the recording; ``unseen_bytes``: also before, in unknown blocks.
     """
     totals: dict[str, list[int]] = {}
     for name, bytes_, before in zip(names, size_bytes.tolist(), is_before.tolist(), strict=True):
@@ -62,7 +61,7 @@ def group_blocks(
 
 
 def by_function(stacks: Iterable[PeakGroup]) -> tuple[PeakGroup, ...]:
-    """Stacks that lead to the same function of the program as one group each, largest first."""
+    """Merge stacks by the innermost function of the program, largest group first."""
     totals: dict[str, list[int]] = {}
     for stack in stacks:
         group = totals.setdefault(_own_frame(stack.name.split(";")), [0, 0, 0])
@@ -78,14 +77,14 @@ def _ranked(totals: dict[str, list[int]]) -> tuple[PeakGroup, ...]:
 
 
 def _own_frame(frames: list[str]) -> str:
-    """The innermost frame that is not torch's own, nor a function of C."""
+    """Innermost frame that is neither torch's nor a C function; else the innermost one."""
     own = [frame for frame in frames if not frame.startswith(_FOREIGN) and "/torch/" not in frame]
     return own[-1] if own else frames[-1]
 
 
 BEFORE = len(Category)
 UNRECORDED = BEFORE + 1
-"""Codes beside those of ``Category``, for blocks of unknown use: see :func:`_or_unseen`."""
+"""Codes besides those of ``Category``, for blocks of unknown use: see :func:`_or_unseen`."""
 
 NOTHING_KNOWN = (
     "No recorded operator used any of it as a tensor. Record operators with their shapes "
@@ -99,22 +98,22 @@ SHOWN_CODES = (BEFORE, *SHOWN_CATEGORIES, UNRECORDED)
 class LifeCategories:
     """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``."""
 
-    first: Values  # of every block when it was allocated, shape (blocks,)
-    block: Values  # of every change, shape (changes,); the changes of a block are in order of time
-    time_ns: Values  # of every change, Unix nanoseconds
-    code: Values  # after every change
-    unknown_because: str  # why no category is known at all; empty where some are
+    first: Values  # of every block at its allocation, shape (blocks,)
+    block: Values  # block of every change, shape (changes,); in order of time for each block
+    time_ns: Values  # time of every change, Unix nanoseconds
+    code: Values  # code after every change
+    unknown_because: str  # why no category is known; empty if any is
 
     def at(self, time_ns: int) -> Values:
         """Codes of all blocks at a moment, shape (blocks,)."""
         code = self.first.copy()
         over = self.time_ns <= time_ns
-        code[self.block[over]] = self.code[over]  # of several changes of a block the last counts
+        code[self.block[over]] = self.code[over]  # for several changes of a block the last counts
         return code
 
 
 def categories_of_lives(trace: TraceData, lives: AllocationLives) -> LifeCategories:
-    """Look up the categories of ``lives``; without tensors or torch there are none."""
+    """Look up the categories of ``lives``; none without tensors or torch."""
     nothing = np.zeros(0, dtype=np.int64)
     try:
         accounts = memory_accounts(trace)
@@ -131,14 +130,14 @@ def categories_of_lives(trace: TraceData, lives: AllocationLives) -> LifeCategor
 
 
 def category_text(code: int) -> str:
-    """As shown: ``optimizer state``."""
+    """Text of a code: ``optimizer state``."""
     if code >= BEFORE:
         return ALLOCATED_BEFORE if code == BEFORE else NOT_RECORDED
     return Category(code).name.lower().replace("_", " ")
 
 
 def _or_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
-    """``code``, where blocks of unknown use whose allocation was not recorded say so.
+    """``code``, with codes for unknown use of blocks whose allocation was not recorded.
 
     BEFORE: allocated before the recording; UNRECORDED: during it.
     """
@@ -147,7 +146,7 @@ def _or_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
 
 
 def _block_of_life(accounts: MemoryAccounts, lives: AllocationLives) -> Values:
-    """The block of ``MemoryBlocks`` that each is; -1 for none. Shape (lives,)."""
+    """Row in ``MemoryBlocks`` of each life; -1 for none. Shape (lives,)."""
     identity = accounts.blocks.allocation_id
     if not len(identity):
         return np.full(len(lives), -1, dtype=np.int64)
@@ -159,7 +158,7 @@ def _block_of_life(accounts: MemoryAccounts, lives: AllocationLives) -> Values:
 
 
 def _category(accounts: MemoryAccounts, block: Values, version: Values) -> Values:
-    """Category of a version of each of ``block``; of its last one, where it has no more."""
+    """Category of a version of each of ``block``; of the last version if there are fewer."""
     offsets, codes = accounts.flow.version_offsets, accounts.categories.of_version
     last = np.append(np.diff(offsets) - 1, 0)[block]
     row = np.where(block >= 0, offsets[block] + np.minimum(version, last), len(codes))
@@ -168,7 +167,7 @@ def _category(accounts: MemoryAccounts, block: Values, version: Values) -> Value
 
 
 def _changes(accounts: MemoryAccounts, block_of_life: Values) -> tuple[Values, Values, Values]:
-    """Life, time and new version of every change of what blocks contain, life by life."""
+    """Life, time and new version of every change of blocks' contents, by life."""
     line = accounts.timeline
     changed = np.flatnonzero((line.action == Action.INCREMENT_VERSION) & (line.block >= 0))
     changed = changed[np.argsort(line.block[changed], kind="stable")]

@@ -1,9 +1,8 @@
 """Lifetimes of memory blocks on a device, and the time of the peak.
 
-A recording that starts late has not seen everything being allocated. What is freed without having
-been allocated was there before, and so was what operators or modules use without its allocation
-having been seen. Memory that torch's allocator did not hand out, such as an array of NumPy's, looks
-the same.
+A recording that starts late lacks earlier allocations. A block that is freed or used without a
+recorded allocation existed before. Memory that torch's allocator did not allocate, such as a NumPy
+array, looks the same.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 class AllocationLives:
     """One row per block of memory; arrays have shape (blocks,), times are Unix nanoseconds."""
 
-    # exact where its allocation or its free was recorded, else what its tensors span
+    # exact with a recorded allocation or free, otherwise the extent of its tensors
     size_bytes: Values
-    start_ns: Values  # when it was allocated; -1 before the recording
-    end_ns: Values  # when it was freed, or known to be gone; -1 not during the recording
-    last_seen_ns: Values  # when it was last seen in use; -1 if only its allocation or free was seen
-    allocation: Values  # row of ``allocations`` that made it; -1 for one that was not recorded
-    free: Values  # row of ``allocations`` that freed it; -1 for one that was not recorded
+    start_ns: Values  # time of the allocation; -1 before the recording
+    end_ns: Values  # time of the free, or of the address's reuse; -1 not during the recording
+    last_seen_ns: Values  # time of the last recorded use; -1 without one
+    allocation: Values  # row of ``allocations`` that made it; -1 if not recorded
+    free: Values  # row of ``allocations`` that freed it; -1 if not recorded
     allocation_id: Values  # as in ``allocations``; -1 unknown
-    tensor_id: Values  # the tensor it belongs to; -1 unknown
+    tensor_id: Values  # id of its tensor; -1 unknown
 
     def __len__(self) -> int:
         return len(self.size_bytes)
@@ -57,7 +56,7 @@ def allocation_lives(trace: TraceData, device: str) -> AllocationLives:
 
 
 def allocation_rows(trace: TraceData, device: str) -> Values:
-    """Rows of ``allocations`` on ``device`` in order of time, failed allocations left out."""
+    """Rows of ``allocations`` on ``device`` in order of time, without failed allocations."""
     table = trace.table("allocations")
     rows = np.flatnonzero(
         rows_on_device(table["device_type"], table["device_index"], device)
@@ -67,11 +66,10 @@ def allocation_rows(trace: TraceData, device: str) -> Values:
 
 
 def _recorded(trace: TraceData, device: str) -> dict[str, Values]:
-    """Blocks whose allocation or free was recorded."""
     table, rows = trace.table("allocations"), allocation_rows(trace, device)
     time, size = table["time_ns"][rows], table["size_bytes"][rows]
     before, after = _neighbours(table["address"][rows])
-    # Where the row before is no allocation (or there is none), a free's allocation was not seen.
+    # After another free, or without a previous row, a free's allocation was not recorded.
     opens = (size > 0) | (before < 0) | (size[before] <= 0)
     opens &= size != 0
     first = np.flatnonzero(opens)
@@ -91,10 +89,10 @@ def _recorded(trace: TraceData, device: str) -> dict[str, Values]:
 
 
 def _neighbours(address: npt.NDArray[np.uint64]) -> tuple[Values, Values]:
-    """For every row the one before and the one after it at the same address; -1 for none."""
+    """Previous and next row at the same address for every row; -1 for none."""
     before = np.full(len(address), NONE, dtype=np.int64)
     after = np.full(len(address), NONE, dtype=np.int64)
-    order = order_rows(address.view(np.int64))  # any order that has equal ones together
+    order = order_rows(address.view(np.int64))  # any order that groups equal ones
     first, second = order[:-1], order[1:]
     same = address[first] == address[second]
     after[first[same]], before[second[same]] = second[same], first[same]
@@ -102,7 +100,7 @@ def _neighbours(address: npt.NDArray[np.uint64]) -> tuple[Values, Values]:
 
 
 def _seen(trace: TraceData, device: str) -> dict[str, Values]:
-    """Per allocation id in use on ``device``: when it was seen first and last, and how much."""
+    """First and last time of use, and size, of each allocation id in use on ``device``."""
     parts = []
     for name in ("tensors", "parameters"):
         table = trace.table(name)
@@ -130,7 +128,7 @@ def _seen(trace: TraceData, device: str) -> dict[str, Values]:
 
 
 def _use_times(trace: TraceData, table: Table, rows: Values) -> Values:
-    """When each tensor argument was seen: results at the end of their operator."""
+    """Time of each tensor argument: the operator's end for results, its start for others."""
     events, event = trace.events, table["event"][rows]
     at_end = np.isin(table["role"][rows], _OUTPUTS)
     times: Values = events["start_ns"][event] + np.where(at_end, events["duration_ns"][event], 0)
@@ -160,7 +158,7 @@ def _spans(table: Table, rows: Values) -> Values:
 
 
 def _seen_before(recorded: dict[str, Values], seen: dict[str, Any]) -> dict[str, Values]:
-    """Blocks in use before their address was allocated, if ever, and not known from a free."""
+    """Blocks in use before any recorded allocation with their id, and not known from a free."""
     allocated = recorded["allocation"] >= 0
     freed_only = recorded["allocation_id"][~allocated]
     first_made = np.full(len(seen["allocation_id"]), _FOREVER, dtype=np.int64)
@@ -186,25 +184,25 @@ def _seen_before(recorded: dict[str, Values], seen: dict[str, Any]) -> dict[str,
 
 @dataclass(frozen=True)
 class PeakMoment:
-    """When a device was fullest.
+    """The moment of peak memory on a device.
 
     Positions count the rows of ``allocations`` on the device in order of time; -1 is the start.
     """
 
-    device: str  # as torch names it
-    lives: AllocationLives  # of all blocks on the device
-    begin: Values  # position from which on each of them was in use, shape (blocks,)
-    end: Values  # position from which on it no longer was
+    device: str  # torch's name
+    lives: AllocationLives  # all blocks on the device
+    begin: Values  # position at which each becomes used, shape (blocks,)
+    end: Values  # position at which it is no longer used
     time_ns: int  # Unix time
-    position: int  # the last row that had happened then
-    in_use: int  # bytes
-    in_use_at: Values  # the same at the start and after every row, shape (rows + 1,)
+    position: int  # last row before or at that time
+    in_use: int  # bytes in use
+    in_use_at: Values  # bytes in use at the start and after every row, shape (rows + 1,)
     row_time_ns: Values  # Unix time of the start and of every row, shape (rows + 1,)
-    allocator_knows_all: bool  # whether its own total covers what was there before the recording
+    allocator_knows_all: bool  # whether the allocator's total has memory of before
 
 
 def find_peak(trace: TraceData, device: str) -> PeakMoment:
-    """When most was in use: by the allocator's total or, where that is wanting, by its blocks."""
+    """Find the peak by the allocator's total or, if that is incomplete, by its blocks."""
     rows, lives = allocation_rows(trace, device), allocation_lives(trace, device)
     time = trace.table("allocations")["time_ns"][rows]
     begin, end = _positions(rows, time, lives)
@@ -230,10 +228,10 @@ def find_peak(trace: TraceData, device: str) -> PeakMoment:
 
 
 def _positions(rows: Values, time: Values, lives: AllocationLives) -> tuple[Values, Values]:
-    """From where to where each block was in use. Shape (blocks,) each."""
+    """Positions at which each block becomes used and unused. Shape (blocks,) each."""
     place = np.full(int(rows.max()) + 1 if len(rows) else 1, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    # A block whose allocation was not recorded counts from the last event at its address on.
+    # A block without a recorded allocation counts from the last event at its address.
     unseen = np.where(lives.start_ns < 0, -1, np.searchsorted(time, lives.start_ns, side="right"))
     begin = np.where(lives.allocation >= 0, place[lives.allocation], unseen)
     gone = np.where(lives.end_ns < 0, len(rows), np.searchsorted(time, lives.end_ns, side="left"))
@@ -251,10 +249,10 @@ def _from_blocks(rows: int, lives: AllocationLives, begin: Values, end: Values) 
 
 
 def _from_totals(trace: TraceData, rows: Values, device: str) -> Values | None:
-    """The same by the allocator's own total; None where it has none, or none to rely on.
+    """Bytes in use by the allocator's total; None if it has none, or an unreliable one.
 
-    The allocator of the CPU counts only while a profiler listens: what it handed out then and took
-    back since stays in its total for good.
+    The CPU allocator counts only while a profiler is active: memory that it allocated then and
+    freed later stays in its total forever.
     """
     table = trace.table("allocations")
     total = table["total_allocated_bytes"][rows].astype(np.int64)
@@ -264,13 +262,13 @@ def _from_totals(trace: TraceData, rows: Values, device: str) -> Values | None:
 
 
 def alive_at(peak: PeakMoment) -> Values:
-    """Rows of ``peak.lives`` that were in use then, largest first."""
+    """Rows of ``peak.lives`` in use at the peak, largest first."""
     alive = np.flatnonzero((peak.begin <= peak.position) & (peak.end > peak.position))
     return alive[np.argsort(-peak.lives.size_bytes[alive], kind="stable")]
 
 
 def devices_with_memory(trace: TraceData) -> list[str]:
-    """Devices on which anything was allocated, freed or used."""
+    """Devices with allocations, frees or uses."""
     tables = [trace.table(name) for name in ("allocations", "tensors")]
     kinds = np.concatenate([table["device_type"][_has_memory(table)] for table in tables])
     indices = np.concatenate([table["device_index"][_has_memory(table)] for table in tables])

@@ -1,4 +1,4 @@
-"""Memory in use over time: by what it was for, and by the part of a step that allocated it."""
+"""Memory in use over time, by category and by the part of a step that allocated it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from opscope.timeline.phases import PHASE_NAMES, find_phases
 
 @dataclass(frozen=True)
 class MemoryParts:
-    """What the bytes in use consist of."""
+    """Bytes in use by part."""
 
-    names: list[str]  # of the parts that ever hold anything
-    size_bytes: Values  # shape (samples, parts); rows add up to what was in use
+    names: list[str]  # names of parts that are ever used
+    size_bytes: Values  # shape (samples, parts); rows sum to the bytes in use
 
 
 @dataclass(frozen=True)
 class _Changes:
-    """What is added to a part from a row of ``PeakMoment.in_use_at`` on; shape (changes,) each."""
+    """Bytes added to a part from a row of ``PeakMoment.in_use_at`` on; shape (changes,) each."""
 
     row: Values
     code: Values
@@ -45,15 +45,15 @@ def parts_over_time(
     code: Values,
     changing: LifeCategories | None = None,
 ) -> MemoryParts:
-    """Add up the blocks of a device by what they count as.
+    """Sum the blocks of a device by their parts.
 
-    What is in use beyond these blocks was allocated before the recording, so ``names`` has that.
+    Other bytes in use were allocated before the recording, which ``names`` therefore includes.
 
     Args:
         samples: rows of ``peak.in_use_at``.
-        names: of the parts by their codes, in the order to show them.
-        code: of every block from its allocation on, shape (blocks,).
-        changing: when blocks come to count as something else.
+        names: names of the parts by code, in display order.
+        code: code of every block from its allocation on, shape (blocks,).
+        changing: changes of blocks' codes.
     """
     changes = _changes(peak, code, changing)
     columns = {name: _total(changes, number, peak, samples) for number, name in names.items()}
@@ -67,7 +67,7 @@ def parts_over_time(
 def _total(changes: _Changes, code: int, peak: PeakMoment, samples: Values) -> Values:
     chosen = changes.code == code
     size = len(peak.in_use_at) + 1
-    # Sums of bytes are whole numbers far below 2**53, which floats hold exactly.
+    # Sums of bytes are integers far below 2**53, which floats hold exactly.
     added = np.bincount(changes.row[chosen], changes.size_bytes[chosen], minlength=size)
     total: Values = np.cumsum(added)[samples].astype(np.int64)
     return total
@@ -92,7 +92,7 @@ def _changes(peak: PeakMoment, code: Values, changing: LifeCategories | None) ->
 
 
 def _codes_before(code: Values, changing: LifeCategories) -> Values:
-    """What each changed block counted as until then; changes of a block are in order of time."""
+    """Code of each changed block before the change; changes of a block are in order of time."""
     block = changing.block
     follows = np.append(False, block[1:] == block[:-1])
     earlier = np.append(0, changing.code[:-1])
@@ -107,34 +107,34 @@ _CATEGORIES = {code: category_text(code) for code in SHOWN_CODES}
 
 @dataclass(frozen=True)
 class MemoryOverTime:
-    """One device. Times are Unix nanoseconds."""
+    """Memory of one device over time. Times are Unix nanoseconds."""
 
-    device: str  # as torch names it
-    # of the samples, shape (samples,); the start of the recording, and the highest and lowest
-    # moments of every stretch of it are among them
+    device: str  # torch's name
+    # times of the samples, shape (samples,); include the start of the recording, and the highest
+    # and lowest moment of every stretch
     time_ns: Values
-    total_bytes: Values  # in use at each, shape (samples,)
-    peak: PeakMoment  # its fullest moment
+    total_bytes: Values  # bytes in use at each, shape (samples,)
+    peak: PeakMoment
     # by the part of a step that allocated: bytes of forward operators are mostly activations, those
     # of backward ones gradients
     by_phase: MemoryParts
-    # by what it was for: parameters, gradients, activations, ...; None where that is not known
+    # by category: parameters, gradients, activations, ...; None if unknown
     by_category: MemoryParts | None
-    uncategorised_because: str  # why it is not; empty where it was not asked for
+    uncategorised_because: str  # why it is unknown; empty if not requested
 
     @property
     def at_peak(self) -> int:
-        """The sample of the fullest moment."""
+        """Sample of the peak."""
         return int(np.argmax(self.total_bytes))
 
 
 def memory_over_time(
     trace: TraceData, stretches: int = STRETCHES, *, categories: bool = True
 ) -> list[MemoryOverTime]:
-    """One entry per device that allocated or freed anything; none if that was not recorded.
+    """One entry per device with memory; empty if memory was not recorded.
 
     Samples are the extremes of ``stretches`` equal parts of the time. ``categories`` takes longer,
-    and imports torch.
+    and may import torch.
     """
     if not memory_was_recorded(trace):
         return []
@@ -167,7 +167,7 @@ def _of_device(
 
 
 def _phase_codes(trace: TraceData, peak: PeakMoment) -> Values:
-    """Positions in ``_PHASES``, by the event that allocated each block. Shape (blocks,)."""
+    """Codes in ``_PHASES``, by the event that allocated each block. Shape (blocks,)."""
     allocation = peak.lives.allocation
     event = np.append(trace.table("allocations")["event"], -1)[allocation]
     phase = np.append(find_phases(trace).phase, -1)[event].astype(np.int64)

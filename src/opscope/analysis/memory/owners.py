@@ -25,7 +25,7 @@ _MOST_FRAMES = 64
 
 
 def modules_of_events(trace: TraceData, events: Values) -> list[str]:
-    """Path of the module each event worked for, as in ``Net_0.Linear_1``; -1 is no event."""
+    """Path of each event's module, as in ``Net_0.Linear_1``; -1 is no event."""
     found = attribute_to_modules(trace)
     names = [found.text(path) for path in range(len(found.paths))]
     paths = np.where(events >= 0, np.append(found.path, -1)[events], -1)
@@ -35,7 +35,7 @@ def modules_of_events(trace: TraceData, events: Values) -> list[str]:
 def modules_of_tensors(trace: TraceData) -> dict[int, str]:
     """Path of the module that holds each tensor, by tensor id.
 
-    Parameters and their gradients are held by modules; optimizer state is held for a parameter.
+    Modules hold parameters and their gradients; optimizer state belongs to its parameter's module.
     """
     table = trace.table("parameters")
     path_of_module = _module_paths(trace)
@@ -65,9 +65,9 @@ def _module_paths(trace: TraceData) -> dict[int, str]:
 
 
 def operators_of_events(trace: TraceData, events: Values) -> list[str]:
-    """The outermost operator around each event: what the program or autograd called.
+    """Outermost operator around each event: the one that the program or autograd called.
 
-    The operator that allocates is nearly always ``aten::empty``, which explains nothing.
+    The allocating operator is nearly always ``aten::empty``, which explains nothing.
     """
     parent = event_tree(trace).parent
     is_operator = trace.events["kind"] == EventKind.OPERATOR
@@ -80,9 +80,9 @@ def operators_of_events(trace: TraceData, events: Values) -> list[str]:
 
 
 def stacks_of_events(trace: TraceData, events: Values) -> list[tuple[str, ...]]:
-    """The Python stack of each event, outermost frame first; empty for none.
+    """Python stack of each event, outermost frame first; empty for none.
 
-    What the backward pass does has the stack of the forward operator it belongs to.
+    Events of the backward pass have the stack of their forward operator.
     """
     stacks = Stacks(OwnListing(trace), of_makers=True)
     if not stacks:
@@ -100,9 +100,9 @@ def stacks_of_events(trace: TraceData, events: Values) -> list[tuple[str, ...]]:
 
 
 def lines_of_events(trace: TraceData, events: Values) -> list[str]:
-    """The innermost line of the program around each event, as ``train.py:12: what it says``.
+    """Innermost line of the program around each event, as ``train.py:12: source text``.
 
-    For what the backward pass does, that of the forward operator; empty where none is known.
+    Events of the backward pass have the line of their forward operator; empty if unknown.
     """
     listing = TorchListing(trace)
     calls = calls_of_program(trace)
@@ -111,7 +111,7 @@ def lines_of_events(trace: TraceData, events: Values) -> list[str]:
     is_call = call_of[:-1] >= 0
     around = nearest_ancestor(listing.tree.parent, is_call)
     closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
-    # From the operator itself, not its innermost function: the line may be that of the operator.
+    # From the operator itself, not its innermost function: the line may be the operator's.
     source = np.append(forward_source(listing), -1)[np.where(events >= 0, events, -1)]
     texts = line_texts(trace)
     found = call_of[closest[source]]

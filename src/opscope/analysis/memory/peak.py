@@ -38,18 +38,18 @@ _MOST_SHOWN = 8
 
 @dataclass(frozen=True)
 class AliveBlocks:
-    """What was in use, largest first. Arrays and lists have one entry per block.
+    """Blocks in use, largest first. Arrays and lists have one entry per block.
 
     Attributes:
-        size_bytes: of each.
+        size_bytes: size.
         allocated_ns: Unix time; -1 before the recording.
         freed_ns: Unix time; -1 not during the recording.
         allocation: row in allocations; -1 if not recorded.
-        category: what it was for.
+        category: category of use.
         module: path of the module it was allocated for.
-        operator: the outermost operator that allocated it.
-        stack: Python frames from the outermost inwards.
-        line: the innermost line of the program that did it.
+        operator: outermost operator that allocated it.
+        stack: Python frames, outermost first.
+        line: innermost line of the program that allocated it.
     """
 
     size_bytes: Values
@@ -71,24 +71,24 @@ class AliveBlocks:
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """The fullest moment of one device.
+    """Peak memory of one device.
 
     Attributes:
-        device: as torch names it.
-        time_ns: Unix time; that of the recording's start if memory never grew beyond it.
-        total_bytes: in use then.
-        before_bytes: of ``total_bytes``, allocated before the recording.
-        unseen_bytes: of ``before_bytes``, never used or freed in the recording: only the
-            allocator's own total tells of it.
-        uncertain_bytes: of ``before_bytes``, not seen in use at the peak or later, on a device
-            whose allocator does not tell when such memory is freed: it may have been gone.
-        blocks: what is known of the rest, one by one.
+        device: torch's name.
+        time_ns: Unix time; the recording's start if memory never grew beyond it.
+        total_bytes: bytes in use at the peak.
+        before_bytes: part of ``total_bytes`` allocated before the recording.
+        unseen_bytes: part of ``before_bytes`` never used or freed in the recording: only the
+            allocator's total includes it.
+        uncertain_bytes: part of ``before_bytes`` without recorded use at the peak or later, on a
+            device whose allocator's total does not include it: it may have been freed.
+        blocks: known blocks.
         by_category: parameters, gradients, activations, ...
         by_module: path of the module whose forward allocated it, or made the backward node that
             did, or that holds it.
-        by_operator: the outermost operator that allocated it.
-        by_stack: the Python functions that did; one group if no Python calls were recorded.
-        by_line: the innermost line of the program that did, with what it says where that is known.
+        by_operator: outermost operator that allocated it.
+        by_stack: Python functions that did; one group if no Python calls were recorded.
+        by_line: innermost line of the program that did, with its text if known.
     """
 
     device: str
@@ -123,7 +123,7 @@ class PeakMemory:
         return html_table(title, ("by", "name", "size", "blocks"), rows, texts=(0, 1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the single blocks, as JSON can hold it."""
+        """Values for JSON, without single blocks."""
         groups = ("by_category", "by_module", "by_operator", "by_stack", "by_line")
         plain = {k: v for k, v in vars(self).items() if k not in (*groups, "blocks")}
         return plain | {name: [asdict(group) for group in getattr(self, name)] for name in groups}
@@ -159,7 +159,7 @@ def _nothing_recorded(trace: TraceData, device: str | None) -> str:
 
 
 def explain_peak(trace: TraceData, peak: PeakMoment) -> PeakMemory:
-    """Account for every byte in use at a moment that is known; see :func:`memory_at_peak`."""
+    """Account for every byte in use at a known moment; see :func:`memory_at_peak`."""
     lives, alive = peak.lives, alive_at(peak)
     blocks = _describe(trace, peak, alive)
     size, is_before = blocks.size_bytes, blocks.allocated_ns < 0
@@ -216,7 +216,7 @@ def _describe(trace: TraceData, peak: PeakMoment, alive: Values) -> AliveBlocks:
 
 
 def _modules(trace: TraceData, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
-    """By the event that allocated; failing that, by the module that holds the tensor."""
+    """Module of the allocating event, otherwise the module that holds the tensor."""
     holders = modules_of_tensors(trace)
     found = []
     by_event = modules_of_events(trace, event)

@@ -1,4 +1,4 @@
-"""What a memory snapshot of torch says: the peak by line, memory over time, what was left, gaps."""
+"""Analysis of torch's memory snapshots: peak by line, memory over time, remaining memory, gaps."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ MOST_POINTS = 200
 
 @dataclass(frozen=True, eq=False)
 class SnapshotMemory(ShownResult):
-    """Memory of one device, by what its allocator wrote down.
+    """Memory of one device, from its allocator's history.
 
-    The record is a ring, whose beginning may be lost: what is freed without having been allocated
-    in it, or is in use at the end so, was there before.
+    The history is a ring and may lack its beginning: a block that is freed or in use at the end
+    without an allocation in it existed before.
 
     Attributes:
-        device: as torch names it.
-        peak_bytes: most that was in use at a time, as requested.
-        peak_event: after which allocation or free that was, by its number; -1 from the beginning.
-        before_bytes: of ``peak_bytes``, allocated before the record begins.
-        at_peak: by line of the program, largest first.
-        at_end: likewise what was in use at the end.
+        device: torch's name.
+        peak_bytes: maximum bytes in use, as requested.
+        peak_event: number of the allocation or free that reached it; -1 for the start.
+        before_bytes: part of ``peak_bytes`` allocated before the history begins.
+        at_peak: bytes at the peak by line of the program, largest first.
+        at_end: bytes in use at the end by line, largest first.
         stacks: the peak by stack, as ``PeakMemory.by_stack``.
-        end_bytes: all of that.
-        in_use_bytes: after every allocation and free. Shape (events,).
-        time_us: when that was, since the first. Shape (events,).
-        reserved_bytes: of the device's memory, held by the allocator at the end.
-        free_bytes: of that not in use.
-        largest_free_bytes: the largest piece of it: a larger allocation needs more of the device.
-        unmatched: frees of what was neither allocated in the record nor there before.
-        failed: allocations for which there was not enough memory.
+        end_bytes: total bytes in use at the end.
+        in_use_bytes: bytes in use after every allocation and free. Shape (events,).
+        time_us: their times since the first. Shape (events,).
+        reserved_bytes: device memory that the allocator holds at the end.
+        free_bytes: unused part of it.
+        largest_free_bytes: its largest piece: a larger allocation needs more of the device.
+        unmatched: frees of memory neither allocated in the history nor before it.
+        failed: allocations that failed for lack of memory.
     """
 
     device: str
@@ -67,7 +67,7 @@ class SnapshotMemory(ShownResult):
         return f"<SnapshotMemory of {self.device}: {bytes_text(self.peak_bytes)} at its peak>"
 
     def timeline(self) -> list[dict[str, int]]:
-        """At most 200 points; of every stretch the fullest moment."""
+        """At most 200 points; each is the maximum of its stretch."""
         events = len(self.in_use_bytes)
         edges = np.unique(np.linspace(0, events, MOST_POINTS + 1).astype(np.int64))
         found = []
@@ -78,7 +78,7 @@ class SnapshotMemory(ShownResult):
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         left_out = ("in_use_bytes", "time_us", "at_peak", "at_end", "stacks")
         return {
             **{name: value for name, value in vars(self).items() if name not in left_out},
@@ -89,10 +89,10 @@ class SnapshotMemory(ShownResult):
 
 
 def snapshot_memory(snapshot: MemorySnapshot, device: str | None = None) -> SnapshotMemory:
-    """The memory of a device of a snapshot; of the one with the highest peak unless given.
+    """Memory of a device of a snapshot, by default the one with the highest peak.
 
     Raises:
-        UsageError: there is no such device in it.
+        UsageError: the snapshot has no such device.
     """
     names = {f"cuda:{one.index}": one for one in snapshot.devices}
     if device is not None and device not in names:
@@ -107,7 +107,7 @@ def snapshot_memory(snapshot: MemorySnapshot, device: str | None = None) -> Snap
 def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> SnapshotMemory:
     begin, end, size, stack, unmatched = _lives(one)
     events = len(one.is_free)
-    change = np.zeros(events + 1, dtype=np.int64)  # the first is what there was before
+    change = np.zeros(events + 1, dtype=np.int64)  # the first is memory from before
     np.add.at(change, begin + 1, size)
     ended = end < _LATEST
     np.subtract.at(change, end[ended] + 1, size[ended])
@@ -141,15 +141,15 @@ def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> Snapsho
 
 
 def _lives(one: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
-    """Of every piece of memory the event that it begins with (-1: before) and ends with (the latest
-    number: not), its size and its stack; and how many frees are of none of them."""
+    """First event (-1: before) and last event (the largest number: none) of every block, its size
+    and stack; and the number of frees without a block."""
     events = len(one.is_free)
     order = np.lexsort((np.arange(events), one.address))
     address, is_free = one.address[order], one.is_free[order]
     same = np.append(address[1:] == address[:-1], False) if events else np.zeros(0, np.bool_)
     is_first = ~np.concatenate([np.zeros(min(events, 1), np.bool_), same[:-1]])
     following = np.append(order[1:], 0) if events else order
-    begun = np.flatnonzero(~is_free)  # in the order of addresses
+    begun = np.flatnonzero(~is_free)  # in order of addresses
     begin = order[begun]
     end = np.where(same[begun], following[begun], _LATEST)
     freed = np.flatnonzero(is_free & is_first)
@@ -187,13 +187,13 @@ def _grouped(
 
 
 def _path(frames: Iterable[Location]) -> str:
-    """The frames from the outermost inwards."""
+    """Frames, outermost first, separated by ``;``."""
     known = [f"{one} in {one.function}" if one.file else one.function for one in frames]
     return ";".join(reversed(known)) or NO_STACK
 
 
 def _place(frames: Iterable[Location]) -> str:
-    """The innermost line of the program; of a library, or C++, where there is none."""
+    """Innermost line of the program, or of any code if there is none."""
     known = [one for one in frames if one.line > 0 and one.file not in ("", "??")]
     known = [one for one in known if not is_library(one.file)] or known or list(frames)
     if not known:

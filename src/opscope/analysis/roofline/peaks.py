@@ -1,7 +1,7 @@
 """Peaks of this machine: matrix products and copies, measured with torch and cached.
 
-Measured rather than read from a data sheet, which says what nothing reaches. The best of many
-repetitions counts: the machine may be busy with something else for some of them.
+They are measured because no program reaches the values of data sheets. The best of many repetitions
+counts: the machine may be busy during some of them.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from opscope.base.artefacts import unfinished_name
 from opscope.errors import MissingDependencyError
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
-"""Those that products of matrices are measured in, where they are asked for."""
+"""Types in which matrix products are measured, if requested."""
 
 _SECONDS = 0.4
 _MATRIX = 384
 _COPIES = tuple(1 << power for power in (15, 18, 21, 27))
-"""Bytes that are read, from what fits in the nearest cache to what fits in none."""
+"""Bytes read, from the size of the first cache to more than any cache."""
 
 _COPIED_AT_ONCE = 1 << 22
 
 _UNDISTURBED = 0.9
-"""Of the time on the clock is processor time, at least: measuring never waits by itself."""
+"""Minimum CPU time as a share of wall time: the measurement itself never waits."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a machine can do.
+    """Peaks of a machine.
 
     Attributes:
-        machine: what was measured, in words.
-        threads: that torch used.
-        flops_per_s: in products of matrices, by dtype.
-        bytes_per_s: in copies, reading and writing counted, by how many bytes they move.
-        was_busy: others had the processor for much of the time while it was measured, so that it
-            may be able to do more.
+        machine: description of the machine.
+        threads: number of torch's threads.
+        flops_per_s: rate of matrix products, by dtype.
+        bytes_per_s: rate of copies, reading plus writing, by bytes moved.
+        was_busy: whether other programs used the CPU during the measurement, so that the real peaks
+            may be higher.
     """
 
     machine: str
@@ -64,15 +64,15 @@ class Peaks:
 def measured_peaks(
     dtypes: Iterable[str] = ("float32",), again: bool = False, known: Peaks | None = None
 ) -> Peaks:
-    """Peaks of this machine; measured the first time, which takes seconds.
+    """Peaks of this machine; the first measurement takes seconds.
 
-    What is measured while other programs have the processor is not kept.
+    Measurements on a busy machine are not cached.
 
     Args:
-        dtypes: of products of matrices; others than floating point are left out.
+        dtypes: types of matrix products; others than those of ``DTYPES`` are ignored.
         again: measure even if the cache has them.
-        known: an earlier result, to which only what is missing is added: what is compared with each
-            other needs the same peaks, also where nothing is kept.
+        known: an earlier result, to which only missing types are added: compared traces need the
+            same peaks, even if nothing is cached.
     """
     torch = _torch()
     machine, threads = _machine(torch), torch.get_num_threads()
@@ -111,7 +111,7 @@ def _copy_rates(torch: Any) -> list[tuple[int, float]]:
 
 
 def _best_of_threads(torch: Any, rate: Callable[[Any, Any], float], of: str | int) -> float:
-    """With one thread, and with all: those wait for one another where another program is busy."""
+    """Better rate of one thread and of all threads, which wait for each other on a busy machine."""
     threads, best = torch.get_num_threads(), 0.0
     try:
         for count in sorted({1, threads}):
@@ -129,7 +129,7 @@ def _matrix_rate(torch: Any, dtype: str) -> float:
 
 
 def _copy_rate(torch: Any, size: int) -> float:
-    """Of ``size`` bytes that are copied again and again, a part at a time where they are many."""
+    """Rate of copying ``size`` bytes repeatedly, in parts if they are many."""
     parts = max(1, size // _COPIED_AT_ONCE)
     sources, targets = (torch.ones(parts, size // parts // 4) for _ in range(2))
     pairs = cycle([(sources[part], targets[part]) for part in range(parts)])
@@ -142,7 +142,7 @@ def _copy_rate(torch: Any, size: int) -> float:
 
 
 def _best_seconds(call: Callable[[], object]) -> float:
-    """Of calls so short that many are not interrupted, also on a busy machine."""
+    """Shortest of many calls, each so short that many are not interrupted on a busy machine."""
     call()
     best, until = float("inf"), time.perf_counter() + _SECONDS
     while time.perf_counter() < until:
@@ -153,7 +153,7 @@ def _best_seconds(call: Callable[[], object]) -> float:
 
 
 def _machine(torch: Any) -> str:
-    """What tells machines apart on which the same code is as fast."""
+    """Description that differs between machines of different speed."""
     capability = torch.backends.cpu.get_cpu_capability()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} processors, {capability}, torch {torch.__version__}"
@@ -174,7 +174,7 @@ def _digest(machine: str, threads: int) -> str:
 
 
 def _cache_folder() -> Path:
-    """As for compiled bridges: ``OPSCOPE_CACHE``, else the user's cache folder."""
+    """The cache folder of compiled bridges: ``OPSCOPE_CACHE``, else the user's."""
     if chosen := os.environ.get("OPSCOPE_CACHE"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -182,7 +182,7 @@ def _cache_folder() -> Path:
 
 
 def _read(place: Path) -> Peaks | None:
-    """What is kept there; None for nothing that makes sense."""
+    """Cached peaks; None if there are none, or invalid ones."""
     try:
         kept = json.loads(place.read_text(encoding="utf-8"))
         rates = [(int(size), float(rate)) for size, rate in kept["bytes_per_s"]]
@@ -194,7 +194,7 @@ def _read(place: Path) -> Peaks | None:
 
 
 def _write(place: Path, peaks: Peaks) -> None:
-    """Keep them; where that is not possible they are measured again next time."""
+    """Cache the peaks; if that fails, they are measured again next time."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         new = place.with_name(unfinished_name(place.name))

@@ -1,8 +1,8 @@
 """Roofline per operator: achieved against peak, and the limit (compute or memory).
 
 After S. Williams, A. Waterman, D. Patterson: Roofline, Communications of the ACM 52 (2009). An
-operator with given FLOPs and bytes takes at least as long as the slower of the two takes at its
-best. What it takes beyond that could be saved, by another kernel or another shape.
+operator takes at least the longer of its FLOPs at peak rate and its bytes at peak bandwidth.
+Another kernel or shape could save the rest of its time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtr
 
 _CALL_NS = 15_000
 _LITTLE = 0.25
-"""Of the time: operators so short, that reach so little, are held up by being called."""
+"""Share of the peak: calls limit operators that are this short and reach less."""
 
 
 class Bound(str, Enum):
-    """What an operator's time depends on."""
+    """Limit of an operator's time."""
 
     COMPUTE = "computing"
     MEMORY = "memory"
@@ -46,16 +46,16 @@ class Bound(str, Enum):
 
 @dataclass(frozen=True)
 class RooflineRow:
-    """All calls of one operator that something is known of.
+    """All calls of one operator with known work.
 
     Attributes:
         operator: its name.
-        calls: how many.
-        time_ns: in them, with what they called.
+        calls: number of calls.
+        time_ns: their total time.
         flops: floating point operations.
-        moved_bytes: that have to be read and written at least.
-        reachable_ns: what they would take at the machine's best.
-        bound: what most of that is.
+        moved_bytes: minimum bytes to read and write.
+        reachable_ns: minimum time at the machine's peaks.
+        bound: the larger part of it.
     """
 
     operator: str
@@ -68,25 +68,25 @@ class RooflineRow:
 
     @property
     def share(self) -> float:
-        """Of what can be reached."""
+        """Achieved share of the peak."""
         return self.reachable_ns / self.time_ns if self.time_ns else 0.0
 
     @property
     def lost_ns(self) -> float:
-        """What they take beyond that."""
+        """Time beyond the minimum."""
         return max(self.time_ns - self.reachable_ns, 0.0)
 
 
 @dataclass(frozen=True)
 class Roofline(ShownResult):
-    """What operators reach.
+    """Achieved and peak performance of operators.
 
     Attributes:
-        peaks: of the machine.
-        rows: by operator, those first that lose most.
-        covered_ns: time of these.
-        operator_ns: time of all operators, nested ones not counted again.
-        notes: what a reader has to know.
+        peaks: peaks of the machine.
+        rows: rows by operator, largest lost time first.
+        covered_ns: time of the rows.
+        operator_ns: time of outermost operators.
+        notes: remarks.
     """
 
     peaks: Peaks
@@ -97,22 +97,22 @@ class Roofline(ShownResult):
 
     @property
     def coverage(self) -> float:
-        """Share of the operators' time that something is known of, 0 to 1."""
+        """Share of operator time in the rows, 0 to 1."""
         return self.covered_ns / self.operator_ns if self.operator_ns else 0.0
 
     @property
     def share(self) -> float:
-        """Of what can be reached, by all rows together."""
+        """Achieved share of the peak over all rows."""
         reachable_ns = sum(row.reachable_ns for row in self.rows)
         return reachable_ns / self.covered_ns if self.covered_ns else 0.0
 
     @property
     def lost_ns(self) -> float:
-        """What all rows together take beyond that."""
+        """Time beyond the minimum over all rows."""
         return sum(row.lost_ns for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Values for JSON."""
         rows = [{**asdict(row), "share": row.share, "lost_ns": row.lost_ns} for row in self.rows]
         return {**asdict(self), "rows": rows, "coverage": self.coverage}
 
@@ -126,8 +126,8 @@ def find_roofline(
 ) -> Roofline:
     """Roofline: achieved and peak FLOP/s and bandwidth of operators on the CPU.
 
-    ``peaks`` are those of the machine that was recorded, measured here unless given; ``known``
-    those measured here for a trace that this one is compared with.
+    ``peaks`` are those of the recorded machine, by default measured here; ``known`` those measured
+    here for another trace of a comparison.
     """
     part = detailed_period_of(trace, which).trace
     require_times(part)
@@ -153,14 +153,14 @@ def find_roofline(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What is known of events. Arrays have one entry per event of ``event``."""
+    """Work of events. Arrays have shape (events,) of ``event``."""
 
-    event: Values  # outermost ones that something is known of
-    flops: Values  # that they compute
-    moved: Values  # bytes
-    dtype: Values  # number of the type they compute in, in ``dtypes``
-    dtypes: list[str]  # names of those
-    elsewhere: int  # operators whose tensors are on a device
+    event: Values  # outermost events with known work
+    flops: Values  # floating point operations
+    moved: Values  # bytes moved
+    dtype: Values  # row in ``dtypes`` of the type they compute in
+    dtypes: list[str]  # names of types
+    elsewhere: int  # number of operators with tensors on a device
 
 
 def _work(trace: TraceData) -> _Work:
@@ -201,9 +201,9 @@ def _has_traffic(trace: TraceData) -> Flags:
 
 
 def _on_device(trace: TraceData) -> Flags:
-    """Which events have an argument that is not in the memory of the CPU, or launch work.
+    """Which events have an argument outside the CPU's memory, or launch work. Shape (events,).
 
-    Chrome files say of no tensor where it is.
+    Chrome files do not say where tensors are.
     """
     tensors, gpu = trace.table("tensors"), trace.table("gpu")
     works = np.zeros(len(trace.events), dtype=np.int64)
@@ -214,7 +214,7 @@ def _on_device(trace: TraceData) -> Flags:
 
 
 def _signatures(trace: TraceData, wanted: Flags) -> Signature:
-    """One number for the name, shapes and dtypes of every event, and what is expanded."""
+    """Hash of name, shapes, dtypes and expanded dimensions of every event. Shape (events,)."""
     tensors = trace.table("tensors")
     rows = np.flatnonzero((tensors["role"] == Role.INPUT) & wanted[tensors["event"]])
     strides = tensors.lists("strides")
@@ -229,7 +229,7 @@ def _signatures(trace: TraceData, wanted: Flags) -> Signature:
 
 
 def _elements(tensors: Any, rows: Values) -> Values:
-    """How many each has: shapes of tensors in lists count for one in signatures of shapes."""
+    """Logarithmic element counts: hashes of shapes count a list of tensors as one."""
     sizes = tensors.lists("sizes")
     logs = np.concatenate([[0.0], np.cumsum(np.log2(np.maximum(sizes.values, 1)))])
     counts = logs[sizes.offsets[rows + 1]] - logs[sizes.offsets[rows]]
@@ -263,7 +263,7 @@ def _rows(trace: TraceData, work: _Work, peaks: Peaks) -> list[RooflineRow]:
 
 
 def _bound(took: float, reachable: float, computes: bool) -> Bound:
-    """Of one call, in the mean."""
+    """Limit of an average call."""
     if took < _CALL_NS and reachable < _LITTLE * took:
         return Bound.CALLS
     return Bound.COMPUTE if computes else Bound.MEMORY

@@ -1,7 +1,7 @@
 """Minimum memory traffic of an operator: every argument read once, every result written once.
 
-What is read twice because it does not fit in a cache, and what is read around an element because
-memory comes in lines, is not counted: those are ways to be slower than need be.
+Repeated reads of data that exceeds a cache, and reads of whole cache lines for single elements, do
+not count: they are avoidable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIZES = {TORCH_NAMES[code]: size for code, size in ITEM_SIZES.items() if code i
 
 
 def tensors_in(inputs: Inputs) -> list[TensorRecord]:
-    """All tensors among the arguments, those in lists too."""
+    """All tensors among the arguments, including those in lists."""
     found: list[TensorRecord] = []
     for one in inputs:
         found += [one] if isinstance(one, TensorRecord) else one if isinstance(one, list) else []
@@ -32,7 +32,7 @@ def item_size(tensor: TensorRecord) -> int:
 
 
 def size_of(tensor: TensorRecord) -> int:
-    """Bytes of its elements; what an expanded tensor repeats is there once."""
+    """Bytes of its elements; repeated elements of an expanded tensor count once."""
     strides = tensor.strides or (1,) * len(tensor.sizes)
     stored = [
         size for size, stride in zip(tensor.sizes, strides, strict=False) if stride or not size
@@ -45,8 +45,8 @@ def _read(inputs: Inputs) -> int:
     return sum(map(size_of, tensors_in(inputs)))
 
 
-def _like_largest(inputs: Inputs) -> int:
-    """All are read; the result is as large as they are when broadcast."""
+def _read_and_broadcast(inputs: Inputs) -> int:
+    """All inputs are read; the result has their broadcast shape."""
     tensors = tensors_in(inputs)
     dimensions = max(len(one.sizes) for one in tensors)
     padded = [(1,) * (dimensions - len(one.sizes)) + one.sizes for one in tensors]
@@ -55,12 +55,12 @@ def _like_largest(inputs: Inputs) -> int:
 
 
 def _first_written(inputs: Inputs) -> int:
-    """All are read; the first one is written, or a result as large as it."""
+    """All inputs are read; the first one, or a result of its size, is written."""
     return _read(inputs) + size_of(tensors_in(inputs)[0])
 
 
 def _all_written(inputs: Inputs) -> int:
-    """The result holds all of them."""
+    """All inputs are read; the result contains all of them."""
     return 2 * _read(inputs)
 
 
@@ -69,7 +69,7 @@ def _first_list_written(inputs: Inputs) -> int:
 
 
 def _matrix_product(inputs: Inputs, first: int = 0) -> int:
-    """The factors at ``first`` and ``first + 1``; what is added is read too."""
+    """The factors are at ``first`` and ``first + 1``; an added tensor is read, too."""
     a, b = inputs[first], inputs[first + 1]
     if not isinstance(a, TensorRecord) or not isinstance(b, TensorRecord):
         raise LookupError("a factor is not a tensor")
@@ -93,29 +93,29 @@ _READING = (
     "linalg_vector_norm", "var", "std", "logsumexp", "zero_", "fill_", "copy_", "normal_",
     "uniform_", "random_", "bernoulli_",
 )  # fmt: skip
-"""Of ``copy_`` one is read and one written; what fills a tensor writes it and reads nothing."""
+"""``copy_`` reads one and writes one tensor; filling operators only write theirs."""
 
 TRAFFIC: dict[str, Traffic] = {
-    **{f"aten::{name}": _like_largest for name in _POINTWISE},
+    **{f"aten::{name}": _read_and_broadcast for name in _POINTWISE},
     **{f"aten::{name}_": _first_written for name in _POINTWISE},
     **{f"aten::_foreach_{name}_": _first_list_written for name in _POINTWISE},
     **{f"aten::{name}": _first_written for name in _SHAPE_OF_FIRST},
     **{f"aten::{name}": _read for name in _READING},
     **{f"aten::{name}": _all_written for name in ("cat", "stack")},
     **{f"aten::{name}": _matrix_product for name in ("mm", "bmm", "mv", "dot")},
-    "aten::_to_copy": _like_largest,
+    "aten::_to_copy": _read_and_broadcast,
     "aten::addmm": lambda inputs: _matrix_product(inputs, 1),
     "aten::baddbmm": lambda inputs: _matrix_product(inputs, 1),
 }
-"""By operator."""
+"""Traffic by operator."""
 
 
 _MOST_BYTES = 1 << 48
-"""No operator moves more: so much is not addressable, and a file that says so is wrong."""
+"""Limit of an operator's bytes: more is not addressable, so the file is wrong."""
 
 
 def bytes_moved(name: str, inputs: Inputs) -> int | None:
-    """Lower bound; None if the operator or its arguments are unknown."""
+    """Lower bound of the bytes moved; None if the operator or its arguments are unknown."""
     traffic = TRAFFIC.get(name)
     if traffic is None or not tensors_in(inputs):
         return None

@@ -1,4 +1,4 @@
-"""Arguments of one event in the forms torch.profiler shows them in."""
+"""Arguments of one event in torch.profiler's forms."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NUMBER_LISTS = {ScalarType.BOOL_LIST, ScalarType.INT_LIST, ScalarType.FLOAT_LIS
 
 
 def plain_shapes(inputs: Inputs) -> list[list[int]]:
-    """Shape of every tensor; ``[]`` for anything else, lists of tensors included."""
+    """Shape of every tensor; ``[]`` for anything else, including lists of tensors."""
     return [list(a.sizes) if isinstance(a, TensorRecord) else [] for a in inputs]
 
 
 def structured_shapes(inputs: Inputs) -> list[Any]:
-    """As :func:`plain_shapes`, with a list of shapes for a list of tensors."""
+    """:func:`plain_shapes`, but with a list of shapes for a list of tensors."""
     return [_each(a, lambda tensor: list(tensor.sizes)) for a in inputs]
 
 

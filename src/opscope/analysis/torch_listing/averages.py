@@ -30,13 +30,13 @@ class Averages:
     Arrays have shape (groups,); times are nanoseconds, memory is bytes.
     """
 
-    names: list[str]  # what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``
-    count: Values  # events in the group
+    names: list[str]  # names of the events, ``ProfilerStep#N`` as ``ProfilerStep*``
+    count: Values  # number of events in the group
     quantities: Quantities  # sums over the group; see :class:`Quantities`
     first: Values  # position of the group's first event in ``rows``
-    rows: ListedRows  # the listed rows the groups were made from
+    rows: ListedRows  # listed rows of which the groups were made
     overload_names: list[str] | None = None  # per group; None unless grouped by it
-    # as lists of lists, per group; None unless grouped by it
+    # shapes as lists of lists, per group; None unless grouped by them
     input_shapes: list[list[list[int]]] | None = None
     # innermost frames, per group; None unless grouped by them
     stacks: list[list[str]] | None = None
@@ -45,12 +45,12 @@ class Averages:
         return len(self.names)
 
     def quantity(self, name: str) -> Values:
-        """One of ``quantities``; zeros where their data was not recorded."""
+        """One of ``quantities``; zeros if not recorded."""
         values: Values | None = getattr(self.quantities, name)
         return np.zeros(len(self), dtype=np.int64) if values is None else values
 
     def of(self, groups: Values) -> Averages:
-        """The given groups alone."""
+        """Copy with the given groups only."""
         columns = {field.name: getattr(self.quantities, field.name) for field in fields(Quantities)}
         return replace(
             self,
@@ -76,10 +76,10 @@ def key_averages(
     listing: TorchListing | None = None,
     rows: ListedRows | None = None,
 ) -> Averages:
-    """Sum times, memory and operations (``flops``, where given) of all events of a name.
+    """Sum times, memory and operations (``flops``, if given) of all events by name.
 
-    ``group_by_stack_n`` is how many innermost frames have to be equal. ``listing`` and ``rows`` are
-    of ``trace``, where they exist already.
+    ``group_by_stack_n``: number of innermost frames that must be equal. ``listing`` and ``rows``:
+    existing ones of ``trace``.
     """
     listing = listing or TorchListing(trace)
     rows = rows or list_rows(listing, flops)
@@ -115,7 +115,6 @@ def _extra_keys(listing: TorchListing, by_shape: bool, by_overload: bool) -> lis
 
 
 def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Labels, Values]:
-    """Group of every row, and the first row of every group."""
     if not extra:
         return _group_small(rows.key)
     key = mix(rows.key)
@@ -128,7 +127,7 @@ def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Labels, Values]:
 
 
 def _group_small(key: Labels) -> tuple[Labels, Values]:
-    """As ``first_of_each`` for keys that are small numbers, without hashing."""
+    """``first_of_each`` for small integers as keys, without hashing."""
     size = int(key.max()) + 1 if len(key) else 0
     first = np.full(size, -1, dtype=np.int64)
     for block in row_blocks(len(key)):

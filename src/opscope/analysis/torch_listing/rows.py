@@ -26,10 +26,10 @@ from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.event_tree import subtree_sums
 
 CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
-"""Of host memory."""
+"""Types with host memory."""
 
 DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.PrivateUse1)
-"""Of accelerators that torch counts."""
+"""Types of accelerators that torch counts."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class MemoryUse:
     """Net bytes per event, shape (events,): total with everything inside it, and its own."""
 
     total_bytes: Values  # allocated minus freed during the event
-    self_bytes: Values  # that outside its listed children; 0 for asynchronous events
+    self_bytes: Values  # part of it outside its listed children; 0 for asynchronous events
 
 
 def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> MemoryUse:
@@ -57,7 +57,7 @@ def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> Memo
 
 
 def allocation_bytes(listing: TorchListing, rows: Values, device_types: tuple[int, ...]) -> Values:
-    """Size of the given allocations where they are on one group of devices and happened, else 0."""
+    """Size of the given allocations on one group of devices; 0 for others and failed ones."""
     table = listing.trace.table("allocations")
     on_device = np.isin(table["device_type"][rows], device_types)
     on_device &= table["action"][rows] != AllocationAction.OUT_OF_MEMORY
@@ -68,7 +68,7 @@ Labels = npt.NDArray[np.signedinteger[Any]]
 
 
 class RowSource(IntEnum):
-    """Which table a listed row is from."""
+    """Table of a listed row."""
 
     EVENT = 0
     ALLOCATION = 1
@@ -77,9 +77,9 @@ class RowSource(IntEnum):
 
 @dataclass(frozen=True)
 class Quantities:
-    """What is added up over rows. Arrays of equal length; None where all are zero.
+    """Values to sum over rows. Arrays of equal length; None if all are zero.
 
-    Times are nanoseconds, memory is net bytes; "self" leaves out what listed children account for.
+    Times are nanoseconds, memory is net bytes; "self" excludes listed children.
     """
 
     cpu_total_ns: Values | None = None
@@ -98,19 +98,19 @@ class ListedRows:
     """Rows in order of start. Arrays have shape (rows,)."""
 
     source: npt.NDArray[np.int8]  # RowSource
-    row: Values  # row in the table it is from
+    row: Values  # row in its table
     label: Labels  # row in ``texts``
-    # number of the group torch averages the row in: name, device or not, annotation or not
+    # number of torch's averaging group: name, device or not, annotation or not
     key: Labels
-    texts: list[str]  # names as averages show them
-    quantities: Quantities  # of each row
+    texts: list[str]  # names as in averages
+    quantities: Quantities  # values of each row
 
     def __len__(self) -> int:
         return len(self.row)
 
 
 def list_rows(listing: TorchListing, flops: FlopCounts | None = None) -> ListedRows:
-    """The listed rows of ``listing``, with ``flops`` where they are wanted."""
+    """Listed rows of ``listing``, with ``flops`` if given."""
     parts = [_events(listing, flops)]
     start = [listing.tree.start_ns[parts[0].row]]
     loose = listing.loose_allocations
@@ -179,7 +179,6 @@ def _device(listing: TorchListing, rows: Values) -> ListedRows:
 
 
 def _merge(parts: list[ListedRows], start: Values) -> ListedRows:
-    """All parts in one order of start, with one table of texts."""
     order = np.argsort(start, kind="stable")
     texts: dict[str, int] = {}
     label, key = [], []

@@ -25,15 +25,15 @@ from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
     find_top_operators,
-    ran_anything,
+    has_work,
 )
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
-from opscope.cli.session.job_results import JobResults, draw, write_said
+from opscope.cli.session.job_results import JobResults, draw, write_output
 from opscope.cli.trace_argument import stretch_of
 from opscope.cli.views.completeness import describe_completeness
 from opscope.cli.views.console import Messages
-from opscope.cli.views.findings import MOST_EVENTS, headline, place_text, what_to_change
+from opscope.cli.views.findings import MOST_EVENTS, headline, place_text, top_findings
 from opscope.cli.views.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, TraceFormatError
@@ -44,11 +44,11 @@ from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
 from opscope.recording.streams.trace_request import EndRequest, JobRequest
 from opscope.storage.long_trace import LongTrace
-from opscope.storage.partition import asked_partition, cycle_folders
+from opscope.storage.partition import chosen_partition, cycle_folders
 from opscope.storage.read_part import load_part
-from opscope.timeline.detail import what_it_is_about
+from opscope.timeline.detail import describe_basis
 from opscope.timeline.period import period_of
-from opscope.timeline.steps import what_passes_between
+from opscope.timeline.steps import describe_step_boundaries
 from opscope.timeline.typical_stretch import typical_part
 
 _NEVER_FIRST = 1000
@@ -86,13 +86,13 @@ def end_of_run(request: EndRequest, messages: Messages) -> None:
 
 class _EndOfRun:
     def __init__(self, request: EndRequest, messages: Messages) -> None:
-        self._asked, self._messages = request, messages
+        self._request, self._messages = request, messages
 
     @property
     def _is_shown(self) -> bool:
         """The first of several ranks prints the summary; with --why, all of them."""
-        asked = self._asked
-        return asked.rank in (None, 0) and not (asked.why and asked.with_children)
+        request = self._request
+        return request.rank in (None, 0) and not (request.why and request.with_children)
 
     def show_trace(self) -> None:
         """Write the trace of this process, and say what it shows."""
@@ -101,24 +101,24 @@ class _EndOfRun:
             return
         if made.trace is None:
             return self._show_long(made.folder)
-        with self._said_if_failing("table"):
+        with self._failures_reported("table"):
             self._show(made.trace)
         self._messages.say(f"trace written to {made.folder}")
-        if not self._asked.with_children:
-            draw(made.trace, self._asked.destination, self._messages)
+        if not self._request.with_children:
+            draw(made.trace, self._request.destination, self._messages)
         if self._is_shown:
-            with self._said_if_failing("summary"):
-                self._say_what_it_shows(made.trace)
-        self._say_where_to_look(made.folder)
+            with self._failures_reported("summary"):
+                self._print_headline(made.trace)
+        self._print_next_command(made.folder)
 
     def write_verdict(self, file: Path) -> None:
         """Write the trace, its page and, as JSON that a program reads, its verdict or an error."""
         try:
-            said = self._verdict()
+            answer = self._verdict()
         except (OpscopeError, OSError, MemoryError) as error:
-            said = {"error": reason(error)}
+            answer = {"error": reason(error)}
         begun = file.with_name(f".{file.name}-{os.getpid()}")
-        begun.write_text(json.dumps(said), encoding="utf-8")
+        begun.write_text(json.dumps(answer), encoding="utf-8")
         begun.replace(file)
 
     def _verdict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class _EndOfRun:
             )
         trace = made.trace
         if trace is None:  # it was written in pieces: of a stretch of it
-            part = asked_partition(self._asked.rank, self._asked.process)
+            part = chosen_partition(self._request.rank, self._request.process)
             trace = stretch_of(LongTrace.at(made.folder, part), _JUDGED_EVENTS)
             trace = load_part(made.folder, part) if trace is None else trace
         self._write_report(trace)
@@ -137,59 +137,59 @@ class _EndOfRun:
         verdict = find_verdict(trace if typical is None else typical.trace)
         requests = find_requests(trace)
         lines = verdict.lines(place_text)
-        said = {**verdict.as_dict(), "lines": lines, "events": len(trace.events)}
+        answer = {**verdict.as_dict(), "lines": lines, "events": len(trace.events)}
         if requests is not None:
-            said["lines"] = [*said["lines"], *requests.lines()]
-            said["requests"] = requests.as_dict()
-        if self._asked.by_stage:
+            answer["lines"] = [*answer["lines"], *requests.lines()]
+            answer["requests"] = requests.as_dict()
+        if self._request.by_stage:
             stages = find_stages(trace)
-            said["lines"] = [*said["lines"], *(stage.line() for stage in stages)]
-            said["stages"] = {s.summary.phase.name.lower(): s.as_dict() for s in stages}
-        return said
+            answer["lines"] = [*answer["lines"], *(stage.line() for stage in stages)]
+            answer["stages"] = {s.summary.phase.name.lower(): s.as_dict() for s in stages}
+        return answer
 
     def _write_report(self, trace: TraceData) -> None:
-        file = self._asked.destination.report
+        file = self._request.destination.report
         if file is None:
             return
         from opscope.report.page import write_report
 
-        with self._said_if_failing("report"):
-            write_said("report", partial(write_report, trace), file, self._messages)
+        with self._failures_reported("report"):
+            write_output("report", partial(write_report, trace), file, self._messages)
 
     def add_facts(self) -> None:
         """Write into a trace that was shown while the program ran what is known at its end."""
-        asked = self._asked
-        part = asked_partition(asked.rank, asked.process)
+        request = self._request
+        part = chosen_partition(request.rank, request.process)
         with contextlib.suppress(OpscopeError, OSError):  # it was not written, or it is gone
-            trace = load_part(asked.destination.trace, part)
-            facts = {} if asked.facts is None else asked.facts["metadata"]
+            trace = load_part(request.destination.trace, part)
+            facts = {} if request.facts is None else request.facts["metadata"]
             trace = trace.with_metadata(facts)
-            save_trace(trace, asked.destination.trace, part)
-            if self._is_shown and (between := what_passes_between(period_of(trace).trace)):
+            save_trace(trace, request.destination.trace, part)
+            if self._is_shown and (between := describe_step_boundaries(period_of(trace).trace)):
                 self._messages.say(f"{between}")
 
     def show_job(self, job: JobRequest) -> None:
         """Make the traces of the other processes, and show all."""
-        with self._said_if_failing("list of processes"):
+        with self._failures_reported("list of processes"):
             with self._messages.progress("making the traces of the processes"):
                 failures = recover_ended(job.folder)
                 cycles = cycle_folders(job.folder) if job.has_cycles else []
             for error in failures:
                 self._messages.fail(str(error))
-            shown = JobResults(self._asked.why, job.destination, self._messages, job.root)
+            shown = JobResults(self._request.why, job.destination, self._messages, job.root)
             shown.show(job.folder, cycles)
 
     def _made(self) -> _Made | None:
-        asked = self._asked
+        request = self._request
         try:
-            if asked.saved is not None:
-                return _Made(asked.saved.parent, load_part(asked.saved))
-            if asked.recording is None:
+            if request.saved is not None:
+                return _Made(request.saved.parent, load_part(request.saved))
+            if request.recording is None:
                 return None
-            file = at(asked.recording)
-            assert file is not None, f"{asked.recording} is not the name of a recording"
+            file = at(request.recording)
+            assert file is not None, f"{request.recording} is not the name of a recording"
             with shared(file) as is_there:
-                made = self._trace_of(asked.recording) if is_there else None
+                made = self._trace_of(request.recording) if is_there else None
                 if made is not None:
                     remove(file)
             return made
@@ -197,91 +197,92 @@ class _EndOfRun:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
                 "the recording is kept; `opscope doctor --recover "
-                f"{quote(str(asked.destination.trace))}` writes its trace"
+                f"{quote(str(request.destination.trace))}` writes its trace"
             )
             return None
 
     def _trace_of(self, recording: Path) -> _Made:
-        asked = self._asked
-        facts = NO_FACTS if asked.facts is None else ProgramFacts.from_json(asked.facts)
+        request = self._request
+        facts = NO_FACTS if request.facts is None else ProgramFacts.from_json(request.facts)
         facts.keep_sources()
         about, place = about_ended(recording), self._place(recording)
         if is_long(recording, about):
             save = partial(save_long, recording, facts=facts)
-            return _Made(write_said("trace", save, place, self._messages), None)
+            return _Made(write_output("trace", save, place, self._messages), None)
         with self._messages.progress("reading the recording"):
             trace = recover(recording, facts=facts)
-        part = asked_partition(asked.rank, asked.process)
-        save = partial(save_trace, trace, asked=part)
-        return _Made(write_said("trace", save, place, self._messages), trace)
+        part = chosen_partition(request.rank, request.process)
+        save = partial(save_trace, trace, part=part)
+        return _Made(write_output("trace", save, place, self._messages), trace)
 
     def _place(self, recording: Path) -> Path:
-        """Where the trace goes: beside that of another run which ended there meanwhile.
+        """Folder of the trace: a new name if another run has written there meanwhile.
 
         The parts of a job stay together, since each would find a free name of its own.
         """
-        asked = self._asked
-        place = asked.destination.trace
-        is_of_job = asked.with_children or asked.rank is not None or asked.process is not None
+        request = self._request
+        place = request.destination.trace
+        is_of_job = request.with_children or request.rank is not None or request.process is not None
         if is_of_job or not is_of_another_run(recording, place):
             return place
         self._messages.say(f"another run wrote its trace to {place}; this trace has another folder")
         return free_folder(place)
 
     def _show_long(self, saved: Path) -> None:
-        """What is read in pieces: the table is of all, what it shows of what stands for it."""
-        asked, part = self._asked, asked_partition(self._asked.rank, self._asked.process)
+        """Print the results of a long trace, which is read in pieces: the table covers all of it,
+        the verdict the stretch that represents it."""
+        request, part = self._request, chosen_partition(self._request.rank, self._request.process)
         long = LongTrace.at(saved, part)
         judged = stretch_of(long, _JUDGED_EVENTS)
         judged = load_part(saved, part) if judged is None else judged
-        with self._said_if_failing("table"):
-            if asked.table and asked.rank in (None, 0):
+        with self._failures_reported("table"):
+            if request.table and request.rank in (None, 0):
                 top = find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
                 self._messages.show(operator_text(top, self._messages.width))
             for line in describe_devices(judged):
                 self._messages.say(line)
             self._messages.say(describe_completeness(judged, long.rows["events"]))
         self._messages.say(f"trace written to {saved}")
-        if not asked.with_children:
-            draw(judged, replace(asked.destination, chrome=None), self._messages)
-            with self._said_if_failing("Chrome trace"):
-                if asked.destination.chrome is not None:
+        if not request.with_children:
+            draw(judged, replace(request.destination, chrome=None), self._messages)
+            with self._failures_reported("Chrome trace"):
+                if request.destination.chrome is not None:
                     whole = load_part(saved, part)
-                    draw(whole, replace(asked.destination, report=None), self._messages)
+                    draw(whole, replace(request.destination, report=None), self._messages)
         if self._is_shown:
-            with self._said_if_failing("summary"):
-                self._say_what_it_shows(judged)
-        self._say_where_to_look(saved)
+            with self._failures_reported("summary"):
+                self._print_headline(judged)
+        self._print_next_command(saved)
 
     def _show(self, trace: TraceData) -> None:
-        asked = self._asked
-        if not ran_anything(trace):
-            who = "program" if not asked.with_children else "first process"
+        request = self._request
+        if not has_work(trace):
+            who = "program" if not request.with_children else "first process"
             self._messages.fail(f"The {who} ran no torch operators during the recording.")
-        elif asked.table and asked.rank in (None, 0):
+        elif request.table and request.rank in (None, 0):
             top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
             self._messages.show(operator_text(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)
         self._messages.say(describe_completeness(trace))
 
-    def _say_what_it_shows(self, trace: TraceData) -> None:
-        if self._asked.why:
-            self._messages.say(what_it_is_about(trace))
-        for line in headline(trace)[: 1 if self._asked.why else None]:
+    def _print_headline(self, trace: TraceData) -> None:
+        if self._request.why:
+            self._messages.say(describe_basis(trace))
+        for line in headline(trace)[: 1 if self._request.why else None]:
             self._messages.say(line)
-        if self._asked.why:
-            self._messages.show(what_to_change(trace, self._messages.wraps))
+        if self._request.why:
+            self._messages.show(top_findings(trace, self._messages.wraps))
 
-    def _say_where_to_look(self, saved: Path) -> None:
-        if not self._asked.with_children:  # else it is said of all of them
-            rank = "" if self._asked.rank is None else f" --rank {self._asked.rank}"
+    def _print_next_command(self, saved: Path) -> None:
+        if not self._request.with_children:  # else it is said of all of them
+            rank = "" if self._request.rank is None else f" --rank {self._request.rank}"
             self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:
                 self._messages.say(f"all ranks: `opscope summary {quote(str(saved))}`")
 
     @contextlib.contextmanager
-    def _said_if_failing(self, what: str) -> Iterator[None]:
+    def _failures_reported(self, what: str) -> Iterator[None]:
         """Say that ``what`` failed instead of raising: the files are written all the same."""
         try:
             yield

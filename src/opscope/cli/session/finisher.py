@@ -13,7 +13,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.recording.streams.keeper import ask_keeper
+from opscope.recording.streams.keeper import send_to_keeper
 from opscope.recording.streams.trace_request import EndRequest
 
 WAIT = "OPSCOPE_END_WAIT"
@@ -37,13 +37,13 @@ class Finisher:
     def program_ends(self) -> None:
         """From now on the user waits, so limit the time."""
         now_s = time.monotonic()
-        asked_s = _LONGEST_S if self._is_patient else _asked_s()
+        asked_s = _LONGEST_S if self._is_patient else _user_patience_s()
         longest_s = max(_LEAST_S, _SHARE * (now_s - self._began_s)) if asked_s is None else asked_s
         self._leaves_at_s = now_s + longest_s
 
     @property
     def _left_s(self) -> float:
-        """How long it may be waited."""
+        """Remaining time to wait."""
         if self._leaves_at_s is None:
             return _LEAST_S
         return max(self._leaves_at_s - time.monotonic(), 0.0)
@@ -71,7 +71,7 @@ class Finisher:
         self.wait(self._left_s)
         self._leave()
         try:
-            self._running = ask_keeper(
+            self._running = send_to_keeper(
                 self._folder, request.as_text(), goes_on=self._leaves_at_s is None
             )
         except (OSError, ValueError, TypeError) as error:
@@ -110,10 +110,10 @@ class Finisher:
         if self._running is None or not self._running.is_ours():
             return True
         with leaving_at_once():
-            said = _received(self._running.socket, longest_s)
-        if said is None:
+            reply = _received(self._running.socket, longest_s)
+        if reply is None:
             return False
-        if said != DONE:
+        if reply != DONE:
             self._messages.fail(
                 "The process that writes the trace was killed, possibly because memory ran "
                 "out. The recording is kept: `opscope doctor --recover "
@@ -128,8 +128,8 @@ class Finisher:
         self._running = None
 
 
-def _asked_s() -> float | None:
-    """How long the user wants to wait; None where that is not said, or makes no sense."""
+def _user_patience_s() -> float | None:
+    """Longest wait that the user allows; None if unset or not a valid time."""
     try:
         asked_s = float(os.environ[WAIT])
     except (KeyError, ValueError):

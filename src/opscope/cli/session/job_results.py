@@ -14,7 +14,7 @@ from shlex import quote
 from opscope.api.job import Job
 from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.views.console import Messages
-from opscope.cli.views.findings import what_to_change
+from opscope.cli.views.findings import top_findings
 from opscope.cli.views.process_table import describe_cycles, describe_processes
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
@@ -31,13 +31,15 @@ def draw(trace: TraceData, destination: Destination, messages: Messages, of_what
     """Write the files that were asked for; one that fails costs nothing else."""
     for what, write, file in _pictures(destination):
         try:
-            written = write_said(what, partial(write, trace), file, messages)
+            written = write_output(what, partial(write, trace), file, messages)
             messages.say(f"{what}{of_what} written to {written}")
         except (OpscopeError, OSError, MemoryError) as error:
             messages.fail(f"The {what} could not be written: {reason(error)}")
 
 
-def write_said(what: str, write: Callable[[Path], object], path: Path, messages: Messages) -> Path:
+def write_output(
+    what: str, write: Callable[[Path], object], path: Path, messages: Messages
+) -> Path:
     """Write one file or folder; where it is."""
     with messages.progress(f"writing the {what}"):
         written, refused = write_or_rescue(write, path)
@@ -63,7 +65,8 @@ class JobResults:
     def __init__(
         self, why: bool, destination: Destination, messages: Messages, rank: int | None
     ) -> None:
-        """Of a run that is ``rank`` itself, only what it began is shown: others show theirs."""
+        """Prepare the results of a run; if the run is itself ``rank`` of a job, only its own child
+        processes are shown."""
         self._why, self._destination, self._messages = why, destination, messages
         self._root = None if rank is None else os.getpid()
 
@@ -105,7 +108,7 @@ class JobResults:
         draw(trace, destination, self._messages, " of all processes")
 
     def _answer(self, processes: Processes) -> None:
-        ranked = _by_what_they_did(processes)
+        ranked = _most_active_first(processes)
         if not ranked:
             return self._messages.fail("None of the processes ran torch operators.")
         slow = self._slow_rank(processes)
@@ -117,7 +120,7 @@ class JobResults:
             why = "the others wait for it" if chosen.part == slow else "it has most events"
             about += f", because {why}; {state}"
         self._messages.say(about)
-        found = what_to_change(processes.load(chosen.part), self._messages.wraps)
+        found = top_findings(processes.load(chosen.part), self._messages.wraps)
         self._messages.show(found)
         if len(ranked) > 1:
             other = next(done for done in ranked if done is not chosen)
@@ -145,7 +148,7 @@ class JobResults:
 
 @dataclass(frozen=True)
 class _Done:
-    """How much is recorded of one process."""
+    """Amount of recorded data of one process."""
 
     entry: ProcessEntry
     part: Partition
@@ -175,8 +178,8 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
     return rank if size > 1 else None
 
 
-def _by_what_they_did(processes: Processes) -> list[_Done]:
-    """Those that reached warm-up first, then by events; without those that did nothing."""
+def _most_active_first(processes: Processes) -> list[_Done]:
+    """Processes with events: those that reached warm-up first, then by number of events."""
     found = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):

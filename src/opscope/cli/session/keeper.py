@@ -39,8 +39,8 @@ def finish(folder: str, owner: str, how: str) -> None:
 
 def end_of_run(pipe: str, folder: str, owner: str) -> None:
     """Do what the program asks for through ``pipe``, and say there that it is done."""
-    asked = socket.socket(fileno=int(pipe))
-    with asked.makefile(encoding="utf-8") as lines:
+    requests = socket.socket(fileno=int(pipe))
+    with requests.makefile(encoding="utf-8") as lines:
         text = lines.readline()
     if not text.endswith("\n"):  # it was killed in the middle of asking
         return finish(folder, owner, "")
@@ -48,7 +48,7 @@ def end_of_run(pipe: str, folder: str, owner: str) -> None:
 
     do(EndRequest.from_text(text), Messages(animated=False))
     with suppress(OSError):  # the program has left
-        asked.send(DONE, socket.MSG_NOSIGNAL)
+        requests.send(DONE, socket.MSG_NOSIGNAL)
 
 
 def job(folder: str) -> None:

@@ -28,7 +28,7 @@ def add_switches(group: _ArgumentGroup) -> None:
             )
 
 
-def what_to_record(text: str) -> list[str]:
+def parse_record_option(text: str) -> list[str]:
     """``operators,shapes`` as options of the recorder beside operators, which are always there."""
     known = {s.flag_name.lstrip("-"): s.option for s in switches() if s.flag}
     words = [word.strip() for word in text.split(",")]

@@ -66,7 +66,7 @@ class RecordingSession:
         self._finisher = Finisher(destination.trace, messages, options.view)
         self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending = False
-        self._asked_last: EndRequest | None = None
+        self._last_request: EndRequest | None = None
         self._shown: EndRequest | None = None
 
     def begin(self) -> None:
@@ -122,7 +122,7 @@ class RecordingSession:
             self._messages.fail(f"Steps could not be recorded in detail: {reason(error)}")
 
     def program_is_over(self) -> None:
-        """What is recorded from now on is of Python's own end."""
+        """Note that events from now on belong to Python's own shutdown."""
         if self._profile is not None:
             self._profile.trace_facts[OVER] = time.time_ns()
 
@@ -138,37 +138,37 @@ class RecordingSession:
             if self._profile is not None:
                 self._profile.stop()
             self._report()
-            self._ask_for_the_rest()
+            self._request_last_output()
             self._finisher.wait_at_the_end()
         except KeyboardInterrupt:
-            self._say_who_goes_on()
+            self._name_running_children()
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
         finally:
             sys.setrecursionlimit(recursion_limit)
             dismiss_keepers()
 
-    def _ask_for_the_rest(self) -> None:
-        """What was last recorded, and what belongs to all processes."""
-        asked = self._asked_last or self._more_of_what_was_shown()
+    def _request_last_output(self) -> None:
+        """Request the output of the last recording, and what belongs to all processes."""
+        request = self._last_request or self._updated_request()
         if self._children is not None:
             root = None if self._children.rank is None else os.getpid()
             job = JobRequest(
                 self._children.folder, self._children.has_cycles, root, self._destination
             )
-            asked = replace(asked or self._request(self._destination), job=job)
-        if asked is not None:
-            self._finisher.ask(asked)
+            request = replace(request or self._request(self._destination), job=job)
+        if request is not None:
+            self._finisher.ask(request)
 
-    def _more_of_what_was_shown(self) -> EndRequest | None:
-        """How many steps of the program there were in the end."""
+    def _updated_request(self) -> EndRequest | None:
+        """The last request with the final number of steps; None if nothing was shown."""
         shown, seen = self._shown, self._steps.seen()
         if shown is None or seen is None:
             return None
         facts = {"metadata": {STEPS: seen}}
         return replace(shown, recording=None, is_more=True, facts=facts)
 
-    def _say_who_goes_on(self) -> None:
+    def _name_running_children(self) -> None:
         if self._finisher.is_busy:
             self._messages.say("another process continues to write the trace")
         elif self._profile is not None and self._profile.has_stream:
@@ -228,12 +228,12 @@ class RecordingSession:
             # Of a program that goes on, how many steps there are is known at its end.
             if self._is_ending and (seen := self._steps.seen()) is not None:
                 profile.trace_facts[STEPS] = seen
-            asked = self._request_for(profile, destination)
+            request = self._request_for(profile, destination)
             if self._is_ending:
-                self._asked_last = asked
-            elif asked is not None:
-                self._finisher.ask(asked)
-                self._shown = asked
+                self._last_request = request
+            elif request is not None:
+                self._finisher.ask(request)
+                self._shown = request
 
     def _request_for(
         self, profile: ProfileRecording, destination: Destination
@@ -304,7 +304,7 @@ class StepsOfRun:
             self._since_ns = time.monotonic_ns()
 
     def seen(self) -> dict[str, Any] | None:
-        """As metadata of a trace has it; None where there were too few to say anything."""
+        """Number of steps and their time, as metadata; None for fewer than two steps."""
         return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._passed_ns}
 
 

@@ -65,7 +65,7 @@ class LastAction:
         if self._died_of is not None:
             self._die(self._died_of)
         if self._interrupted:
-            _interrupt_again()
+            _reraise_interrupt()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._begun and not self._ended:
@@ -187,7 +187,7 @@ def unwound_when_ended() -> Iterator[None]:
             os.kill(os.getpid(), came[0])
 
 
-def _interrupt_again() -> None:
+def _reraise_interrupt() -> None:
     # Python kills itself by SIGINT, as a shell expects, if the last source text it executed ended
     # in KeyboardInterrupt. The action may have executed some (dataclasses are made that way).
     with contextlib.suppress(KeyboardInterrupt):

@@ -12,7 +12,7 @@ from opscope.analysis.compiled_code import (
 )
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.trace_argument import Chosen
-from opscope.cli.views.findings import below_here
+from opscope.cli.views.findings import relative_file
 from opscope.cli.views.results import Result, Section, limited
 from opscope.cli.views.side_by_side import answer
 from opscope.columns.trace_data import TraceData
@@ -73,7 +73,7 @@ def _result(found: CompiledCode, row_limit: int, elsewhere: str) -> Result:
 def _overview(found: CompiledCode, share: float) -> dict[str, str]:
     most, lines = "--", found.lines
     if lines:
-        place = f"{below_here(lines[0].line.file)}:{lines[0].line.line}"
+        place = f"{relative_file(lines[0].line.file)}:{lines[0].line.line}"
         most = f"{place} {share_text(lines[0].time_ns / max(found.graphs_ns, 1))}"
     return {
         "Most at": most,
@@ -87,8 +87,9 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 
 
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
-    """Where none ran, and what torch.compile did, once for all processes."""
-    from opscope.jobs.job_verdict import shared_compilations
+    """Results for all processes: notes on missing compiled code, and each event of torch.compile
+    once."""
+    from opscope.findings.job_verdict import shared_compilations
 
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})
@@ -114,7 +115,7 @@ def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partit
 
 
 def _place(event: CompilationEvent) -> str:
-    return f"{below_here(event.file)}:{event.line} in {event.function}"
+    return f"{relative_file(event.file)}:{event.line} in {event.function}"
 
 
 def _compiling_ns(found: CompiledCode) -> int:
@@ -124,7 +125,7 @@ def _compiling_ns(found: CompiledCode) -> int:
 def _cells(one: LineTime, found: CompiledCode) -> tuple[str, ...]:
     line = one.line
     return (
-        f"{below_here(line.file)}:{line.line}",
+        f"{relative_file(line.file)}:{line.line}",
         line.module or "--",
         _few(line.operators),
         _few(one.kernels),

@@ -24,7 +24,7 @@ from opscope.timeline.detail import detail_text
 
 
 def describe_completeness(trace: TraceData, events: int | None = None) -> str:
-    """How much was recorded, what was dropped and why, and what recording cost.
+    """Sentence about recorded and dropped events, and the cost of recording.
 
     Args:
         trace: of the recording, or a part of it.
@@ -52,7 +52,8 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
 
 
 def end_of_recording(trace: TraceData) -> list[str]:
-    """How a recording ended that was not stopped, and what each thread was doing; mostly empty."""
+    """Lines about a recording that was not stopped: how it ended, and the last action of each
+    thread; mostly empty."""
     how = how_it_ended(trace)
     if not how:
         return []
@@ -69,15 +70,15 @@ def _dropped(ledger: Ledger) -> str:
 
 
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What was recorded for part of the time only, so that counts of it are of that part."""
+    """Notes on data that the budget allowed for a part of the time; its counts cover that part."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
-    said = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
+    unknown = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
     recorded = recorded_for(ledger)
-    return [f"{recorded} (the budget)"] * bool(recorded) + [said] * bool(not_known_ms)
+    return [f"{recorded} (the budget)"] * bool(recorded) + [unknown] * bool(not_known_ms)
 
 
 def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What the recording has that a file of another format was written of."""
+    """Notes on data that the recording has and the exported file has not."""
     rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
     tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
     return (
@@ -90,7 +91,7 @@ def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
 
 
 def _not_understood(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """What only a newer opscope knows and this one shows as unknown or leaves out."""
+    """Notes on data that only a newer opscope understands."""
     found = []
     for what, value in ledger.get(NEWER, {}).items():
         fate, _, of_what = what.partition(": ")

@@ -20,7 +20,7 @@ from rich.text import Span, Text
 from opscope.base.notice import broken_pipes_are_errors
 from opscope.base.printable import in_encoding, printable
 from opscope.base.progress import listening
-from opscope.storage.remote import as_asked
+from opscope.storage.remote import with_addresses
 
 WIDTH_OF_FILES = 160
 """Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
@@ -125,11 +125,11 @@ class Messages:
 
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(as_asked(text))))
+        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(with_addresses(text))))
 
     def fail(self, text: str) -> None:
         """One paragraph about what went wrong and what to do."""
-        self._print(Text.assemble(("opscope: ", "bold red"), as_asked(text)))
+        self._print(Text.assemble(("opscope: ", "bold red"), with_addresses(text)))
 
     def flush(self) -> None:
         """Leave nothing for a forked child to say once more."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.analysis.sites import Place
-from opscope.analysis.top_operators import ran_anything
+from opscope.analysis.top_operators import has_work
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.views.results import Result, Section, as_text
 from opscope.columns.location import LineTexts, line_texts
@@ -23,7 +23,7 @@ from opscope.timeline.typical_stretch import typical_part
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from opscope.jobs.job_verdict import SharedFinding
+    from opscope.findings.job_verdict import SharedFinding
 
 CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -37,7 +37,7 @@ COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
 def saving_text(finding: Finding) -> str:
-    """What the fix would save, in a few words."""
+    """Saving of the fix, in a few words."""
     if finding.saved_ns is None or finding.saved_share is None:
         size = finding.saved_bytes
         return "saving unknown" if size is None else f"saves about {bytes_text(size)} of memory"
@@ -50,21 +50,21 @@ def place_text(place: Place) -> str:
     if not place.file:
         return place.module
     function = f" in {place.function}" if place.function else ""
-    return line_here(place) + function
+    return local_line(place) + function
 
 
-def line_here(place: Place) -> str:
+def local_line(place: Place) -> str:
     """``train.py:12``: files below the current folder relative to it."""
-    return below_here(str(place))
+    return relative_file(str(place))
 
 
-def below_here(file: str) -> str:
+def relative_file(file: str) -> str:
     """A file below the current folder relative to it."""
     return file.removeprefix(os.getcwd() + os.sep)
 
 
 def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
-    """What to change, in few lines; nothing where nothing is worth it."""
+    """The most important change, in a few lines; empty if nothing is worth it."""
     notes = []
     for finding in findings.foremost(most):
         notes.append(f"  {finding.title}: {saving_text(finding)}")
@@ -82,7 +82,7 @@ def finding_sections(
     With ``explain``, each finding contains how its saving is estimated.
     """
     chosen = findings.found if limit < 0 else findings.foremost(limit)
-    notes = [state_of(findings, len(chosen)), *findings.notes_with(line_here), findings.looked_at]
+    notes = [state_of(findings, len(chosen)), *findings.notes_with(local_line), findings.looked_at]
     return [
         *(
             finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts, explain)))
@@ -115,7 +115,7 @@ def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[s
 
 
 def state_of(findings: Findings, shown: int | None = None) -> str:
-    """How many patterns there are, were looked for in vain, and could not be looked for."""
+    """Sentence about the number of checks: with findings, without, and not possible."""
     found = len(findings)
     parts = [
         f"{found} of {found + len(findings.absent)} checks have findings"
@@ -176,30 +176,30 @@ def csv_rows(findings: Findings) -> list[list[object]]:
 
 def headline(trace: TraceData) -> list[str]:
     """The verdict in a few lines; none for a trace without operators."""
-    if not ran_anything(trace) or not trace.has_times:
+    if not has_work(trace) or not trace.has_times:
         return []
     part = typical_part(trace, MOST_EVENTS)
     return verdict_lines(find_verdict(trace if part is None else part.trace))
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """As ``Verdict.lines``, with files relative to the current folder."""
+    """Lines of the verdict, with files relative to the current folder."""
     return verdict.lines(place_text)
 
 
 def verdict_section(verdict: Verdict) -> Section:
-    """The same as a section, which is the first."""
+    """The verdict as the first section."""
     return Section(notes=verdict_lines(verdict))
 
 
-def what_to_change(trace: TraceData, is_wrapped: bool) -> RenderableType:
+def top_findings(trace: TraceData, is_wrapped: bool) -> RenderableType:
     """The first few findings, in full."""
     sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
     return as_text(sections, 0, is_wrapped=is_wrapped)  # no table is among them
 
 
 def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
-    """All findings of one process."""
+    """Result with all findings of one process."""
     return Result(
         sections=finding_sections(found, texts, explain=explain),
         content=json_content(found, texts),
@@ -210,7 +210,7 @@ def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
 
 def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
     """Equal findings of several processes are merged; the largest first."""
-    from opscope.jobs.job_verdict import shared_findings
+    from opscope.findings.job_verdict import shared_findings
 
     texts = {place: text for _, one in found.values() for place, text in one.items()}
     by_process = {part: findings for part, (findings, _) in found.items()}

@@ -11,7 +11,7 @@ from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.trace_argument import (
     Chosen,
-    said_once,
+    shared_notes,
 )
 from opscope.cli.views.results import Result, Section, limited
 from opscope.cli.views.side_by_side import answer
@@ -27,7 +27,7 @@ Row = tuple[str, ...]
 
 
 def device_use(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
-    """How busy the devices of one process or all of them are."""
+    """Utilisation of the devices of one process or of all."""
     most = _MOST_MODULES if row_limit is None else row_limit
     return answer(
         chosen,
@@ -54,14 +54,14 @@ def _result(found: DevicesUse, row_limit: int) -> Result:
 
 
 def _of_all(found: Mapping[Partition, DevicesUse]) -> Result:
-    """What most of the idle time of devices means, where it is a good part of all."""
+    """Explanation of the most frequent causes of idle time, if it is a large share."""
     causes = {part: {*one.mostly_idle().values()} for part, one in found.items()}
-    said = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
-    return Result(lines=said_once(said, len(found)))
+    notes = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
+    return Result(lines=shared_notes(notes, len(found)))
 
 
 def _shares(found: DevicesUse) -> dict[str, float]:
-    """What its devices have on average; of none there is nothing."""
+    """Mean shares of the devices of a process; empty without devices."""
     times = [_times(device) for device in found.devices]
     return {
         what: found.share(sum(one[what] for one in times)) / len(times)

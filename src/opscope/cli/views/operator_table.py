@@ -38,7 +38,7 @@ _LEFT_OUT_FIRST = (
 def operator_section(top: TopOperators) -> Section:
     """A table; what it speaks of comes first."""
     return Section(
-        above=what_it_is_of(top.period),
+        above=describe_period(top.period),
         columns=["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)],
         rows=_rows(top),
         optional=[heading for heading in _LEFT_OUT_FIRST if heading != top.sorted_by.heading],
@@ -50,8 +50,8 @@ def operator_text(top: TopOperators, width: int) -> RenderableType:
     return as_text([operator_section(top)], width)
 
 
-def what_it_is_of(period: Period) -> list[str]:
-    """What a table speaks of, and what it leaves out."""
+def describe_period(period: Period) -> list[str]:
+    """Sentences about the period of the table, and what it leaves out."""
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
@@ -68,7 +68,7 @@ def what_it_is_of(period: Period) -> list[str]:
 
 
 def operator_content(top: TopOperators) -> dict[str, Any]:
-    """For JSON: the period, and all columns of the rows."""
+    """Period and all columns of the rows, for JSON."""
     period = top.period
     return {
         "period": {
@@ -86,7 +86,7 @@ def operator_content(top: TopOperators) -> dict[str, Any]:
 
 
 def csv_of_operators(top: TopOperators) -> tuple[list[str], Iterable[Sequence[object]]]:
-    """All columns under their keys; shapes as JSON text. What waits follows where all is wanted."""
+    """Headings and rows of the CSV; shapes as JSON text, waiting events last."""
     shown = [*top.rows, *([] if top.left_out else top.waiting)]
     values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in shown)
     return list(shown[0]) if shown else [], values

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from opscope.analysis.memory.life_categories import PeakGroup
 from opscope.base.quantity_text import bytes_text
-from opscope.cli.views.findings import below_here
+from opscope.cli.views.findings import relative_file
 from opscope.cli.views.results import Section
 
 
@@ -18,7 +18,7 @@ def group_section(title: str, groups: tuple[PeakGroup, ...], total: int, most_ro
         shown.append(PeakGroup(f"({len(rest)} more)", *sums))
     rows = [
         [
-            below_here(one.name),
+            relative_file(one.name),
             bytes_text(one.size_bytes),
             f"{100 * one.size_bytes / total:.1f}%" if total else "-",
             one.blocks,

@@ -15,7 +15,7 @@ from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.views.console import Messages
 from opscope.cli.views.findings import MOST_EVENTS, verdict_section
 from opscope.cli.views.results import Result, RowsFormat, Section
-from opscope.cli.whole_job import say_what_is_missing
+from opscope.cli.whole_job import report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
@@ -35,7 +35,7 @@ _PYTHON = "python"
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """What the table says of one; sizes in bytes, times in nanoseconds."""
+    """One row of the table; sizes in bytes, times in nanoseconds."""
 
     process: int  # its id; 0 if unknown
     rank: int | None  # in its job; None without one
@@ -65,19 +65,19 @@ def process_rows(job: Job) -> list[ProcessRow]:
 def _row_of_loaded(trace: TraceData, entry: ProcessEntry) -> ProcessRow:
     """A process without an opscope folder: a file of another tool, or an unfinished recording."""
     events = trace.events
-    said = dict(trace.metadata)
-    if len(events) and "end_ns" not in said:
-        said |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
-    named = [int(key) for key in said.get("process_names", {}) if str(key).isdecimal()]
+    metadata = dict(trace.metadata)
+    if len(events) and "end_ns" not in metadata:
+        metadata |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
+    named = [int(key) for key in metadata.get("process_names", {}) if str(key).isdecimal()]
     if len(named) == 1:
-        said.setdefault("process_id", named[0])
+        metadata.setdefault("process_id", named[0])
     found = (
         memory_over_time(where_recorded(trace), categories=False)
         if len(trace.table("allocations"))
         else []
     )
     return _row_of(
-        entry, said, len(trace.events), max((one.peak.in_use for one in found), default=None)
+        entry, metadata, len(trace.events), max((one.peak.in_use for one in found), default=None)
     )
 
 
@@ -87,25 +87,29 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
     if part is None or folder is None or damage_of(folder):
         ended = "cannot be read" if folder else entry.refused or entry.ended or _state(entry)
         return replace(_row_of(entry, {}, None, None), ended=ended)
-    said = metadata_of(folder)
-    return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
+    metadata = metadata_of(folder)
+    return _row_of(
+        entry, metadata, processes.rows_of(part, "events"), _peak_bytes(processes, entry)
+    )
 
 
 def _row_of(
-    entry: ProcessEntry, said: dict[str, Any], events: int | None, peak_bytes: int | None
+    entry: ProcessEntry, metadata: dict[str, Any], events: int | None, peak_bytes: int | None
 ) -> ProcessRow:
     part = entry.partition
-    rank = part.number if part is not None and part.kind == RANK else _rank_of(said)
+    rank = part.number if part is not None and part.kind == RANK else _rank_of(metadata)
     return ProcessRow(
-        entry.process_id or int(said.get("process_id", 0)) or _number_of(part),
+        entry.process_id or int(metadata.get("process_id", 0)) or _number_of(part),
         rank,
-        entry.parent_id or int(said.get("parent_process_id", 0)),
+        entry.parent_id or int(metadata.get("parent_process_id", 0)),
         entry.how_begun,
         events,
-        max(int(said["end_ns"]) - int(said["start_ns"]), 0) if said.keys() >= _TIMES else None,
+        max(int(metadata["end_ns"]) - int(metadata["start_ns"]), 0)
+        if metadata.keys() >= _TIMES
+        else None,
         peak_bytes,
-        entry.ended or _ended(said) or _state(entry),
-        entry.command or tuple(map(str, said.get("command_line", ()))),
+        entry.ended or _ended(metadata) or _state(entry),
+        entry.command or tuple(map(str, metadata.get("command_line", ()))),
     )
 
 
@@ -114,13 +118,13 @@ def _number_of(part: Partition | None) -> int:
     return part.number % AGAIN if part is not None and part.kind == PROCESS else 0
 
 
-def _rank_of(said: dict[str, Any]) -> int | None:
-    job = said.get("distributedInfo")
+def _rank_of(metadata: dict[str, Any]) -> int | None:
+    job = metadata.get("distributedInfo")
     return int(job["rank"]) if isinstance(job, dict) and type(job.get("rank")) is int else None
 
 
-def _ended(said: dict[str, Any]) -> str:
-    ended = said.get("ended")
+def _ended(metadata: dict[str, Any]) -> str:
+    ended = metadata.get("ended")
     return str(ended.get("how", "")) if isinstance(ended, dict) else ""
 
 
@@ -160,7 +164,7 @@ def command_text(row: ProcessRow) -> str:
 
 
 def print_processes(job: Job, format: RowsFormat) -> None:
-    """What a summary of several processes is."""
+    """Print the summary of several processes."""
     rows = process_rows(job)
     verdict = _verdict(job)
     first = [] if verdict is None else [verdict_section(verdict)]
@@ -177,14 +181,14 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         messages = Messages()
         for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)
-        say_what_is_missing(job, messages)
+        report_missing(job, messages)
         if other := job.ranks_of_another_job():
             messages.say(other)
         messages.say(f"details of one: {_example(job)}")
 
 
 def _verdict(job: Job) -> Verdict | None:
-    """Of a job that is quickly compared; of another one `opscope ranks` says which rank."""
+    """Verdict on a job that is compared quickly; for others, `opscope ranks` names the rank."""
     if len(job.compared) > _FEW or job.unfinished:
         return None
     if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
@@ -207,7 +211,7 @@ def describe_processes(
     parts: Collection[Partition] = (),
     unfinished: Collection[Partition] = (),
 ) -> list[str]:
-    """How many there were, and why there is nothing of some, or no trace yet.
+    """Sentences about the number of processes, and about those without a trace.
 
     Args:
         processes: of a folder.
@@ -240,7 +244,8 @@ def _that_cannot_be_read(folder: Path) -> list[str]:
 
 
 def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
-    """The same of a job with a schedule, each cycle of which is a trace of its own."""
+    """Sentences about the processes of a job with a schedule, each cycle of which is a trace of its
+    own."""
     lines = [f"{len(processes)} processes"]
     lines += [f"{len(cycle.recorded)} of them recorded in {cycle.folder}" for cycle in cycles]
     recorded = {entry.partition for cycle in cycles for entry in cycle.recorded}
@@ -248,7 +253,7 @@ def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
 
 
 def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
-    """Of those that there is nothing of."""
+    """Sentence about processes without a trace."""
     lines = []
     refused = [entry for entry in rest if entry.refused]
     meant = [entry for entry in rest if entry.partition is not None and not entry.refused]

@@ -60,13 +60,15 @@ def _microseconds(nanoseconds: int | None) -> str:
 def _summary(result: Replay) -> list[str]:
     calls = sum(call.calls for call in result.replayed)
     replayed_ms = sum(call.calls * call.replayed_ns for call in result.replayed) / 1e6
-    said = f"{calls:,} calls, {len(result.replayed):,} of them distinct: {replayed_ms:,.1f} ms now"
+    summary = (
+        f"{calls:,} calls, {len(result.replayed):,} of them distinct: {replayed_ms:,.1f} ms now"
+    )
     recorded = [call.calls * call.recorded_ns for call in result.replayed if call.recorded_ns]
     if recorded:
-        said += f", {sum(recorded) / 1e6:,.1f} ms when recorded"
+        summary += f", {sum(recorded) / 1e6:,.1f} ms when recorded"
     else:
-        said += "; the file does not say how long they took when recorded"
-    lines = [said]
+        summary += "; the file does not say how long they took when recorded"
+    lines = [summary]
     refused: Counter[tuple[str, str, bool]] = Counter()
     for call in result.refused:
         refused[call.name, call.reason, call.has_inner] += call.calls

@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[-+±]? ?\d[\d.,]*( ?[^\d\s]{1,9})?( \+ .*)?|-{0,2}")
 
 
 class RowsFormat(str, Enum):
-    """What ``--format`` may be, in every command that has it for what it prints."""
+    """Values of ``--format`` in every command that has it."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -69,7 +69,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a command found in one process, or in all of them."""
+    """Results of a command for one process or several."""
 
     sections: Sequence[Section] = ()  # for people
     content: object = field(default_factory=dict)  # for JSON
@@ -115,7 +115,7 @@ def limited(
 def as_text(
     sections: Sequence[Section], width: int, lines: Sequence[str] = (), is_wrapped: bool = True
 ) -> RenderableType:
-    """For a terminal of this width, with an empty line between sections.
+    """Text for a terminal of this width, with an empty line between sections.
 
     Unless ``is_wrapped``, sentences stay in one line, for programs that read them from a pipe.
     """
@@ -186,7 +186,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def write_csv(
     file: TextIO | Output, columns: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> None:
-    """The same, line by line."""
+    """Write CSV to standard output line by line."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(spreadsheet_cell, columns))
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
@@ -214,7 +214,7 @@ def _least_width(column: tuple[str, Sequence[str]]) -> int:
 
 
 def _rooms(columns: Sequence[tuple[str, Sequence[str]]], width: int) -> dict[str, int]:
-    """How wide columns of words may be: those that are long share what the others leave."""
+    """Widths of columns of words: long ones share what the others leave."""
     words = [column for column in columns if not are_numbers(column[1])]
     left = width - sum(_least_width(column) for column in columns if column not in words)
     rooms: dict[str, int] = {}
@@ -233,7 +233,7 @@ def _paragraph(text: str, is_wrapped: bool, style: str = "") -> RenderableType:
 
 
 def _paragraphs(notes: Iterable[str]) -> list[str]:
-    """In Markdown: those that are indented are one list."""
+    """Notes in Markdown: indented ones form one list."""
     parts: list[str] = []
     is_list = False
     for note in notes:

@@ -26,7 +26,7 @@ _RATES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
 def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool) -> Result:
-    """What operators reach; ``measure`` this machine again, as when it was busy the last time."""
+    """Achieved speed of operators; ``measure``: measure the peaks of this machine again."""
     known: Peaks | None = None
     most = _MOST_ROWS if row_limit is None else row_limit
     if measure:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opscope.base.quantity_text import share_text
-from opscope.cli.trace_argument import Chosen, each_process, load_chosen, said_once
+from opscope.cli.trace_argument import Chosen, each_process, load_chosen, shared_notes
 from opscope.cli.views.console import Messages
 from opscope.cli.views.results import Result, Section
 from opscope.columns.trace_data import TraceData
@@ -28,7 +28,7 @@ def answer(
     result_of: Callable[[Found], Result],
     of_all: Callable[[Mapping[Partition, Found]], Result] = lambda _: Result(),
 ) -> Result:
-    """Of the process that was chosen, or of all of them.
+    """Result for the chosen process, or for all.
 
     Args:
         chosen: what is looked at.
@@ -78,12 +78,14 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Re
         columns=("process", *next(iter(results.values())).columns),
         rows=((str(part), *row) for part, result in results.items() for row in result.rows),
         lines=[*of_all.lines, *_differences(compared)],
-        notes=said_once({p: r.notes for p, r in results.items()}, len(chosen.parts), _MOST_NOTES),
+        notes=shared_notes(
+            {p: r.notes for p, r in results.items()}, len(chosen.parts), _MOST_NOTES
+        ),
     )
 
 
 def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
-    """That a share is another in one process than in the median."""
+    """Sentence about a share that differs between one process and the median."""
     return (
         f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the median of "
         f"{compared}."
@@ -101,7 +103,7 @@ def _find_in_each(
             found[part] = find(trace)
         except UsageError as error:
             nothing[part] = [str(error)]
-    for line in said_once(nothing, len(chosen.parts)):
+    for line in shared_notes(nothing, len(chosen.parts)):
         Messages().say(line)
     if not found:
         raise UsageError(f"No process in {chosen.path} has the data for this view.")

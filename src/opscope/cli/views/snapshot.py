@@ -26,7 +26,7 @@ def is_snapshot(path: Path) -> bool:
 
 
 def snapshot_result(path: Path, device: str | None, row_limit: int) -> Result:
-    """What a snapshot says of the device with the highest peak, or of one."""
+    """Result for the device with the highest peak, or for the chosen one."""
     with Messages().progress(f"reading {path}"):
         found = snapshot_memory(read_snapshot(path), device)
     groups = [("line at the peak", found.at_peak), ("line at the end", found.at_end)]

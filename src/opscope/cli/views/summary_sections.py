@@ -14,7 +14,7 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
-from opscope.cli.views.findings import below_here, foremost_section, line_here, state_of
+from opscope.cli.views.findings import foremost_section, local_line, relative_file, state_of
 from opscope.cli.views.results import Section
 from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
@@ -46,7 +46,7 @@ class Sections:
     verdict: Verdict | None = None  # what it comes to; None where no times were recorded
 
     def as_dict(self) -> dict[str, Any]:
-        """What the JSON of a summary holds."""
+        """Content of the JSON."""
         found = [] if self.findings is None else self.findings.as_dict()["findings"]
         return {
             "modules": self.modules,
@@ -117,7 +117,7 @@ def _memory(trace: TraceData) -> list[dict[str, Any]]:
 
 
 def shown_sections(sections: Sections) -> list[Section]:
-    """For people; nothing of those that are empty."""
+    """Sections for a terminal, without empty ones."""
     shown = []
     if sections.modules:
         times = ("self_ns", "backward_ns", "total_ns")
@@ -140,7 +140,7 @@ def shown_sections(sections: Sections) -> list[Section]:
             Section(title="What to change")
         ]
         state = state_of(sections.findings, len(sections.findings.foremost(MOST_FINDINGS)))
-        notes = [*changes.notes, state, *sections.findings.notes_with(line_here)]
+        notes = [*changes.notes, state, *sections.findings.notes_with(local_line)]
         shown.append(replace(changes, notes=notes))
     return shown
 
@@ -152,7 +152,7 @@ def _line_numbers(line: dict[str, Any]) -> tuple[str, str]:
 
 def _place(line: dict[str, Any]) -> str:
     """``train.py:12 in main``: a path from the root would fill a narrow terminal."""
-    file = below_here(os.path.normpath(line["file"]))
+    file = relative_file(os.path.normpath(line["file"]))
     name = os.path.basename(file) if os.path.isabs(file) else file
     return f"{name}:{line['line']} in {line['function']}"
 

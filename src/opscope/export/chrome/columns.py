@@ -211,7 +211,8 @@ def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 def _names_with_prefix(names: Names) -> npt.NDArray[np.bool_]:
-    """For every name, and then for -1, whether it begins with the prefix."""
+    """Whether each name begins with the prefix, with one more entry for name -1. Shape (names +
+    1,)."""
     found = np.zeros(len(names) + 1, dtype=np.bool_)
     offsets, position = names.offsets, -1
     while (position := names.blob.find(_PREFIX, position + 1)) >= 0:

@@ -10,8 +10,8 @@ from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.columns.codes import OVERHEAD_NAMES, GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.export.native_columns import Columns, flat, list_columns, within
-from opscope.export.window import Window
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.window import Window
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
@@ -39,8 +39,8 @@ def gpu_columns(trace: TraceData) -> Columns:
 
 
 def _collectives(trace: TraceData) -> Columns:
-    """For kernels launched inside a collective, the event that describes it: tools read its sizes
-    and process group from the kernel."""
+    """Event that describes the collective of each kernel launched in one: tools read sizes and
+    process group from the kernel."""
     events, gpu = trace.events, trace.table("gpu")
     name = trace.names.find(_COLLECTIVE)
     if name < 0 or not len(gpu):

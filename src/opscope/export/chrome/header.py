@@ -13,8 +13,8 @@ from typing import Any
 
 from opscope.export.chrome.tracks import Track
 from opscope.export.output_file import to_json
-from opscope.export.window import Window, process_name_of
 from opscope.storage.chrome.vocabulary import BESIDE, KEY
+from opscope.timeline.window import Window, process_name_of
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
@@ -47,7 +47,7 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
 
 
 def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the program added to the trace."""
+    """Metadata that the program added."""
     if "imported_from" not in metadata:
         job = {key: metadata[key] for key in ("distributedInfo",) if metadata.get(key)}
         user = metadata.get("user")

@@ -40,13 +40,13 @@ class Track:
 
     @property
     def json(self) -> str:
-        """How a row says that it is on this track."""
+        """The track as two JSON fields of an event."""
         return f'"pid":{self.pid},"tid":{self.tid}'
 
 
 @dataclass(frozen=True)
 class ChromeTracks:
-    """All lines, and which one every row is on.
+    """Lines of the timeline, and the line of every row.
 
     Attributes:
         tracks: in the order they are listed in the file.

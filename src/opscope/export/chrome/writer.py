@@ -19,8 +19,8 @@ from opscope.export.chrome.tracks import place_on_tracks
 from opscope.export.format import Format
 from opscope.export.native_columns import argument_columns, blocks_of, name_columns
 from opscope.export.output_file import Block, write_file
-from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.storage.chrome.vocabulary import said_of
+from opscope.storage.chrome.vocabulary import recorded_counts
+from opscope.timeline.window import process_id_of, process_name_of, window_of
 
 BLOCK_BYTES = 4 << 20
 """Large enough that threads seldom meet, small enough to stay in cache while it is compressed."""
@@ -73,7 +73,7 @@ def chrome_blocks(trace: TraceData, name: str, *, with_python: bool = True) -> I
     )
     rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
     yield from blocks_of(writer, BLOCK_BYTES, rows)
-    yield end_of_file(name, said_of(trace)).encode()
+    yield end_of_file(name, recorded_counts(trace)).encode()
 
 
 FORMAT = Format(

@@ -80,7 +80,7 @@ def _with_bias(subject: Subject) -> Values:
 
 
 def _following(subject: Subject) -> Values:
-    """Of each operator the one at the same level that its thread began next, -1 for none.
+    """Next operator at the same level of the same thread, for each operator; -1 for none.
 
     Shape (events + 1,): the last is for row -1.
     """

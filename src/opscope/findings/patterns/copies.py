@@ -86,7 +86,7 @@ def _find_filled_on_host(subject: Subject) -> Evidence | None:
 def _last_fill(
     subject: Subject, fills: Values, filled: Values, copies: Values, storage: Values
 ) -> Values:
-    """For each copy the fill of its memory among the last few operators before it, -1 for none."""
+    """Latest fill of the memory of each copy among the few operators before it; -1 for none."""
     result, operators = np.full(len(copies), -1, dtype=np.int64), np.cumsum(subject.is_operator)
     thread, ends = subject.events["thread"], subject.end_ns
     for i, (memory, copy) in enumerate(zip(storage.tolist(), copies.tolist(), strict=True)):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
-from opscope.findings.gaps import own_place
+from opscope.findings.gaps import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
@@ -23,8 +20,6 @@ _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
 """Share of batches that are the first of their epoch. A program with epochs of one batch requests
 another, which there is not, so that half of the loads begin one."""
 
-_MOST_OF_LOADING = 0.5
-
 _LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
 """Long waits: this many times the median, at most this share of batches, at least this share of the
 waiting time."""
@@ -37,7 +32,7 @@ _FEW_WAITS = (
 
 def _loads(subject: Subject, name: str) -> Values:
     """Spans of one kind of loader, but the one inside another. Rows."""
-    return np.flatnonzero(subject.outermost_of(subject.named_like(name)))
+    return np.flatnonzero(subject.outermost_of(subject.name_contains(name)))
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
@@ -70,7 +65,7 @@ def _shuffling_ns(subject: Subject, loads: Values) -> Values:
     return shuffling + np.clip(after, 0, shuffling)
 
 
-def _find_begun_again(subject: Subject) -> Evidence | None:
+def _find_restarted_loaders(subject: Subject) -> Evidence | None:
     """A new pass over shuffled data for every batch, which is all that is taken from it."""
     loads = _loads(subject, _IN_PROCESS)
     took = _shuffling_ns(subject, loads)
@@ -92,24 +87,20 @@ def _find_begun_again(subject: Subject) -> Evidence | None:
 
 def _find_in_process(subject: Subject) -> Evidence | None:
     loads = _loads(subject, _IN_PROCESS)
-    if len(loads) < 2 or _find_begun_again(subject) is not None:
+    if len(loads) < 2 or _find_restarted_loaders(subject) is not None:
         return None  # workers would be started for every batch
     took, total = subject.duration_ns[loads][1:], subject.time_ns(loads)
     step = np.maximum(subject.start_ns[loads][1:] - subject.end_ns[loads][:-1], 0)
     hidden = took + step - np.maximum(step, took // _WORKERS)
-    place = _function_that_loads(subject, loads)
-    said = ""
-    if place is not None:
-        loops = subject.sites.places(loads, subject.duration_ns[loads])
-        loop = f", for the loop at {loops[0]}" if loops else ""
-        said = f" Most of that is spent in {place.function}{loop}."
+    loops = subject.sites.places(loads, subject.duration_ns[loads], with_modules=False)
+    inside = [one for one in places_inside(subject, loads) if (*loops, one)[0].line != one.line]
     return Evidence(
         events=loads,
-        places=() if place is None else (place,),
+        places=(*inside[:1], *loops),
         explanation=(
             f"The DataLoader made {len(loads):,} batches in the training process "
             f"(num_workers=0), {time_text(total // len(loads))} each: {subject.share(total)} of "
-            f"the time, while training waited.{said}"
+            "the time, while training waited."
         ),
         saved_ns=int(hidden.sum()),
         saved_by=(
@@ -118,20 +109,6 @@ def _find_in_process(subject: Subject) -> Evidence | None:
             "between processes and sharing cores has a cost"
         ),
     )
-
-
-def _function_that_loads(subject: Subject, loads: Values) -> Place | None:
-    """The innermost function of the program that most of the loading is spent in, at its line."""
-    frame = subject.sites.frame
-    calls = np.flatnonzero(subject.sites.defined_here & (frame >= 0))
-    calls = calls[subject.within(subject.flags(loads))[calls]]
-    took = np.bincount(frame[calls], weights=subject.duration_ns[calls])
-    most = np.flatnonzero(took >= _MOST_OF_LOADING * subject.time_ns(loads))
-    if not len(most):
-        return None
-    chosen = int(most[np.argmin(took[most])])
-    place = own_place(subject, chosen, calls[frame[calls] == chosen], int(took[chosen]))
-    return replace(place, occurrences=len(loads))
 
 
 def _find_stalls(subject: Subject) -> Evidence | None:
@@ -186,7 +163,7 @@ BEGUN_AGAIN = Pattern(
         "epoch and next() for each batch. For random batches without epochs, index the data "
         "set with torch.randint."
     ),
-    find=_find_begun_again,
+    find=_find_restarted_loaders,
 )
 
 STALLS = Pattern(

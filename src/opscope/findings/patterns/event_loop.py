@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.requests import request_spans
-from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
-from opscope.findings.gaps import own_place
+from opscope.findings.gaps import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.subject import Flags, Subject
 
 _BLOCKED_NS = 10_000_000
 """A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
@@ -23,7 +22,7 @@ def _find(subject: Subject) -> Evidence | None:
     # A server's loop has others whether or not one came meanwhile.
     spans = request_spans(subject.trace)
     of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
-    others = _others_are_there(subject) | of_request
+    others = runs_other_tasks(subject) | of_request
     events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
     if not len(events):
         return None
@@ -38,14 +37,14 @@ def _find(subject: Subject) -> Evidence | None:
             f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
             "event loop wait for it, which makes the slowest requests slower."
         ),
-        places=_inside(subject, events),
+        places=places_inside(subject, events),
         saved_ns=None,
         saved_by="no computing time is saved; other tasks wait less",
     )
 
 
-def _others_are_there(subject: Subject) -> Flags:
-    """Of each run, whether a task ran before it that runs again after it. Shape (task runs,)."""
+def runs_other_tasks(subject: Subject) -> Flags:
+    """Whether a task that ran before each run runs again after it. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
     if not len(task):
@@ -58,21 +57,6 @@ def _others_are_there(subject: Subject) -> Flags:
     done = np.searchsorted(np.sort(last), start, side="right")
     itself = (first[task] < start) & (last[task] > start)
     return np.asarray(begun - done - itself > 0)
-
-
-def _inside(subject: Subject, runs: Values) -> tuple[Place, ...]:
-    """The lines of the program that take the time of these runs."""
-    within = np.flatnonzero(subject.within(subject.flags(runs)))
-    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
-    # Of a function of the program that waits or computes by itself: the line, not where it begins.
-    functions = within[subject.sites.defined_here[within]]
-    own = functions[subject.own_ns[functions] > 0]
-    if not len(own) or subject.own_ns[own].sum() < max((one.time_ns for one in places), default=0):
-        return places
-    frame = subject.sites.frame[own]
-    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
-    most = int(np.argmax(total))
-    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
 
 
 EVENT_LOOP = Pattern(

@@ -32,7 +32,10 @@ def _find(subject: Subject) -> Evidence | None:
     events = np.flatnonzero(by_event)
     if not len(events):
         return None
-    others = _others(subject)
+    others = ", ".join(
+        f"{thread_text(subject.trace, number)} computed {share_text(share)} of the time"
+        for share, number in computing_beside(subject)[:3]
+    )
     meanwhile = f" During the waits, {others}." if others else ""
     return Evidence(
         events=events,
@@ -48,18 +51,15 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _others(subject: Subject) -> str:
-    """Which other threads computed, in words; empty where none did much."""
-    trace, said = subject.trace, []
-    samples = trace.table("thread_samples")
-    main = main_thread(trace)
+def computing_beside(subject: Subject) -> list[tuple[float, int]]:
+    """Other threads that computed much: share of the time and system id, most first."""
+    samples, found = subject.trace.table("thread_samples"), []
     for number in np.unique(samples["system_thread_id"]).tolist():
         own = np.flatnonzero(samples["system_thread_id"] == number)
         share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
-        if number != main and share >= _BUSY:
-            text = f"{thread_text(trace, number)} computed {share_text(share)} of the time"
-            said.append((share, text))
-    return ", ".join(text for _, text in sorted(said, reverse=True)[:3])
+        if number != main_thread(subject.trace) and share >= _BUSY:
+            found.append((share, number))
+    return sorted(found, reverse=True)
 
 
 GIL = Pattern(

@@ -49,7 +49,7 @@ def _find_inference(subject: Subject) -> Evidence | None:
 
 
 def _nodes(subject: Subject, rows: Values) -> int:
-    """How many nodes of the graph operators made: each takes a number of its thread."""
+    """Number of graph nodes that operators made: each node takes a number of its thread."""
     is_row, events = subject.flags(rows)[:-1], subject.events
     makers = (is_row | subject.within(is_row)) & subject.is_operator
     makers &= events["sequence_number"] >= 0
@@ -78,13 +78,13 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
     Python's stack is written down inside each operator that autograd makes a node for.
     """
     looks = subject.named("aten::isnan", "aten::_is_any_true", "aten::item")
-    looks &= subject.within(subject.named_like("autograd::engine::evaluate_function: "))
+    looks &= subject.within(subject.name_contains("autograd::engine::evaluate_function: "))
     checks = np.flatnonzero(looks & ~np.append(looks, False)[subject.operator_parent])
     gradients = int(subject.named("aten::isnan")[checks].sum())
     if gradients < _FEWEST:
         return None
     total = subject.time_ns(checks) + _writing_stacks_ns(subject)
-    switch = np.flatnonzero(subject.named_like("anomaly_mode.py(") & subject.sites.called_here)
+    switch = np.flatnonzero(subject.name_contains("anomaly_mode.py(") & subject.sites.called_here)
     return Evidence(
         events=checks,
         time_ns=total,
@@ -103,7 +103,8 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
 
 
 def _writing_stacks_ns(subject: Subject) -> int:
-    """Of operators that a node was made for, what those take that only look at memory anew.
+    """Time of operators with a graph node that only make views: they compute nothing, so the time
+    is that of writing stacks.
 
     They compute nothing, so that it is writing; without any, the quicker quarter of all. Operators
     in one another share the number of the node that the innermost makes.

@@ -23,7 +23,7 @@ _CHECKPOINT = "torch/utils/checkpoint.py"
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
-    nodes = np.flatnonzero(subject.named_like(_NODE) & subject.is_operator)
+    nodes = np.flatnonzero(subject.name_contains(_NODE) & subject.is_operator)
     of_pass = _passes(subject, nodes)
     count = np.bincount(of_pass) if len(nodes) else of_pass
     if len(count) < _FEWEST or count[-1] < _GROWS * count[0]:
@@ -60,7 +60,7 @@ def _passes(subject: Subject, nodes: Values) -> Values:
 
 
 def _find_of_gradients(subject: Subject) -> Evidence | None:
-    inside = subject.within(subject.named_like(_NODE) & subject.is_operator)
+    inside = subject.within(subject.name_contains(_NODE) & subject.is_operator)
     inside &= ~subject.within(subject.calls_of(_CHECKPOINT))
     made = inside & subject.is_operator & subject.wants_gradients
     made &= subject.events["sequence_number"] >= 0
@@ -83,14 +83,14 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
 
 
 def _find_recomputation(subject: Subject) -> Evidence | None:
-    inside = subject.within(subject.named_like(_NODE) & subject.is_operator)
+    inside = subject.within(subject.name_contains(_NODE) & subject.is_operator)
     # Without the calls of libraries: what calls modules in a backward pass is checkpointing.
     knows_calls = has_calls_of_libraries(subject)
     own = subject.calls_of(_CHECKPOINT) if knows_calls else subject.is_module_call
     outer = subject.outermost_of(own & inside)
     again = np.flatnonzero(outer)
     # Backward passes that reentrant checkpointing runs inside the outer one.
-    runs = subject.outermost_of(subject.named_like("run_backward")) & subject.within(outer)
+    runs = subject.outermost_of(subject.name_contains("run_backward")) & subject.within(outer)
     total = subject.time_ns(again) - subject.time_ns(runs)
     if not len(again):
         return None

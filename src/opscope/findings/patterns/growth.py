@@ -8,13 +8,13 @@ import numpy as np
 
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import bytes_text
-from opscope.columns.row_groups import group_rows
-from opscope.columns.schema import AllocationAction
+from opscope.columns.row_groups import group_rows, order_rows
+from opscope.columns.schema import AllocationAction, Role
 from opscope.findings.gaps import keeping_line
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import Flags, Subject, Values
 
 CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _FEWEST = 8
@@ -32,27 +32,44 @@ _READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
-    """Concatenations whose first tensor is what an earlier one made."""
+    """Concatenations of all gathered so far in every round, and what is computed of long lists."""
     is_join = subject.named(*CONCATENATIONS) & subject.is_outermost
-    # Of a list of tensors the row is that of the first, which is what has been gathered so far.
-    first = subject.tensor_argument(0)
+    # Of a list of tensors the row is that of the first, which may be what has been gathered so far.
+    first, values = subject.tensor_argument(0), computed_values(subject)
     joins = np.flatnonzero(is_join & (first >= 0))
     allocation = subject.trace.table("tensors")["allocation_id"][first[joins]]
-    made_by = computed_values(subject).makers_of(allocation)
-    growing = joins[np.append(is_join, False)[made_by]]
+    longer = _of_longer_lists(subject, joins)
+    growing = joins[np.append(is_join, False)[values.makers_of(allocation)] | longer]
     if len(growing) < _FEWEST:
         return None
-    total = subject.time_ns(growing)
+    inside = subject.within(subject.is_module_call | subject.is_training)
+    apart = subject.is_outermost & ~subject.wants_gradients & ~inside
+    computed = apart & values.leads_to(subject.flags(joins[longer])[:-1], apart)
+    events = np.union1d(growing, np.flatnonzero(computed))
+    total = subject.time_ns(events)
     return Evidence(
-        events=growing,
+        events=events,
         explanation=(
-            f"{len(growing):,} concatenations each copy the result of the previous one: the "
-            f"cost grows with the square of their number, so far {subject.share(total)} of the "
-            "time."
+            f"{len(growing):,} concatenations each copy what the previous one copied: the "
+            "cost grows with the square of their number, so far, with what is computed of their "
+            f"results outside networks, {subject.share(total)} of the time."
         ),
         saved_ns=total - total // len(growing),
-        saved_by="all concatenations but one",
+        saved_by="all concatenations but one, and what is computed of them",
     )
+
+
+def _of_longer_lists(subject: Subject, joins: Values) -> Flags:
+    """Which concatenations are at a line whose lists get longer and longer. Shape (joins,)."""
+    tensors, (frame, line) = subject.trace.table("tensors"), subject.sites.at
+    given = np.bincount(tensors["event"][tensors["role"] == Role.INPUT], minlength=len(line))[joins]
+    lines = group_rows(frame[joins], line[joins])
+    order = order_rows(lines.group, joins)
+    same, more = np.diff(lines.group[order]) == 0, np.diff(given[order])
+    of = lines.group[order[1:]]
+    shorter, growth = (np.bincount(of, same * by, len(lines)) for by in (more < 0, more))
+    grows = (lines.count >= _FEWEST) & (shorter == 0) & (growth >= _STEADY / 2 * lines.count)
+    return np.asarray(grows[lines.group])
 
 
 def _find_kept(subject: Subject) -> Evidence | None:
@@ -174,10 +191,10 @@ def _carried(subject: Subject, rounds: Values) -> Values:
 
 GROWING_CONCATENATION = Pattern(
     id="growing-concatenation",
-    title="Repeated torch.cat copies a growing tensor",
+    title="Everything gathered so far is concatenated again each time",
     advice=(
-        "Collect the pieces in a list and call torch.cat once, or write into one preallocated "
-        "tensor."
+        "Call torch.cat once, at the end, or write into one preallocated tensor; compute a metric "
+        "of all that was gathered every N steps, or from running sums as torchmetrics does."
     ),
     find=_find_growing,
     needs=TENSORS,

@@ -11,6 +11,7 @@ from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.patterns.matmul import HALF, PRODUCT_CALLS
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, HOST, Flags, Subject
+from opscope.timeline.listing import launched_work
 
 _SCORING = (
     "aten::div", "aten::mul", "aten::add", "aten::div_", "aten::mul_", "aten::add_",
@@ -93,7 +94,8 @@ def _in_half_on_device(subject: Subject, products: Flags) -> bool:
     """Whether these products run on a device, all of them in half precision."""
     tensor = subject.tensor_argument(0)[np.flatnonzero(products)]
     is_half = np.isin(subject.tensor_column("dtype", tensor), HALF)
-    return len(subject.work_in(products)) > 0 and bool(is_half.all())
+    launch = subject.trace.table("gpu")["launch"][launched_work(subject.trace)]
+    return bool((products | subject.within(products))[launch].any() and is_half.all())
 
 
 def _find_broadcast(subject: Subject) -> Evidence | None:

@@ -13,6 +13,7 @@ from opscope.findings.patterns.launches import is_on_device
 from opscope.findings.saving import share_of_one_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import MOST_FIXED_COST_NS, Flags, Subject, Values
+from opscope.findings.time_split import TimeSplit
 
 _COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
 _COLLECT = "<built-in function collect>"
@@ -23,7 +24,7 @@ _MANY = 100
 _LULL_NS = 100_000_000
 """Without an operator for so long, a program is starting, importing or waiting."""
 
-_COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING = 0.005, 0.2
+_COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING, _MOSTLY = 0.005, 0.2, 0.5
 
 
 def _find_collections(subject: Subject) -> Evidence | None:
@@ -36,7 +37,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
     generation, count = np.unique(subject.events["name"][pauses], return_counts=True)
     again = np.isin(subject.events["name"][pauses], generation[count > 1])
     # The program may still want one of those that it asked for, at its end.
-    asked = took[again & subject.within(subject.named_like(_COLLECT))[pauses]]
+    asked = took[again & subject.within(subject.name_contains(_COLLECT))[pauses]]
     once = int(np.median(asked)) if len(asked) else 0
     alone = int(took[~again].sum())
     return Evidence(
@@ -77,7 +78,7 @@ def _while_working(subject: Subject, pauses: Values) -> Values:
 
 
 def _find_recompilations(subject: Subject) -> Evidence | None:
-    compiled = np.flatnonzero(subject.outermost_of(subject.named_like(_COMPILE)))
+    compiled = np.flatnonzero(subject.outermost_of(subject.name_contains(_COMPILE)))
     if not len(compiled):
         return None
     total = subject.time_ns(compiled)
@@ -118,12 +119,34 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"call them, {time_text(int(np.median(calling)))} each in the median: "
             f"{subject.share(cost)} of the time is call overhead, in torch and in Python."
         ),
-        saved_ns=total // 2,
+        saved_ns=_all_but_computing_ns(subject) if _gets_one_sample(subject) else total // 2,
         saved_by=(
-            "half of the call overhead, as with batches of twice the size; larger ones save more, "
-            "and fused operators about as much"
+            "half of the call overhead, as with batches of twice the size; where layers get one "
+            "sample at a time, all of torch's time but computing, as with large ones"
         ),
     )
+
+
+def _all_but_computing_ns(subject: Subject) -> int:
+    """Without loading data and what is outside torch, which each sample needs by itself."""
+    split = subject.once(TimeSplit)
+    outside = int((split.outside_ns + split.own_ns).sum())
+    loading = subject.time_ns(subject.outermost_of(subject.name_contains("enumerate(DataLoader)")))
+    computing = int(np.maximum(part_work_ns(subject), 0)[subject.is_main].sum())
+    return max(subject.wall_ns - outside - loading - computing, 0)
+
+
+def _gets_one_sample(subject: Subject) -> bool:
+    """Whether most calls of layers get a batch of one."""
+    layers = subject.is_outermost & (
+        subject.named("aten::linear") | subject.name_contains("::conv")
+    )
+    given, sizes = subject.tensor_argument(0)[layers], subject.trace.table("tensors").lists("sizes")
+    given = given[given >= 0]
+    begin, length = sizes.offsets[given], np.diff(sizes.offsets)[given]
+    first = np.append(sizes.values, 0)[np.where(length > 1, begin, -1)]
+    alone = (length == 1) | (first == 1)
+    return len(given) > 0 and float(alone.mean()) > _MOSTLY
 
 
 def _taking_and_calling_ns(subject: Subject, calls: Values) -> tuple[Values, Values]:
@@ -152,7 +175,7 @@ def _called_by_the_program(subject: Subject) -> Flags:
     inner = (scope == RecordScope.BACKWARD_FUNCTION) & (forward >= 0)
     inner &= (subject.operator_parent[forward] >= 0) & (scope[forward] == RecordScope.FUNCTION)
     is_inner = subject.flags(subject.outermost_operator[inner])[:-1]
-    return subject.is_outermost & ~is_inner & ~subject.named_like("AccumulateGrad")
+    return subject.is_outermost & ~is_inner & ~subject.name_contains("AccumulateGrad")
 
 
 COLLECTIONS = Pattern(

@@ -55,7 +55,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _launched_ns(subject: Subject) -> Values:
-    """What devices did for each outermost operator; the last is for no operator."""
+    """Device work of each outermost operator; the last entry is for no operator."""
     gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
     launched = launched_work(subject.trace)
     around = subject.outermost_operator[gpu["launch"][launched]]

@@ -48,7 +48,8 @@ def _find_dense(subject: Subject) -> Evidence | None:
 
 
 def _dense_backward(subject: Subject) -> tuple[Values, Values, Values]:
-    """Those of large tables: rows, rows of each table, and how many rows were looked up."""
+    """Dense gradients of large tables: event rows, rows of each table, and number of rows looked
+    up."""
     rows_of, names = np.full(len(subject.parent), -1, dtype=np.int64), subject.trace.names
     for name, position in zip(_DENSE, _ROWS, strict=True):
         said = subject.scalar_argument(position)

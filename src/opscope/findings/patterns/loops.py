@@ -81,7 +81,7 @@ _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a loop goes over.
+    """Kind of a loop, by the parts that it goes over.
 
     Attributes:
         find: lines that handle enough different ones in a call of their function: 1 for single
@@ -116,7 +116,9 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work + backward, 0)
     saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
-    saved *= np.where(in_order, np.where(_all_linear(lines, chosen), _LINEAR, _IN_ORDER), 1.0)
+    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
+    part = np.where(np.isin(lines.frame, others), _IN_ORDER, _LINEAR)
+    saved *= np.where(in_order, part, 1.0)
     total = int(saved.sum())
     if not chosen.any() or total <= 0:
         return None
@@ -170,12 +172,6 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[
     return chosen, in_order
 
 
-def _all_linear(lines: LoopLines, chosen: Flags) -> Flags:
-    """Lines of functions all of whose chosen lines are linear."""
-    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
-    return np.isin(lines.frame, others, invert=True)
-
-
 def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Flags:
     """Chosen lines, without those around others that are chosen."""
     flagged = subject.flags(calls.events[chosen[calls.group]])[:-1]
@@ -188,8 +184,8 @@ def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen:
 
 
 def _parts(subject: Subject, calls: LineCalls) -> Values:
-    """Of lines where what is called gets many different parts of tensors: 1 for parts of a single
-    number, 2 for larger ones.
+    """Lines that process many different parts of tensors: 1 for parts of a single number, 2 for
+    larger parts, 0 for other lines.
 
     Parts differ by where in their tensor they begin, whichever tensor that is: a round that changes
     a part of its own copy goes over the parts too, and only addresses that are used again by chance
@@ -198,7 +194,7 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
     found = np.zeros(len(calls.lines), dtype=np.int64)
     above = subject.inside(calls.row >= 0)
     has_tensors = len(subject.trace.table("tensors")) > 0
-    event, part = _parts_given(subject) if has_tensors else _parts_by_sequence(subject, calls)
+    event, part = _parts_passed(subject) if has_tensors else _parts_by_sequence(subject, calls)
     at = np.where(calls.row[event] >= 0, event, above[event])
     # Without arguments nothing tells which part a call further in is about.
     for _ in range(_LEVELS if has_tensors else 1):
@@ -222,7 +218,7 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
     return found
 
 
-def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
+def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     """Outermost operators that got a tensor, with the size of the part as above, the memory that it
     is chosen from by another tensor (0: by its place), and where in it the part begins."""
     tensors = subject.trace.table("tensors")
@@ -231,7 +227,7 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     other = subject.calls_of(_TENSOR, name="__repr__") | subject.calls_of(
         _TENSOR, name="__format__"
     )
-    other |= subject.named_like("enumerate(DataLoader)")
+    other |= subject.name_contains("enumerate(DataLoader)")
     wanted = subject.is_outermost & ~subject.within(other)
     rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
@@ -241,8 +237,8 @@ def _parts_given(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
 
 
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
-    """The same where arguments were not recorded: operators that index, each with a part of its
-    own, and sequences of operators that come again and again after a tensor was taken apart."""
+    """The kind of loop of each line where arguments were not recorded: operators that index, and
+    sequences of operators that repeat after a tensor was taken apart."""
     found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
     owner = calls.function[calls.row]  # of what no line calls, any
     splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
@@ -261,8 +257,8 @@ def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.
 
 
 def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
-    """Where tensors (rows of their table) begin; of one that is chosen from, which part of it that
-    is: another tensor says that, and where it is the same one, so is the part."""
+    """Part of the tensor that each row refers to: its begin, or for an operator that selects by
+    another tensor, the identity of that tensor."""
     tensors = subject.trace.table("tensors")
     event, choosing = tensors["event"][rows], subject.named(*CHOOSING)
     is_whole = (tensors["argument"][rows] == 0) & (tensors["role"][rows] == Role.INPUT)
@@ -291,9 +287,10 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
     every = np.bincount(calls.group, minlength=count)
     mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * every
     # What a round made itself is in no list that the loop goes over.
-    kept = computed_values(subject).makers_of(_allocations(subject, operators)) <= _last(calls)[row]
-    operators, row = operators[kept], row[kept]
-    memory = subject.tensor_column("storage", subject.tensor_argument(0)[operators])
+    given = subject.tensor_argument(0)[operators]
+    made_by = computed_values(subject).makers_of(subject.tensor_column("allocation_id", given))
+    kept = made_by <= _last(calls)[row]
+    memory, row = subject.tensor_column("storage", given[kept]), row[kept]
     pairs = group_rows(calls.group[row], calls.function[row], memory)
     tensors = group_rows(*pairs.columns[:2])
     many = np.zeros(count, dtype=np.int64)
@@ -301,12 +298,8 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
     return np.where(mostly, many, 0)
 
 
-def _allocations(subject: Subject, operators: Values) -> Values:
-    return subject.tensor_column("allocation_id", subject.tensor_argument(0)[operators])
-
-
 def _last(calls: LineCalls) -> Values:
-    """Of each call the one of the round before, a row in events: what the same line called alike in
+    """Call of the previous round for each call, a row in events: the same call of the same line in
     the same call of its function. The number of all events for the first."""
     order = order_rows(calls.group, calls.function, calls.what, calls.events)
     same = np.diff(group_rows(calls.group, calls.function, calls.what).group[order]) == 0
@@ -324,7 +317,7 @@ def _on_parameters(subject: Subject) -> Flags:
 
 
 def _in_lists_ns(subject: Subject) -> Values:
-    """What functions for lists take of each event."""
+    """Time of each event inside a function for lists of tensors."""
     gpu, result = subject.trace.table("gpu"), np.zeros(len(subject.parent), dtype=np.int64)
     launched = launched_work(subject.trace)
     if len(launched):

@@ -43,7 +43,7 @@ tiny parameters (SGD without momentum 43 to 51 %); Adadelta, RMSprop, NAdam and 
 def _single_tensor_steps(subject: Subject) -> tuple[Values, Values, Values]:
     """Steps without an operator on lists of tensors (rows), how long each takes after the closure
     that it was given, and of each event the step that it is in, -1 for none."""
-    step = subject.named_like(_STEP)
+    step = subject.name_contains(_STEP)
     around = subject.during(np.flatnonzero(step))
     # `step(closure)`, as Lightning and LBFGS have it, runs forward and backward pass before it
     # updates anything: what follows the last operator of a backward pass is the optimizer's own.
@@ -52,7 +52,7 @@ def _single_tensor_steps(subject: Subject) -> tuple[Values, Values, Values]:
     np.maximum.at(since_ns, around[inside], subject.end_ns[inside])
     since_ns = np.where(step, np.minimum(since_ns, subject.end_ns), subject.start_ns)
     around = np.where(subject.start_ns >= since_ns[around], around, -1)
-    together = subject.named_like(*_TOGETHER) & subject.is_operator
+    together = subject.name_contains(*_TOGETHER) & subject.is_operator
     outermost = subject.is_outermost & (around >= 0)
     many = np.bincount(around[outermost], minlength=len(step)) >= _FEWEST
     single = step & many & ~_steps_of(subject, _WITHOUT_LISTS)
@@ -105,7 +105,7 @@ def _advice(name: str) -> str:
 
 
 def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
-    around = subject.during(np.flatnonzero(subject.named_like(*_ZERO_GRAD)))
+    around = subject.during(np.flatnonzero(subject.name_contains(*_ZERO_GRAD)))
     zero = subject.named("aten::zero_", "aten::_foreach_zero_") & (around >= 0)
     zeros = np.flatnonzero(zero & ~np.append(zero, False)[subject.operator_parent])
     if not len(zeros):

@@ -64,7 +64,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _read(subject: Subject) -> Values:
-    """Of what each outermost operator made, the bytes that others read; 0 where that is not known.
+    """Bytes that others read of the result of each outermost operator; 0 where unknown.
 
     What was read more than once counts each time, so that it is at most so much. Shape (events,).
     """

@@ -58,7 +58,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _saved_ns(subject: Subject, rows: Values, took: Values) -> int:
-    """Of what operators take, what float32 saves of what is for their elements.
+    """Time that float32 saves in operators, from the time that they spend on their elements.
 
     Of those with few elements all but that is calling, of others next to nothing.
     """
@@ -75,7 +75,7 @@ def _saved_ns(subject: Subject, rows: Values, took: Values) -> int:
 
 
 def _origin(subject: Subject, large: Flags) -> Values:
-    """Where float64 comes in: an operator that turns others into it, or else its first user."""
+    """Origin of float64: operators that convert to it, or else the first users."""
     tensors = subject.trace.table("tensors")
     event, double = tensors["event"], large & (tensors["dtype"] == _DOUBLE)
     mixed = subject.flags(event[large & (tensors["dtype"] == _SINGLE)])
@@ -83,7 +83,7 @@ def _origin(subject: Subject, large: Flags) -> Values:
     entry = np.flatnonzero(mixed[:-1] & subject.is_operator)
     if len(entry):
         return np.unique(subject.outermost_operator[entry])
-    taken = np.flatnonzero(subject.named_like(*_TAKERS) & subject.sites.called_here)
+    taken = np.flatnonzero(subject.name_contains(*_TAKERS) & subject.sites.called_here)
     if len(taken):
         return taken
     from_outside = double & (tensors["allocation_id"] < 0) & ~tensors["requires_grad"]

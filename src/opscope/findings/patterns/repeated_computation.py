@@ -26,7 +26,7 @@ _Alike = tuple[Values, Values]
 
 
 def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> Evidence | None:
-    """All but the first of the events that have the same value."""
+    """Evidence for all but the first of the events with equal values."""
     rows, number = select(subject)
     alike = group_rows(number)
     again = np.setdiff1d(rows, rows[alike.first])
@@ -45,7 +45,7 @@ def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> E
 
 
 def _alike(subject: Subject, wanted: Flags, fewest: int) -> _Alike:
-    """Those of ``wanted`` whose value is there ``fewest`` times."""
+    """Rows of ``wanted`` whose value occurs at least ``fewest`` times, and their values."""
     rows = np.flatnonzero(wanted)
     number = computed_values(subject).number[rows].view(np.int64)
     alike = group_rows(number)
@@ -95,7 +95,7 @@ def _long(subject: Subject) -> Flags:
 
 
 def _results(subject: Subject) -> _Alike:
-    """The same value round after round, on the way to values that differ.
+    """Rows with the same value in every round, which lead to values that differ.
 
     Where nothing differs, as in a benchmark, doing it again is what the program is for.
     """
@@ -123,7 +123,7 @@ def _results(subject: Subject) -> _Alike:
 
 
 def _twice(subject: Subject) -> _Alike:
-    """The same value at more than one line, of each line once: for each one line is enough."""
+    """Rows with the same value at more than one line, one row for each line."""
     rows, number = _alike(subject, _again(subject, 2) & _long(subject), 2)
     frame, line = (column[rows] for column in subject.sites.at)
     # With the line that called its function: a function may compute for two.

@@ -32,7 +32,7 @@ def _find(subject: Subject) -> Evidence | None:
 def waiting_calls(subject: Subject) -> Values:
     """Runtime calls that return only when the device is done. Rows."""
     calls = np.asarray(subject.events["kind"] == EventKind.RUNTIME_CALL)
-    return np.flatnonzero(calls & subject.named_like(*_WAITS) & ~subject.named_like("Async"))
+    return np.flatnonzero(calls & subject.name_contains(*_WAITS) & ~subject.name_contains("Async"))
 
 
 def _on_device(subject: Subject, waits: Values) -> Evidence | None:

@@ -7,25 +7,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.account.processor import sampled_threads
+from opscope.analysis.account.find import main_time
 from opscope.analysis.sites import MOST_PLACES, Place
-from opscope.columns.causes import Cause
-from opscope.columns.codes import WaitsFor
+from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows
-from opscope.findings.gaps import own_place
+from opscope.findings.gaps import own_place, places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
-from opscope.findings.program_time import main_thread
+from opscope.findings.patterns.event_loop import runs_other_tasks
+from opscope.findings.patterns.gil import computing_beside
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
-from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.frame_text import event_texts
 
 _LINE_WORTH_NAMING = 0.02
 _MOSTLY = 0.5
 _OF_SLEEP = (
-    "Remove this pause, or wait for the event itself (a queue, a condition, a future). A pause "
-    "between requests delays no request."
+    "Remove this pause, or wait for the event itself (a queue, a condition, a future); in a "
+    "coroutine await asyncio.sleep(). A pause between requests delays no request."
+)
+_OF_A_THREAD = (
+    "Make what another thread computes there faster, as on whole arrays, or give it to several "
+    "processes (DataLoader workers): the main thread waits for it at the next line."
 )
 _MUCH = 0.3
 """A call is outside torch if more than this of its time is, and what it calls of torch with it: a
@@ -63,40 +66,40 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
-    told = " Lines of Python code are approximate, derived from the calls around them."
-    asleep, blocked = (share * subject.wall_ns for share in _blocked_shares(subject))
-    sleeps = f" The thread sleeps for {subject.share(int(asleep))} of the time." if asleep else ""
+    is_told = any(one.is_between_calls for one in named)
+    told = " Lines of Python are approximate, derived from the calls around them." * is_told
+    asleep, blocked = (
+        int(main_time(subject.recorded, causes=causes).time_ns.sum())
+        for causes in ((Cause.TIMER,), WAITS)
+    )
+    beside = _computed_beside(subject) if blocked - asleep > _MOSTLY * total else ()
+    runs = subject.trace.table("task_runs")["event"][runs_other_tasks(subject)].astype(np.int64)
+    keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
+    waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
+    sleeps = f" The thread sleeps for {subject.share(asleep)} of the time." if asleep else ""
     return Evidence(
         events=np.concatenate([one.events for one in named]),
         time_ns=total,
         explanation=(
             f"{subject.share(total)} of the time is spent in Python and in libraries outside "
-            f"torch: {words}."
-            + (told if any(one.is_between_calls for one in named) else "")
-            + sleeps
+            f"torch: {words}.{told}{sleeps}"
         ),
         saved_ns=total,
         saved_by=(
             "all of the time at these lines; an upper bound, as the program may need some of "
             "this work"
         ),
-        places=tuple(one.place for one in named),
-        advice=_OF_SLEEP if asleep > _MOSTLY * total else "",
-        status=Status.WAITING if blocked > _MOSTLY * total else None,
+        places=(*beside, *(one.place for one in named)),
+        advice=_OF_A_THREAD if beside else _OF_SLEEP if asleep > _MOSTLY * total else "",
+        status=waiting if blocked > _MOSTLY * total else None,
     )
 
 
-def _blocked_shares(subject: Subject) -> tuple[float, float]:
-    """Shares of the time that the main thread asked to pass, and that it waited for anything but
-    the GIL; 0 where that was not sampled."""
-    samples = sampled_threads(subject.recorded).get(main_thread(subject.recorded))
-    if samples is None:
-        return 0.0, 0.0
-    blocked = samples.blocked_ns * samples.share_within(*wall_bounds(subject.recorded))
-    whole = (samples.length_ns * samples.share_within(*wall_bounds(subject.recorded))).sum()
-    asleep = blocked[samples.waits_for == WaitsFor.TIMER].sum()
-    waited = blocked[samples.waits_for != WaitsFor.GIL].sum()
-    return float(asleep / max(whole, 1)), float(waited / max(whole, 1))
+def _computed_beside(subject: Subject) -> tuple[Place, ...]:
+    """The line that takes most of the time of the other thread that computes most."""
+    numbers = subject.trace.table("threads")["system_thread_id"][subject.events["thread"]]
+    of_it = np.isin(numbers, [number for _, number in computing_beside(subject)[:1]])
+    return places_inside(subject, np.flatnonzero(of_it & (subject.parent < 0)))[:1]
 
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:

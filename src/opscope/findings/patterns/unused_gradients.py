@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.columns.row_groups import group_rows, order_rows, places_in
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
@@ -48,7 +48,7 @@ class _Uses:
 
 def _find(subject: Subject) -> Evidence | None:
     # A hook that a program has there may update the parameter: that reads the gradient.
-    node = np.append(subject.named_like(_STORING), False)[subject.parent]
+    node = np.append(subject.name_contains(_STORING), False)[subject.parent]
     storing = node & subject.named(*_STORES)
     if not storing.any():
         return None
@@ -86,14 +86,15 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _parts(subject: Subject) -> Values:
-    """Of each event the operator that a node of the graph runs and it is, or is in; -1 for none."""
-    runs = subject.is_backward | subject.named_like(EVALUATING)
+    """Operator run by a graph node that each event is, or is inside of; -1 for none."""
+    runs = subject.is_backward | subject.name_contains(EVALUATING)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
     return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 
 
 def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
-    """Of some rows of ``tensors``. What a node is given its operators get, or it hands it on."""
+    """Uses of the memory of rows of ``tensors``; operators of a node use what the node gets, or
+    pass it on."""
     tensors = subject.trace.table("tensors")
     passes = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
     passes |= subject.named(*_VIEWING)
@@ -135,7 +136,7 @@ def _wasted(subject: Subject, uses: _Uses) -> Flags:
 
 
 def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags:
-    """Those that store what is ``lost``, and what nodes run to make nothing but what these get.
+    """Whether an event only stores ``lost`` gradients, or only computes input of such events.
 
     Shape (events,).
     """
@@ -146,7 +147,7 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
     rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
     memory, maker = table["allocation_id"][rows].astype(np.int64), part[event[rows]]
     # Each use of what a part made, by another one.
-    at = places_in(memory, uses.memory)
+    at = np.searchsorted(memory, uses.memory)
     known = np.append(memory, -1)[at] == uses.memory
     known &= np.append(maker, -1)[at] != uses.by
     by, of = uses.by[known], at[known]

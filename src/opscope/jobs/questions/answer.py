@@ -116,5 +116,5 @@ def ask_job(
 
 
 def _of_processes(column: str) -> str:
-    """What a column about ranks is called where there are none."""
+    """Name of a column about ranks where a job has processes without ranks."""
     return "processes" if column == "ranks" else column.replace("rank", "process")

@@ -12,7 +12,7 @@ _Choice = TypeVar("_Choice", bound=Enum)
 
 
 class JobQuestion(str, Enum):
-    """What can be asked of all processes of a job together."""
+    """Queries about all processes of a job."""
 
     RANKS = "ranks"
     STEPS = "steps"
@@ -26,12 +26,12 @@ class JobQuestion(str, Enum):
 
     @property
     def meaning(self) -> str:
-        """What the rows of the answer are, and their order."""
+        """Meaning and order of the rows of the answer."""
         return _MEANINGS[self]
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Those of a rollup that it is about."""
+        """Names of the rollup tables that the query reads."""
         return _TABLES[self]
 
 

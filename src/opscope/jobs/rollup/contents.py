@@ -49,7 +49,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RollupContents:
-    """What is written."""
+    """Tables and facts of a rollup, before they are written."""
 
     tables: dict[str, Table]  # by name, as ``ROLLUP_TABLES`` has them
     events: int  # how many the trace has
@@ -58,7 +58,7 @@ class RollupContents:
 
 
 class TorchNeededError(RuntimeError):
-    """What memory was for cannot be told without importing torch, which is not to be done here."""
+    """Memory categories need torch, which may not be imported here."""
 
 
 def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True) -> RollupContents:
@@ -154,7 +154,7 @@ def _memory_columns(trace: TraceData, has_torch: bool) -> Columns:
 
 
 def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tuple[str, int]]:
-    """What was in use by what it was for; nothing where that is not known of any."""
+    """Bytes in use at the peak by category; empty where categories are unknown."""
     if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
         return []
     if not has_torch and not trace.metadata.get("overloads"):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
 from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.columns.codes import AllocationAction, EventKind
 from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.trace_data import TraceData
@@ -18,14 +18,13 @@ from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import NO_PHASE, PHASE_NAMES, find_phases
 from opscope.timeline.signatures import group_sums, medians
 from opscope.timeline.steps import program_steps
-from opscope.timeline.tree.event_tree import event_arrays, event_tree, numbers_of_threads
-from opscope.timeline.tree.line_nesting import own_times
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.line_nesting import outermost_of, own_times
 
 Columns = dict[str, Any]
 
 HOST = "cpu"
 _FEWEST = -1
-_KEYS = ("name", "phase", "path")
 
 
 def operator_columns(trace: TraceData) -> Columns:
@@ -49,49 +48,39 @@ def line_columns(subject: Subject) -> Columns:
     """The columns of ``rollup_lines``, without whose they are."""
     trace, sites = subject.recorded, subject.sites
     frames, names = trace.table("frames"), trace.names
-    frame, line, count, own_ns = (
-        _native.line_sums(*sites.at, own_times(trace))
-        if sites.known
-        else np.zeros((4, 0), dtype=np.int64)
-    )
+    frame, line = sites.at
+    events = np.flatnonzero(frame >= 0)
     # Frames of one function may be several: of code that was made again.
-    file, function = (frames[name][frame] for name in ("file", "function"))
-    found = group_rows(file, line, function)
+    file, function = (frames[name][frame[events]] for name in ("file", "function"))
+    found = group_rows(file, line[events], function)
     return {
         "file": [names[row] for row in found.columns[0].tolist()],
         "line": found.columns[1],
         "function": [names[row] for row in found.columns[2].tolist()],
-        "count": group_sums(count, found.group, len(found)),
-        "self_ns": group_sums(own_ns, found.group, len(found)),
+        "count": found.count,
+        "self_ns": group_sums(own_times(trace)[events], found.group, len(found)),
     }
 
 
 def _of_host(trace: TraceData) -> Columns:
-    events, tree = trace.events, event_tree(trace)
-    modules = attribute_to_modules(trace)
-    sums = _native.operator_sums(
-        event_arrays(trace),
-        len(numbers_of_threads(trace)),
-        find_phases(trace).phase,
-        modules.path,
-        np.ascontiguousarray(tree.start_ns),
-        np.ascontiguousarray(events["duration_ns"]),
-        np.ascontiguousarray(tree.duration_ns),
-        own_times(trace),
-        tree.by_start,
-        program_steps(trace)[0].in_order()[:2],
-        _allocations(trace),
-    )
-    amounts = {name: values for name, values in sums.items() if name not in _KEYS}
+    """Of calls within calls of the same row the time of the outer ones counts."""
+    events = np.flatnonzero(trace.events["kind"] == EventKind.OPERATOR)
+    found = _groups(trace, events, trace.events["name"][events])
+    own_ns, took_ns = own_times(trace)[events], trace.events["duration_ns"][events]
+    outer = outermost_of(trace, events, found.group)
     return {
-        **_texts(trace, *(sums[name] for name in _KEYS)),
-        "device": [HOST] * len(sums["name"]),
-        **amounts,
+        **_texts(trace, *found.columns),
+        "device": [HOST] * len(found),
+        "count": found.count,
+        "total_ns": group_sums(np.where(outer, took_ns, 0), found.group, len(found)),
+        "self_ns": group_sums(own_ns, found.group, len(found)),
+        **_of_steps(trace, found, event_tree(trace).start_ns[events], own_ns),
+        "allocated_bytes": _allocated_bytes(trace, events, found),
     }
 
 
 def _of_devices(trace: TraceData) -> Columns:
-    """What devices did is of the module and the part of a step that its launch is of."""
+    """Columns of device work, with the module and phase of its launch."""
     gpu = trace.table("gpu")
     launch = gpu["launch"].astype(np.int64)
     device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
@@ -110,7 +99,7 @@ def _of_devices(trace: TraceData) -> Columns:
 
 
 def _groups(trace: TraceData, events: Values, name: Values, *more: Values) -> RowGroups:
-    """Of rows, those alike in name, part of a step and module; -1 for no event."""
+    """Rows grouped by name, phase and module; -1 for no event."""
     phase = np.append(find_phases(trace).phase, NO_PHASE)[events]
     path = np.append(attribute_to_modules(trace).path, -1)[events]
     return group_rows(name, phase, path, *more)
@@ -126,7 +115,7 @@ def _texts(trace: TraceData, name: Values, phase: Values, path: Values) -> Colum
 
 
 def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
-    """In how many steps there is any, and own time in these."""
+    """Number of steps with each group, and its own time in these steps."""
     groups = len(found)
     step = program_steps(trace)[0].row_at(start_ns)
     inside = np.flatnonzero(step >= 0)
@@ -147,12 +136,13 @@ def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Valu
     }
 
 
-def _allocations(trace: TraceData) -> _native.AllocationArrays | None:
-    """What was allocated and freed in which event; None where that was not recorded."""
+def _allocated_bytes(trace: TraceData, events: Values, found: RowGroups) -> Values:
+    """Bytes allocated by the events of each group; -1 where memory was not recorded."""
     if not memory_was_recorded(trace):
-        return None
+        return np.full(len(found), -1, dtype=np.int64)
     table = trace.table("allocations")
-    event, action, size = (
-        np.ascontiguousarray(table[name]) for name in ("event", "action", "size_bytes")
-    )
-    return event, action, size
+    group = np.full(len(trace.events) + 1, -1, dtype=np.int64)  # the last of no event
+    group[events] = found.group
+    of = group[table["event"]]
+    made = (table["action"] == AllocationAction.ALLOCATE) & (of >= 0)
+    return group_sums(table["size_bytes"][made], of[made], len(found))

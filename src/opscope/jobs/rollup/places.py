@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
 from opscope.analysis.account.find import time_of_groups
 from opscope.columns.causes import Cause
+from opscope.columns.codes import EventKind
 from opscope.columns.location import Location
+from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.findings.gaps import gap_lines
 from opscope.findings.subject import Subject
 from opscope.timeline.arrays import Rows
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
-from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
+from opscope.timeline.tree.event_tree import event_tree, outermost_ancestor
 
 Columns = dict[str, Any]
 
@@ -93,20 +94,30 @@ def places_of_table(table: Table, steps: int) -> ProcessPlaces:
 def _places_of_events(
     subject: Subject,
 ) -> tuple[Rows, list[ProgramPlace]]:
-    """Of every event a number, and the place that each number is."""
+    """Number of the place of every event, and the places by number.
+
+    Python code of a module without a phase of its own belongs to the forward pass, too. Own time of
+    the program's functions is at the function, also where a backward pass calls it.
+    """
     trace, sites = subject.recorded, subject.sites
-    frame, line = sites.at
     names, modules = trace.names, attribute_to_modules(trace)
-    group, *columns = _native.place_groups(
-        event_arrays(trace),
-        sites.calls,
-        len(numbers_of_threads(trace)),
-        find_phases(trace).phase,
-        modules.path,
+    phase, path = find_phases(trace).phase, modules.path
+    is_own = sites.defined_here & (sites.frame >= 0)
+    frame, line = (
+        np.where(is_own, own, at)
+        for own, at in zip(
+            (sites.frame, np.append(sites.first_line, -1)[sites.frame]), sites.at, strict=True
+        )
+    )
+    outermost = outermost_ancestor(
+        event_tree(trace).parent, trace.events["kind"] == EventKind.OPERATOR
+    )
+    found = group_rows(
+        np.where((phase < 0) & (path >= 0), Phase.FORWARD, phase),
         frame,
         line,
-        sites.first_line,
-        int(Phase.FORWARD),
+        path,
+        np.append(trace.events["name"], -1)[outermost],
     )
     places = [
         ProgramPlace.at(
@@ -117,13 +128,13 @@ def _places_of_events(
             module=modules.text(path) if path >= 0 else "",
             operator=names[name] if name >= 0 else "",
         )
-        for phase, of, at, path, name in zip(*(one.tolist() for one in columns), strict=True)
+        for phase, of, at, path, name in found.rows()
     ]
-    return group, places
+    return found.group.astype(np.int32), places
 
 
 def _own_lines(subject: Subject, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
-    """Of places at which a function computes itself the line that most of that is at, by number."""
+    """The line with most own time of each function, by the number of its place."""
     where = [(one.file, one.line) for one in places]
     return gap_lines(subject, subject.sites.defined_here, place, where)
 
@@ -155,7 +166,7 @@ class Excess:
     place_ns: float
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """Plain values for JSON."""
         return {
             "phase": self.phase or _BETWEEN,
             "phase_ns": round(self.phase_ns),
@@ -176,7 +187,8 @@ class Excess:
 
 
 def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
-    """Where the slow process spends more time of a cause than the other; None where it does not.
+    """Find the place where the slow process spends most additional time of a cause; None if it
+    spends no more.
 
     Of waiting for a CPU, which strikes anywhere, only the phase.
     """

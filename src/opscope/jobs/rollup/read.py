@@ -46,7 +46,7 @@ _MANIFEST_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class RollupMark:
-    """What a rollup says about itself."""
+    """Facts that a rollup states about itself."""
 
     of: str  # hash of the manifest of the trace, SHA-256
     part: str  # name of the folder of the trace
@@ -88,22 +88,22 @@ def right_mark(folder: Path, of: Path) -> RollupMark | None:
 def _read(folder: Path) -> RollupMark | None:
     try:
         with open_in_folder(folder / ROLLUP) as file:
-            said: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
-        if said["format"] != FORMAT or said["version"] != VERSION:
+            contents: dict[str, Any] = json.loads(file.read(_MOST_BYTES))
+        if contents["format"] != FORMAT or contents["version"] != VERSION:
             return None
         tables = {
             str(name): {"rows": _count(table["rows"]), "bytes": _count(table["bytes"])}
-            for name, table in said["tables"].items()
+            for name, table in contents["tables"].items()
         }
         return RollupMark(
-            of=str(said["of"]),
-            part=str(said["part"]),
-            events=_count(said["events"]),
-            lost=_count(said["lost"]),
-            steps_are=str(said["steps_are"]),
-            step_ns={str(which): int(took) for which, took in said["step_ns"].items()},
+            of=str(contents["of"]),
+            part=str(contents["part"]),
+            events=_count(contents["events"]),
+            lost=_count(contents["lost"]),
+            steps_are=str(contents["steps_are"]),
+            step_ns={str(which): int(took) for which, took in contents["step_ns"].items()},
             tables=tables,
-            opscope_version=str(said["opscope_version"]),
+            opscope_version=str(contents["opscope_version"]),
         )
     except (OSError, TraceFormatError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -144,7 +144,7 @@ class Rollup:
         return None if mark is None else cls(folder or part, mark)
 
     def file(self, table: str) -> Path:
-        """That a table lies in."""
+        """Path of the file of a table."""
         return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table:
@@ -157,7 +157,7 @@ class Rollup:
             raise self._damaged(name) from error
 
     def places(self) -> ProcessPlaces:
-        """Where the process spends its time."""
+        """Time of the process by place."""
         return places_of_table(self.table(PLACES.name), self.mark.tables[STEPS.name]["rows"])
 
     def collectives(self) -> ProcessCollectives:
@@ -168,7 +168,7 @@ class Rollup:
             raise self._damaged(COLLECTIVES.name) from error
 
     def causes_ns(self, which: Which) -> Values:
-        """What the time of a period went to, shape (causes,)."""
+        """Time of a period by cause, shape (causes,)."""
         table = self.table(CAUSES.name)
         found = np.zeros(len(Cause), dtype=np.int64)
         columns: list[Any] = [table[name].tolist() for name in ("period", "cause", "time_ns")]
@@ -185,7 +185,7 @@ class Rollup:
 
 
 def _collectives_of(table: Table, ledger: Table) -> ProcessCollectives:
-    """What was written; ValueError where it is damaged."""
+    """Collectives of one process from the stored table; ValueError where it is damaged."""
     texts = zip(table["group_name"].tolist(), table["group_ranks"].tolist(), strict=True)
     of = [
         ProcessGroup(name, tuple(map(int, ranks.split(","))) if ranks else ())

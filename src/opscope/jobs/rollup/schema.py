@@ -31,7 +31,7 @@ _OF = (
 
 
 def cause_column(cause: Cause) -> str:
-    """What the column of a cause is called."""
+    """Name of the column of a cause."""
     return f"{cause.name.lower()}_ns"
 
 

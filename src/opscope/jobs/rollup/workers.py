@@ -78,11 +78,11 @@ class _Worker:
 
     def do(self, task: Sequence[str]) -> str:
         """Why it failed; empty where it was done."""
-        asked, answers = self._process.stdin, self._process.stdout
-        assert asked is not None and answers is not None
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None and answers is not None
         try:
-            asked.write(json.dumps(list(task)) + "\n")
-            asked.flush()
+            requests.write(json.dumps(list(task)) + "\n")
+            requests.flush()
             if answer := answers.readline():
                 return str(json.loads(answer))
         except (BrokenPipeError, ValueError):

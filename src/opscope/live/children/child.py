@@ -1,7 +1,7 @@
-"""The recording of a process that another one started or forked: begun here, finished by others.
+"""The recording of a started or forked process: begun here, finished by other processes.
 
-It is in a file from its first event on. Making a trace of it would hold up the end of this process,
-so that is left to the one that was begun first, or to the process that waits for it.
+It is in a file from its first event on. Making a trace would delay the end of this process, so the
+first process of the job does it, or the process that waits for this one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from opscope.storage.processes import reserve_number
 from opscope.torch_api.drop_in.install import install_and_answer
 
 _FINALIZERS_LAST = -1000
-"""Exit priority in multiprocessing's children: after all others."""
+"""Exit priority in children of multiprocessing: after all others."""
 
 
 def expect_torch(folder: str) -> MetaPathFinder | None:
-    """Record this process once torch has been imported; what finds torch until then."""
+    """Record this process once torch is imported; returns the finder that waits for torch."""
     child = ChildRecording(ChildSettings.read(Path(folder)))
     when_imported("torch", child.begin)
     found = sys.meta_path[0]
@@ -36,19 +36,19 @@ def expect_torch(folder: str) -> MetaPathFinder | None:
 
 
 def own_rank() -> int | None:
-    """The rank that a launcher gave to this process itself, and not to one that started it."""
+    """The rank that a launcher gave to this process itself, not to an ancestor."""
     rank = launched_rank()
     return None if str(rank) == os.environ.get(ANCESTOR_WITH_RANK) else rank
 
 
 def take_rank(rank: int | None) -> None:
-    """What this process starts from now on is not the rank, though it inherits its environment."""
+    """Mark the rank as taken: processes started from now on inherit it but do not have it."""
     if rank is not None:
         os.environ[ANCESTOR_WITH_RANK] = str(rank)
 
 
 class ChildRecording:
-    """Records one process after the other: this one and, after a fork, the new one."""
+    """Records this process and, after a fork, the new one."""
 
     def __init__(self, settings: ChildSettings) -> None:
         self._settings = settings
@@ -59,20 +59,20 @@ class ChildRecording:
         self._follows_forks = False
 
     def begin(self) -> None:
-        """Start recording; torch is imported. Whatever goes wrong is noted, and goes no further."""
+        """Start recording; torch is imported. Errors are noted and not raised."""
         try:
             self._begin(own_rank())
         except Exception as error:
             self._refused(error)
 
     def follow_forks(self) -> None:
-        """Record what is forked from this process, from its beginning."""
+        """Record processes forked from this one, from their start."""
         if not self._follows_forks:
             self._follows_forks = True
             os.register_at_fork(after_in_child=self._forked)
 
     def end(self) -> None:
-        """Stop. A trace is made here only of what lies in this process's memory alone."""
+        """Stop. Traces are made here only of data that exists in this process's memory alone."""
         recording = self._recording
         if recording is None or self._process != os.getpid():
             return
@@ -83,7 +83,7 @@ class ChildRecording:
 
     def _begin(self, rank: int | None) -> None:
         settings = self._settings
-        if not settings.folder.is_dir():  # it was removed: the program is not to make it anew
+        if not settings.folder.is_dir():  # removed: the program must not create it again
             return
         if settings.drop_in:
             install_and_answer()
@@ -112,7 +112,8 @@ class ChildRecording:
         )
 
     def _forked(self) -> None:
-        self._inherited, self._recording = self._recording, None  # the parent's is not to be ended
+        # The parent's recording must not be ended.
+        self._inherited, self._recording = self._recording, None
         try:
             self._begin(None)
         except Exception as error:
@@ -122,7 +123,7 @@ class ChildRecording:
         note(str(self._settings.folder), "refused", why=str(error))
 
     def _end_with_multiprocessing(self) -> None:
-        """Its children leave by ``os._exit``, after finalizers of its own."""
+        """Also end in children of multiprocessing, which leave by ``os._exit``."""
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(self, _finalize_last)

@@ -1,4 +1,4 @@
-"""The processes of one opscope run --children: its folder, and what it takes to reach them."""
+"""The processes of one opscope run --children: their folder, and the set-up that reaches them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from opscope.storage.processes import PROCESSES, begin_job, read_journal
 
 
 class ChildrenOfRun:
-    """From before the program runs until it has ended."""
+    """Sets up the recording of child processes before the program runs."""
 
     def __init__(self, settings: ChildSettings, keeper: bool) -> None:
         self._settings, self._keeper = settings, keeper
@@ -41,11 +41,11 @@ class ChildrenOfRun:
 
     @property
     def process(self) -> int | None:
-        """The part of the folder that this process is; None where that is its rank."""
+        """This process's part of the folder; None if that is its rank."""
         return os.getpid() if self.rank is None else None
 
     def prepare(self) -> None:
-        """Make the folder ready, and have processes reached from now on."""
+        """Prepare the folder, and reach child processes from now on."""
         folder = self._settings.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class ChildrenOfRun:
             _begin_keeper(folder)
 
     def recording_began(self) -> None:
-        """This process is recorded; so are, from now on, those that are forked from it."""
+        """Note that this process is recorded; also record processes forked from it."""
         rank = {} if self.rank is None else {"rank": self.rank}
         note(str(self._settings.folder), "recording", **rank)
         take_rank(self.rank)
@@ -79,12 +79,12 @@ class ChildrenOfRun:
 
     @property
     def folder(self) -> Path:
-        """Of the trace."""
+        """Folder of the trace."""
         return self._settings.folder
 
     @property
     def has_cycles(self) -> bool:
-        """A schedule may have each process record several times."""
+        """Whether a schedule may make each process record several times."""
         return self._settings.has_cycles
 
     def _enter_environment(self) -> None:
@@ -96,9 +96,9 @@ class ChildrenOfRun:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the parts of an earlier trace, which would look like processes of this run.
+    """Remove parts of an earlier trace, which would look like processes of this run.
 
-    Recordings that did not end stay: they can still be recovered.
+    Unfinished recordings stay: they can still be recovered.
     """
     for place in (folder, *cycle_folders(folder)):
         for part in partition_folders(place).values():
@@ -107,26 +107,27 @@ def _clear(folder: Path) -> None:
         for left in (PROCESSES, DOORBELL):
             remove_inside(place, left)
         if place != folder:
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # the folder has other files
                 place.rmdir()
 
 
 def _begin_keeper(folder: Path) -> None:
-    """Without one, how processes ended is not known, and what outlives this is not finished."""
+    """Start a keeper, which notes how processes ended and makes traces of later ones."""
     with suppress(OSError, ValueError):
         begin_watching(keeper_process.__file__, ["job", str(folder / PROCESSES)])
 
 
 class FlightJob(ChildrenOfRun):
-    """Nothing of it is in the folder of the dumps, which several programs may share.
+    """A job whose processes have flight recorders; it uses no file in the folder of dumps.
 
-    The processes are listed in a folder of its own, which goes with the program: processes that are
-    still there then keep their flight recorders, and those that they begin have none.
+    Several programs may share that folder. The processes are listed in a temporary folder, removed
+    at the program's end: processes that still run then keep their flight recorders, and their
+    children have none.
     """
 
     @classmethod
     def begin(cls, arguments: Mapping[str, Any]) -> FlightJob:
-        """Have processes reached from now on."""
+        """Reach child processes from now on."""
         job = cls(
             ChildSettings(
                 folder=Path(tempfile.mkdtemp(prefix="opscope-job-")),
@@ -139,9 +140,9 @@ class FlightJob(ChildrenOfRun):
         return job
 
     def processes(self) -> list[int]:
-        """Those that there were so far, in the order in which they began."""
+        """Ids of the processes so far, in order of start."""
         return list(dict.fromkeys(entry.process_id for entry in read_journal(self.folder)))
 
     def end(self) -> None:
-        """The program has ended."""
+        """Remove the temporary folder: the program has ended."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,8 +1,7 @@
 """The recording of one child process, with the settings of the job.
 
-Each is started once and stopped once, by the process that it is of. What they record is in files,
-of which others make traces, except where devices were used: only their process can ask them what
-they are.
+Its own process starts and stops it once. It is in files, and other processes make the traces,
+unless devices were used: only the process itself can query them.
 """
 
 from __future__ import annotations
@@ -25,20 +24,19 @@ WhenFailed: TypeAlias = Callable[[Exception], None]
 
 
 class OwnRecording(Protocol):
-    """Begins with a process, or with torch in it, and ends with it."""
+    """The recording of one process, from its start, or the import of torch, to its end."""
 
     def start(self) -> None:
         """Record from now on, or from a later step."""
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
 
 
 def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
-    """What makes the recording of a process; whatever it needs is imported now, not after a fork.
+    """Function that makes the recording of a process; imports everything now, before any fork.
 
-    It takes where to record to, and a callback for an error at a step of the program, which must
-    not fail for it.
+    It takes the streams, and a callback for errors at a step of the program, which must not fail.
     """
     if settings.flight is not None:
         return _flight_recorders(settings.flight)
@@ -48,7 +46,7 @@ def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed],
 def _flight_recorders(
     arguments: Mapping[str, Any],
 ) -> Callable[[Streams, WhenFailed], OwnRecording]:
-    # Importing them takes longer than all else here, and no other way needs it.
+    # Slow to import, and needed only here.
     from opscope.live.flight.recorder import flight_recorder
     from opscope.live.flight.settings import triggers_of_a_program
 
@@ -56,12 +54,12 @@ def _flight_recorders(
 
 
 class _WholeOrSomeSteps:
-    """All of the process, with some steps in detail; or those that a schedule says."""
+    """Records the whole process, with some steps in detail, or the steps of a schedule."""
 
     def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
         steps: dict[str, Any] = {}
         if settings.schedule is not None:
-            with warnings.catch_warnings():  # the program that was begun first has said them
+            with warnings.catch_warnings():  # the first process has printed them
                 warnings.simplefilter("ignore")
                 steps["schedule"] = schedule(**settings.schedule)
             steps["on_trace_ready"] = _save_if_devices_were_used
@@ -89,7 +87,7 @@ class _WholeOrSomeSteps:
         _save_if_devices_were_used(self._profile)
 
     def _step_ended(self) -> None:
-        # Where the folder was removed, the program is not to make it anew.
+        # If the folder was removed, the program must not create it again.
         if not self._counts_steps or not self._folder.is_dir():
             return
         try:

@@ -19,32 +19,31 @@ _MOST_BYTES = 1 << 20
 class ChildSettings:
     """How children are recorded."""
 
-    folder: Path  # of the trace; of a flight recorder, where its processes are listed
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # of ``ProfileRecording``
-    max_disk_bytes: int | None = None  # of the file of each; None for its share of what is free
-    drop_in: bool = True  # torch.profiler in them records with opscope, too
-    # arguments of :func:`opscope.schedule`: which steps of each; None for all
+    folder: Path  # folder of the trace; with a flight recorder, of the list of processes
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # arguments of ``ProfileRecording``
+    max_disk_bytes: int | None = None  # limit of each file; None for a share of the free space
+    drop_in: bool = True  # torch.profiler in children records with opscope
+    # arguments of :func:`opscope.schedule`; None: all steps
     schedule: Mapping[str, int] | None = None
-    # likewise, of what is recorded besides of some steps; empty where all is recorded alike
+    # arguments for steps in detail; empty: all steps alike
     detail: Mapping[str, Any] = field(default_factory=dict)
-    # arguments of :class:`opscope.flight_recorder`, where each has one of its own, and is not
-    # recorded otherwise
+    # arguments of :class:`opscope.flight_recorder`, if each child has only one of these
     flight: Mapping[str, Any] | None = None
 
     @property
     def has_cycles(self) -> bool:
-        """Each process may have several recordings, each in the folder of its cycle."""
+        """Whether each process may have several recordings, each in the folder of its cycle."""
         return self.schedule is not None and self.schedule["repeat"] != 1
 
     def write(self) -> None:
-        """Put it into the folder."""
-        said = asdict(self)
-        del said["folder"]
+        """Write the settings into the folder."""
+        values = asdict(self)
+        del values["folder"]
         unfinished = self.folder / unfinished_name(SETTINGS)
-        unfinished.write_text(json.dumps(said))
+        unfinished.write_text(json.dumps(values))
         unfinished.replace(self.folder / SETTINGS)
 
     @classmethod
     def read(cls, folder: Path) -> ChildSettings:
-        """What the folder says."""
+        """Read the settings in the folder."""
         return cls(folder=folder, **json.loads(read_inside(folder, SETTINGS, _MOST_BYTES)))

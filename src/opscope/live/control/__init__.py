@@ -1,1 +1,1 @@
-"""Asking a process that runs: the socket that it listens at, and who asks."""
+"""Requests to a running process: the socket that it listens at, and its clients."""

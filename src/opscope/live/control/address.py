@@ -1,4 +1,4 @@
-"""Sockets of listening processes, and the identity of the peer."""
+"""Sockets of listening processes, and identities of their peers."""
 
 from __future__ import annotations
 
@@ -20,49 +20,51 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class Peer:
-    """A process that connected, or that listens at the socket that was connected to."""
+    """The process at the other end of a connection."""
 
-    process: int  # its number as seen from here; 0 where it has none here, as in another container
-    user: int  # of that process
+    process: int  # its id in this namespace; 0 without one, as in another container
+    user: int  # its user id
 
 
 def peer_of(connection: socket.socket) -> Peer | None:
-    """None where the kernel does not say."""
+    """The process at the other end; None if the kernel does not report it."""
     try:
-        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        credentials = connection.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+        )
     except OSError:
         return None
-    process, user, _ = _CREDENTIALS.unpack(said)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
     return Peer(process, user)
 
 
-def may_ask(peer: Peer | None) -> bool:
-    """Whether this process answers that one: it is of the same user, or of root."""
+def is_allowed_peer(peer: Peer | None) -> bool:
+    """Whether this process answers the peer: it has the same user, or is root's."""
     return peer is not None and peer.user in (os.getuid(), 0)
 
 
 def is_process(peer: Peer | None, process: int) -> bool:
-    """Whether the one that listens is the process that was meant.
+    """Whether the listener is the intended process.
 
-    Sockets lie in folders that the user of that process can write to, and that several containers
-    may share; what else listens there may be anything.
+    The user of that process can write to the socket's folder, and several containers may share it,
+    so any other process may listen there.
     """
     return peer is not None and peer.process == process
 
 
 _SUFFIX = ".sock"
 _LONGEST_PATH = 100
-"""Of a Unix socket; the kernel has room for 107 bytes."""
+"""Longest path of a Unix socket; the kernel has room for 107 bytes."""
 _BEGINNING_S = 5.0
-"""A process that is about to listen has done so after less than that."""
+"""Longest time between creating a socket and listening."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Of a process that may listen."""
+    """Address of a process that may listen."""
 
     process: int  # its id
-    path: Path  # of its socket
+    path: Path  # path of its socket
 
 
 def own_folder() -> Path:
@@ -103,12 +105,12 @@ def opened_folder(user: int) -> tuple[Path, int]:
 
 
 def socket_path(process: int) -> Path:
-    """Where a process of this user listens."""
+    """Path of the socket of a process of this user."""
     return own_folder() / f"{process}{_SUFFIX}"
 
 
 def address_of(process: int) -> Address | None:
-    """Where a process listens, whichever user's it is; None if there is no socket of its."""
+    """Address of a process of any user; None without a socket."""
     for owner in {owner_of(process), os.getuid()} - {None}:
         for folder in _folders_of(owner):
             path = folder / f"{process}{_SUFFIX}"
@@ -119,7 +121,7 @@ def address_of(process: int) -> Address | None:
 
 
 def addresses() -> list[Address]:
-    """Of all processes of this user that have a socket, whether or not they are still there."""
+    """Addresses of all processes of this user with a socket, running or not."""
     found = []
     for folder in _folders_of(os.getuid()):
         with contextlib.suppress(OSError, ReachError):
@@ -133,10 +135,10 @@ def addresses() -> list[Address]:
 
 
 def remove_if_stale(address: Address) -> bool:
-    """Remove a stale socket; whether it was one.
+    """Remove a stale socket; returns whether it was stale.
 
-    Numbers of processes alone do not tell: that of one that is gone may be another's by now, and
-    one in a container whose folder this is has none here.
+    The process id alone does not decide: another process may have it by now, and a process in a
+    container with the same folder has none here.
     """
     if not _is_refused(address.path):
         return False
@@ -156,13 +158,13 @@ def _is_refused(path: Path) -> bool:
             asking.connect(os.fspath(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return True
-        except OSError:  # it has so much to do that none may wait, or is not for us to ask
+        except OSError:  # its queue is full, or access is denied
             return False
     return False
 
 
 def _folders_of(user: int | None) -> list[Path]:
-    """Where sockets of a user's processes may be, the first one is for new ones."""
+    """Folders for sockets of a user's processes; new ones go to the first."""
     temporary = _temporary(user)
     given = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
     runtime = Path(given, "opscope")
@@ -175,7 +177,7 @@ def _temporary(user: int | None) -> Path:
 
 
 def _check(folder: Path, owner: int | None, there: os.stat_result | None = None) -> None:
-    """Refuse a folder that is not the user's alone: who can write there can be taken for him."""
+    """Raise ReachError if other users can access the folder, and so imitate its owner."""
     there = os.lstat(folder) if there is None else there
     is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
     if not is_private or there.st_uid not in (owner, 0):
@@ -186,7 +188,7 @@ def _check(folder: Path, owner: int | None, there: os.stat_result | None = None)
 
 
 def owner_of(process: int) -> int | None:
-    """The user whose process it is; None where there is none."""
+    """User id of a process; None without such a process."""
     try:
         return os.stat(f"/proc/{process}").st_uid
     except OSError:
@@ -194,9 +196,9 @@ def owner_of(process: int) -> int | None:
 
 
 def bound(path: Path) -> socket.socket:
-    """A socket that listens at ``path``, for this user alone."""
+    """A socket that listens at ``path``, for this user only."""
     with contextlib.suppress(OSError):
-        path.unlink()  # of an earlier process that had this number
+        path.unlink()  # left by an earlier process with this id
     try:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -212,8 +214,8 @@ def bound(path: Path) -> socket.socket:
 
 
 def no_socket(path: Path, error: OSError) -> str:
-    """Why there is no socket, and what to do."""
-    said = f"Cannot create the socket {path}: {error.strerror or error}. "
+    """Message: why there is no socket, and what to do."""
+    problem = f"Cannot create the socket {path}: {error.strerror or error}. "
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{said}Close files that are no longer needed, then try again."
-    return f"{said}Set XDG_RUNTIME_DIR to a folder of your own."
+        return f"{problem}Close files that are no longer needed, then try again."
+    return f"{problem}Set XDG_RUNTIME_DIR to a folder of your own."

@@ -1,4 +1,4 @@
-"""Requests that a process answers: one function for each."""
+"""Requests to a process, with one function each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from opscope.live.control.protocol import VERSION
 from opscope.torch_api.steps import StepClock
 
 if TYPE_CHECKING:
-    from opscope.live.control.recordings import AskedRecording
+    from opscope.live.control.recordings import RequestedRecording
     from opscope.live.flight.recorder import flight_recorder
 
 
-class AskedSession:
+class ControlSession:
     """One connection, and the recordings that end with it."""
 
     def __init__(self, started: Started) -> None:
         self._started = started
-        self._bound: AskedRecording | None = None
+        self._bound: RequestedRecording | None = None
         self._steps: StepClock | None = None
 
-    def answer_in_version(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """As :meth:`answer`, to one who speaks the same version of the protocol."""
-        version = said.get("opscope")
+    def answer_in_version(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """:meth:`answer`, for clients with the same version of the protocol."""
+        version = request.get("opscope")
         if version != VERSION:
             return {
                 "error": (
@@ -38,25 +38,25 @@ class AskedSession:
                     f"{version}. Use the same version of opscope on both sides."
                 )
             }
-        return self.answer(said, file)
+        return self.answer(request, file)
 
-    def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+    def answer(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Execute the request; errors become answers."""
-        answer = _ANSWERS.get(str(said.get("do")))
+        answer = _ANSWERS.get(str(request.get("do")))
         try:
             if answer is None:
                 raise ReachError(
-                    f"This process does not know the request {said.get('do')!r}. Use the same "
+                    f"This process does not know the request {request.get('do')!r}. Use the same "
                     "version of opscope on both sides."
                 )
-            return answer(self, said, file)
+            return answer(self, request, file)
         except OpscopeError as error:
             return {"error": str(error)}
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}. See the output of the program."}
 
     def close(self) -> None:
-        """The client is gone: leave the process as it was."""
+        """Drop the connection's recordings: the client is gone."""
         if self._bound is not None:
             self._bound.discard()
             self._bound = None
@@ -64,8 +64,8 @@ class AskedSession:
             self._steps.end()
             self._steps = None
 
-    def status(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Which process this is, and what is recorded."""
+    def status(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """State of this process and its recordings."""
         torch = sys.modules.get("torch")
         return {
             "process": os.getpid(),
@@ -79,23 +79,23 @@ class AskedSession:
             "flight": [_flight_status(one) for one in _flight_recorders()],
         }
 
-    def record(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Record for as long as this connection lasts."""
+    def record(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Record while this connection lasts."""
         if self._bound is not None:
             raise ReachError("This connection already records. Open another one.")
-        self._bound = _begun(said)
+        self._bound = _begun(request)
         return {"began_ns": time.time_ns()}
 
-    def hand_over(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """What was recorded for this connection."""
+    def hand_over(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Stop and send the recording of this connection."""
         if self._bound is None:
             raise ReachError("This connection has no recording. Start one first.")
-        answer = self._bound.write(file, str(said.get("folder", "")))
+        answer = self._bound.write(file, str(request.get("folder", "")))
         self._bound = None
         return answer
 
-    def sample(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """What was recorded since the last sample, and the steps that ended."""
+    def sample(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Send the records and steps since the last sample."""
         if self._steps is None:
             self._steps = StepClock()
             self._steps.begin()
@@ -104,66 +104,65 @@ class AskedSession:
         count, durations_ns = self._steps.take()
         return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
 
-    def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+    def start(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record until a stop request."""
         if self._started.recording is not None:
             raise ReachError("It is already recording. Stop it first: opscope attach --stop PID.")
-        self._started.recording = _begun(said)
+        self._started.recording = _begun(request)
         return {"began_ns": time.time_ns()}
 
-    def stop(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Send the recording of ``start``; it is kept until it was sent."""
+    def stop(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Send the recording of ``start``; it is kept until it is sent."""
         recording = self._started.recording
         if recording is None:
             raise ReachError("It is not recording. Start it with: opscope attach --start PID.")
-        answer = recording.write(file, str(said.get("folder", "")))
+        answer = recording.write(file, str(request.get("folder", "")))
         self._started.recording = None
         return answer
 
-    def dump(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Have its flight recorder write what it holds."""
+    def dump(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Request a dump from the flight recorder."""
         recorders = _flight_recorders()
         if not recorders:
             raise ReachError("It has no flight recorder. To record it now: opscope attach PID.")
-        return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
+        return {"trace": str(recorders[0].dump(str(request.get("reason", "")), wait=False))}
 
 
 class Started:
-    """What goes on without a connection: that this process listens, and what was started."""
+    """State without a connection: when listening began, and the recording of ``start``."""
 
     def __init__(self, listening_since_ns: int) -> None:
         self.listening_since_ns = listening_since_ns
-        self.recording: AskedRecording | None = None
+        self.recording: RequestedRecording | None = None
 
 
-Answer = Callable[[AskedSession, dict[str, Any], OwnFile | None], dict[str, Any]]
+Answer = Callable[[ControlSession, dict[str, Any], OwnFile | None], dict[str, Any]]
 _ANSWERS: dict[str, Answer] = {
-    "status": AskedSession.status,
-    "record": AskedSession.record,
-    "hand over": AskedSession.hand_over,
-    "sample": AskedSession.sample,
-    "start": AskedSession.start,
-    "stop": AskedSession.stop,
-    "dump": AskedSession.dump,
+    "status": ControlSession.status,
+    "record": ControlSession.record,
+    "hand over": ControlSession.hand_over,
+    "sample": ControlSession.sample,
+    "start": ControlSession.start,
+    "stop": ControlSession.stop,
+    "dump": ControlSession.dump,
 }
 
 
-def _begun(said: dict[str, Any]) -> AskedRecording:
-    """A new recording with the requested settings."""
-    from opscope.live.control.recordings import AskedRecording, options_of
+def _begun(request: dict[str, Any]) -> RequestedRecording:
+    from opscope.live.control.recordings import RequestedRecording, options_of
 
-    recording = AskedRecording(options_of(said.get("recorded", {})))
+    recording = RequestedRecording(options_of(request.get("recorded", {})))
     recording.start()
     return recording
 
 
 def command_line() -> str:
-    """What this process was called with."""
+    """Command line of this process."""
     return " ".join(map(str, sys.orig_argv))
 
 
 def _flight_recorders() -> list[flight_recorder]:
-    """Those that are on; a program that has none does not import what they take."""
+    """Running flight recorders; imports nothing in a program without one."""
     flight = sys.modules.get("opscope.live.flight.recorder")
     return [] if flight is None else list(flight.running_recorders())
 

@@ -1,5 +1,4 @@
-"""Requests to a process: every wait has a limit, because the process may hold the GIL or be
-stopped."""
+"""Requests to a process. Every wait has a limit: the process may hold the GIL or be stopped."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from opscope.live.control.address import Address, address_of, is_process, peer_o
 from opscope.live.control.protocol import VERSION, ReceivedLines, send
 
 ANSWER_S = 5.0
-"""So long a process may take to say that it is there."""
+"""Time limit of the first answer."""
 WORK_S = 120.0
 """Time limit of a request: compiling the bridge, writing a log."""
 _ENDING_S = 5.0
-"""So long a process that closes its files may take to be gone."""
+"""Longest time from closing the socket to the process's end."""
 _LOOK_S = 1.0
 _STOPPED = ("T", "t")
-"""States in which a process does nothing at all, whatever it was asked."""
+"""States of a stopped process, which cannot answer."""
 _ANOTHER_S = 1.5
 _BETWEEN_TRIES_S = 0.1
 
@@ -35,7 +34,7 @@ class Asking:
     """A connection to one process."""
 
     def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
-        """Connect, and hear how it is: ``status``."""
+        """Connect, and read ``status``."""
         self._address = address
         try:
             self.status = self._greeted(answer_s)
@@ -45,29 +44,29 @@ class Asking:
             raise self._unreachable(error) from error
 
     def ask(
-        self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
+        self, do: str, limit_s: float = WORK_S, file: int | None = None, **fields: Any
     ) -> dict[str, Any]:
-        """Have something done, and return the answer."""
+        """Send a request, and return the answer."""
         try:
-            return self._answered({"do": do, **said}, limit_s, file)
+            return self._answered({"do": do, **fields}, limit_s, file)
         except TimeoutError:
             raise self._silent(limit_s) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
-        """The log and the answer to ``do``; the log is empty where the process made a trace."""
+    def log_of(self, do: str, **fields: Any) -> tuple[bytes, dict[str, Any]]:
+        """Log and answer of ``do``; the log is empty if the process made a trace."""
         with tempfile.TemporaryFile() as file:
-            answer = self.ask(do, file=file.fileno(), **said)
+            answer = self.ask(do, file=file.fileno(), **fields)
             file.seek(0)
             return file.read(), answer
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long; less if it ends the connection, as it does when it ends itself."""
-        select.select([self._socket], [], [], seconds)  # nothing comes that was not asked for
+        """Wait for this time, or until the process ends the connection."""
+        select.select([self._socket], [], [], seconds)  # without a request nothing arrives
 
     def close(self) -> None:
-        """Ask no more; what was recorded for this connection alone is dropped."""
+        """Disconnect; the process drops recordings of this connection."""
         self._socket.close()
 
     def __enter__(self) -> Asking:
@@ -77,12 +76,11 @@ class Asking:
         self.close()
 
     def _greeted(self, answer_s: float) -> dict[str, Any]:
-        """Connect, and return how it is."""
         until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
         while time.monotonic() < until_s and is_there(self._address.process):
             with contextlib.suppress(ConnectionError):
                 return self._first_answer(answer_s)
-            # Its program may have closed the socket: it makes another when it has the GIL.
+            # The program may have closed the socket: opscope makes another when it gets the GIL.
             time.sleep(_BETWEEN_TRIES_S)
         return self._first_answer(answer_s)
 
@@ -104,12 +102,12 @@ class Asking:
             raise
 
     def _answered(
-        self, said: dict[str, Any], limit_s: float, file: int | None = None
+        self, fields: dict[str, Any], limit_s: float, file: int | None = None
     ) -> dict[str, Any]:
         until_s = time.monotonic() + limit_s
         self._socket.settimeout(limit_s)
-        with contextlib.suppress(ConnectionError):  # it may have said why it ends the connection
-            send(self._socket, said, file)
+        with contextlib.suppress(ConnectionError):  # its answer may say why it ended the connection
+            send(self._socket, fields, file)
         answer = self._next(until_s)
         if "error" in answer:
             raise ReachError(f"Process {self._address.process} says: {answer['error']}")
@@ -163,7 +161,7 @@ class Asking:
 
 
 def why_silent(process: int) -> str | None:
-    """Why a process cannot answer, where the kernel knows; None: it could."""
+    """Why a process cannot answer, if the kernel knows; else None."""
     return {
         "T": "it is stopped (kill -CONT continues it)",
         "t": "a debugger has stopped it",
@@ -173,10 +171,10 @@ def why_silent(process: int) -> str | None:
 
 
 def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
-    """Ask a process that listens.
+    """Connect to a process that listens.
 
     Raises:
-        ReachError: there is none, it does not listen, or does not answer.
+        ReachError: the process does not exist, listen or answer.
     """
     address = address_of(process)
     if address is None:
@@ -185,7 +183,7 @@ def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
 
 
 def _wait_for_end(process: int) -> None:
-    """One that ends closes its files before it is gone."""
+    """Wait for the process: it closes its files before it is gone."""
     until_s = time.monotonic() + _ENDING_S
     while is_there(process) and time.monotonic() < until_s:
         time.sleep(0.01)

@@ -1,7 +1,7 @@
 """One connection to a listening process, without blocking: requests in, answers out.
 
-Who connects may send anything, in pieces, and read slowly or not at all. What is not read stays
-here, of one answer at most: the next request is taken when that is gone.
+A client may send anything, in pieces, and read slowly or not at all. Unread data of at most one
+answer is kept here: the next request is read when it has been sent.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from opscope.base.private_files import OwnSocket
 from opscope.live.control.protocol import VERSION, ReceivedLines, line_of
 
 if TYPE_CHECKING:
-    from opscope.live.control.answers import AskedSession
+    from opscope.live.control.answers import ControlSession
 
 PATIENCE_S = 20.0
-"""So long a request that has begun may take to arrive, and an answer to move on."""
+"""Time limit for a started request to arrive, and for an answer to make progress."""
 _MOST_BYTES = 1 << 16
-"""Of a request."""
+"""Longest request."""
 _MOST_BRACKETS = 100
-"""In a request, which nests them twice. A program may have raised the limit of recursion so far
-that parsing what is nested deeper would end it."""
+"""Most brackets in a request, which nests them twice. With a raised recursion limit, parsing deep
+nesting could crash the program."""
 
 
 class Connection:
-    """Of one who asks; used by the thread that answers."""
+    """Connection of one client; used by the answering thread."""
 
-    def __init__(self, own: OwnSocket, session: AskedSession) -> None:
+    def __init__(self, own: OwnSocket, session: ControlSession) -> None:
         own.socket.setblocking(False)
         self.own, self._session = own, session
         self._lines = ReceivedLines(own.socket, _MOST_BYTES, _MOST_BRACKETS)
         self._unsent = b""
         self.until_s: float | None = None
-        """When it is over unless something happens; None: it may stay as it is."""
+        """Time at which the connection is dropped without progress; None: never."""
 
     @property
     def waits_for(self) -> int:
-        """What it is ready for next, in terms of selectors."""
+        """The event it is ready for next, as in ``selectors``."""
         return selectors.EVENT_WRITE if self._unsent else selectors.EVENT_READ
 
     def serve(self) -> bool:
-        """Take and answer what can be without waiting; whether the connection goes on.
+        """Process what is possible without waiting; returns whether the connection continues.
 
-        Whatever goes wrong with what one sends ends this connection alone.
+        An error in a request ends this connection only.
         """
         try:
             return self._serve()
@@ -59,10 +59,10 @@ class Connection:
             return False
         before = len(self._unsent)
         self._send_some()
-        while not self._unsent and (said := self._lines.next()) is not None:
+        while not self._unsent and (request := self._lines.next()) is not None:
             file = self._lines.files.pop(0) if self._lines.files else None
             try:
-                answer = self._session.answer_in_version(said, file)
+                answer = self._session.answer_in_version(request, file)
             finally:
                 if file is not None:
                     file.close()
@@ -85,21 +85,21 @@ class Connection:
             self.until_s = time.monotonic() + PATIENCE_S
 
     def close(self) -> None:
-        """The client is gone, or has to be."""
+        """End the session and the connection."""
         try:
-            with contextlib.suppress(Exception):  # the next one is to be answered all the same
+            with contextlib.suppress(Exception):  # other connections must continue
                 self._session.close()
         finally:
             self.forget()
 
     def forget(self) -> None:
-        """In a forked child: only what is open here."""
+        """Close only files, in a forked child."""
         self._lines.close()
         self.own.close()
 
 
 def refuse(own: OwnSocket, why: str) -> None:
-    """Answer one that there is no connection for, and end it."""
+    """Send an error to a client without a connection, and disconnect it."""
     own.socket.setblocking(False)
     with contextlib.suppress(OSError):
         own.socket.send(line_of({"opscope": VERSION, "error": why}))

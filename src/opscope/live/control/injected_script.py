@@ -1,22 +1,21 @@
 """The code that another program's interpreter runs to start listening (``sys.remote_exec``).
 
-It runs where that program happens to be, maybe long after the client has given up, and is not
-told its own path. So it does nothing without a link in a folder that only this user and root
-can write to, which says where opscope is, and which the client takes back. It works in a thread
-of its own: an interruption of the program is not raised in here, and the program does not wait for
-modules to be imported.
+It runs at any point of that program, maybe long after the client has given up, and does not get
+its own path. So it does nothing without a link in a folder that only this user and root can write
+to; the link contains opscope's path, and the client removes it. The work is in a new thread: an
+interruption of the program does not reach it, and the program does not wait for imports.
 """
 
 import _thread
 import contextlib
 
 
-def _listen_if_asked() -> None:
+def _listen_if_requested() -> None:
     import importlib.util
     import os
     import sys
 
-    with contextlib.suppress(BaseException):  # nothing is printed in a program that did not ask
+    with contextlib.suppress(BaseException):  # print nothing in the user's program
         folder = f"/tmp/opscope-{os.getuid()}"
         there = os.lstat(folder)
         if there.st_mode & 0o170077 != 0o040000 or there.st_uid not in (os.getuid(), 0):
@@ -33,10 +32,10 @@ def _listen_if_asked() -> None:
             except BaseException:
                 del sys.modules["opscope"]
                 raise
-        from opscope.live.control.server import listen_while_asked
+        from opscope.live.control.server import listen_until_unused
 
-        listen_while_asked()
+        listen_until_unused()
 
 
-with contextlib.suppress(RuntimeError):  # no thread to spare: as if it had not been asked
-    _thread.start_new_thread(_listen_if_asked, ())
+with contextlib.suppress(RuntimeError):  # too many threads: do nothing
+    _thread.start_new_thread(_listen_if_requested, ())

@@ -1,10 +1,10 @@
-"""Having a process listen that never imported opscope: through its own interpreter, from 3.14 on.
+"""Makes a process listen that never imported opscope: through its own interpreter, from 3.14 on.
 
-``sys.remote_exec`` leaves the name of a file with the other interpreter, whose main thread runs it
-at the next moment that is safe for that, which may be long after; it cannot be taken back. So the
-file is one of opscope's own (``injected_script.py``), and looks for a link that is taken back, in a
-folder that only the other process's user can enter. Debuggers can call functions in a process at
-any moment, also while it holds locks that these functions need, so they are not used.
+``sys.remote_exec`` gives the other interpreter the name of a file, which its main thread runs at
+the next safe moment. That may be long after, and cannot be cancelled. So the file is opscope's
+(``injected_script.py``) and needs a link that can be removed, in a folder that only the other
+process's user can enter. Debuggers can call functions in a process at any moment, also while it
+holds locks that these functions need, so they are not used.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ _SCRIPT = Path(__file__).with_name("injected_script.py")
 
 
 def reach(process: int) -> Asking:
-    """A connection to a process, which is asked to listen for as long as it is asked, if it does
-    not.
+    """Connect to a process; if it does not listen, let it listen while clients are connected.
 
     Raises:
-        ReachError: it cannot be reached in any way.
+        ReachError: the process cannot be reached.
     """
     execute: Callable[[int, str], None] | None = getattr(sys, "remote_exec", None)
     address = address_of(process)
@@ -52,7 +51,7 @@ def reach(process: int) -> Asking:
 
 
 def _is_gone(address: Address) -> bool:
-    """Whether its process has just ended to listen, or another had its number that never did."""
+    """Whether the listener has just ended, or another process with its id left the socket."""
     remove_if_stale(address)
     return address_of(address.process) is None
 
@@ -76,12 +75,12 @@ def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
 
 @contextlib.contextmanager
 def _request(process: int, user: int) -> Iterator[None]:
-    """A link that says that the process is to listen, and where opscope is; removed afterwards."""
+    """A link that requests listening and contains opscope's path; removed afterwards."""
     folder, opened = opened_folder(user)
     name = f"{process}.asked"
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=opened)  # of one who was killed while it waited
+            os.unlink(name, dir_fd=opened)  # left by a client that was killed
         os.symlink(Path(__file__).resolve().parents[2], name, dir_fd=opened)
         yield
     except OSError as error:
@@ -106,7 +105,7 @@ def _wait_until_it_listens(process: int) -> None:
         if waited_s > _LISTENING_S:
             raise ReachError(
                 f"Process {process} did not start to listen within {_LISTENING_S:g} s: its main "
-                f"thread {_what_it_does(process)}, or it cannot create a socket or a thread. "
+                f"thread {_state_text(process)}, or it cannot create a socket or a thread. "
                 "Try again when it runs Python, or start it with OPSCOPE_CONTROL=1."
             )
         time.sleep(0.02)
@@ -116,13 +115,13 @@ def _has_ended(process: int) -> ReachError:
     return ReachError(f"Process {process} ended before it could listen.")
 
 
-def _what_it_does(process: int) -> str:
+def _state_text(process: int) -> str:
     is_waiting = state_of(process) == "S"
     return "waits in C code" if is_waiting else "is in C code that does not return"
 
 
 def _check_that_it_can_read(process: int, user: int | None) -> None:
-    """Whether its user may read opscope, and finds it at this place."""
+    """Raise ReachError unless the process's user can read opscope at this path."""
     seen = Path(f"/proc/{process}/root{_SCRIPT}")
     with contextlib.suppress(PermissionError):
         if not seen.exists() or not seen.samefile(_SCRIPT):
@@ -140,6 +139,6 @@ def _check_that_it_can_read(process: int, user: int | None) -> None:
 
 
 def _may(user: int, place: Path, bit: int) -> bool:
-    """By the modes for the owner and for all."""
+    """Whether the modes for the owner and for others allow it."""
     there = os.stat(place)
     return bool(there.st_mode & (bit << 6 if there.st_uid == user else bit))

@@ -1,8 +1,8 @@
 """The protocol of the socket: one JSON object per line, with file descriptors.
 
-A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or what
-was asked for. A file that the asking process has opened is written to by the one that is
-asked, so that it may lie wherever the one who asks can write.
+A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or
+the result. The process writes to a file that the client has opened, so the file may be anywhere
+that the client can write to.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from opscope.base.private_files import OwnFile
 
 VERSION = 1
 _MOST_BYTES = 64 << 20
-"""Of an answer: what a program with very many modules says of them."""
+"""Longest answer: facts of a program with very many modules."""
 _MOST_FILES = 4
-"""That came along and were not taken yet."""
+"""Most received files that are not taken yet."""
 _PART = 1 << 16
 
 
 class ReceivedLines:
-    """Lines from one socket, with the files that came along."""
+    """Lines from one socket, with the files sent along."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ReceivedLines:
         most_bytes: int = _MOST_BYTES,
         most_brackets: int | None = None,
     ) -> None:
-        """Refuse lines that are longer or have more brackets; None: as many as Python parses."""
+        """Refuse longer lines, and lines with more brackets; None: no limit but Python's."""
         self._connection = connection
         self._most_bytes, self._most_brackets = most_bytes, most_brackets
         self._received = bytearray()
@@ -43,7 +43,7 @@ class ReceivedLines:
             self.files.pop().close()
 
     def read_some(self) -> bool:
-        """Take what has arrived; False at the end."""
+        """Read available data; False at the end."""
         data, files, _, _ = socket.recv_fds(self._connection, _PART, _MOST_FILES)
         self.files += map(OwnFile, files)
         self._received += data
@@ -55,11 +55,11 @@ class ReceivedLines:
 
     @property
     def has_part(self) -> bool:
-        """Whether a line has begun that is not taken yet."""
+        """Whether an incomplete line has been received."""
         return bool(self._received)
 
     def next(self) -> dict[str, Any] | None:
-        """The next whole line, if it is there."""
+        """The next complete line; None without one."""
         end = self._received.find(b"\n", self._looked_to)
         if end < 0:
             self._looked_to = len(self._received)
@@ -71,22 +71,22 @@ class ReceivedLines:
         if self._most_brackets is not None and brackets > self._most_brackets:
             raise ValueError("too many brackets")
         try:
-            said = json.loads(text)
+            message = json.loads(text)
         except RecursionError:
             raise ValueError("brackets in brackets, too many") from None
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             raise ValueError("not a JSON object")
-        return said
+        return message
 
 
-def line_of(said: dict[str, Any]) -> bytes:
-    """A message as it is sent."""
-    return json.dumps({"opscope": VERSION, **said}).encode() + b"\n"
+def line_of(message: dict[str, Any]) -> bytes:
+    """The message in the form that is sent."""
+    return json.dumps({"opscope": VERSION, **message}).encode() + b"\n"
 
 
-def send(connection: socket.socket, said: dict[str, Any], file: int | None = None) -> None:
+def send(connection: socket.socket, message: dict[str, Any], file: int | None = None) -> None:
     """Send one line and, with it, an open file."""
-    data = line_of(said)
+    data = line_of(message)
     if file is None:
         connection.sendall(data)
     else:

@@ -1,4 +1,4 @@
-"""Recordings of a process on request of another process."""
+"""Recordings of this process that another process requests."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from opscope.recording.cost import cost_by_kind
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions, native_wants, prepare_sources
 from opscope.recording.streams.detached_trace import ProcessKnowledge
-from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.activities import ChosenActivities, has_devices
 from opscope.torch_api.settings import ProfileSettings
 
 
 def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
-    """What is to be recorded, by arguments of a profile."""
+    """Options to record, from arguments of a profile."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
         raise ReachError("The program has not imported torch yet. Try again later.")
-    chosen = ChosenActivities(cpu=True, cuda=devices_are_there())
+    chosen = ChosenActivities(cpu=True, cuda=has_devices())
     settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
     return settings.recording_options(chosen)
 
 
-class AskedRecording:
-    """One recording; its log goes to the client, which makes the trace.
+class RequestedRecording:
+    """One recording; the client gets the log and makes the trace.
 
-    What devices did is known to this process alone, so with devices the trace is made here.
+    Device activity exists only in this process, so with devices the trace is made here.
     """
 
     def __init__(self, options: RecordingOptions) -> None:
@@ -41,7 +41,7 @@ class AskedRecording:
         self._known = ProcessKnowledge(options)
         self._window = 0
         self._here: Recording | None = None
-        self._facts: dict[str, Any] | None = None  # once it has stopped
+        self._facts: dict[str, Any] | None = None  # set when it has stopped
 
     def start(self) -> None:
         """Record from now on."""
@@ -59,9 +59,9 @@ class AskedRecording:
             raise
 
     def write(self, file: OwnFile | None, folder: str) -> dict[str, Any]:
-        """Stop, and hand over ``facts`` and a log in ``file`` or, with devices, a ``trace``.
+        """Stop, and return ``facts`` with a log in ``file`` or, with devices, a ``trace``.
 
-        An error loses nothing: the client may ask again.
+        After an error the client may request it again; nothing is lost.
         """
         if self._here is not None:
             self._here.stop()
@@ -74,11 +74,11 @@ class AskedRecording:
         return {"facts": self._facts}
 
     def rotate(self, file: OwnFile) -> dict[str, Any]:
-        """Hand over what was recorded since the last time, and go on."""
+        """Send the records since the last call, and continue."""
         before, self._window = self._window, self._open()
         _native.close_window(before)
         try:
-            facts = self._known.facts()  # also of what was met last
+            facts = self._known.facts()  # after closing, to include the newest functions
             _write_log(before, file)
         finally:
             _native.discard_window(before)
@@ -89,7 +89,7 @@ class AskedRecording:
         return _native.open_window(wants, True, most_growth_bytes=most_bytes)
 
     def discard(self) -> None:
-        """Stop, and forget what was recorded. Once more does nothing."""
+        """Stop, and drop the records. Idempotent."""
         if self._here is not None:
             self._here.stop()
             self._here = None

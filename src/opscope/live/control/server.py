@@ -1,10 +1,10 @@
-"""``listen``: a socket of this process, and a thread that answers at it.
+"""``listen``: a socket of this process, and a thread that answers requests.
 
 The thread is a daemon: it ends with the program and never keeps it alive. Between requests it waits
-for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+for the socket, without the GIL or any lock. Importing this module does not import the recorder.
 
-A program may close all files that it might have opened, and open others under their numbers. At the
-next connection the server finds that the socket is gone and makes another; clients try again.
+A program may close files it did not open, and reuse their numbers. At the next connection the
+server finds that its socket is gone and makes another; clients try again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from opscope.launch.torch_import import when_imported
 from opscope.live.control.address import (
     addresses,
     bound,
-    may_ask,
+    is_allowed_peer,
     no_socket,
     peer_of,
     remove_if_stale,
@@ -38,13 +38,13 @@ from opscope.live.control.connection import PATIENCE_S, Connection, refuse
 
 _MOST_CONNECTIONS = 16
 _FIRST_S = 10.0
-"""So long one that was asked to be there waits for the first who asks."""
+"""Time that a server started on request waits for the first client."""
 _BETWEEN_TRIES_S = 0.05
 _NO_FILES = (OSError, ImportError)
-"""What importing ends in with too many open files: a module that is compiled in the other."""
+"""Errors of importing with too many open files; ImportError for compiled modules."""
 _server: Server | None = None
 _deciding = threading.RLock()
-"""Whether a server that was asked to be there goes on or ends; held for moments."""
+"""Held briefly to decide whether a server started on request continues."""
 
 
 def listen() -> None:
@@ -56,34 +56,33 @@ def listen() -> None:
     Raises:
         ReachError: a socket or a thread cannot be created.
     """
-    _begin(is_asked_for=False)
+    _begin(is_daemon_enabled=False)
 
 
-def listen_while_asked() -> None:
-    """As :func:`listen`, until no client is connected and no requested recording runs."""
-    _begin(is_asked_for=True)
+def listen_until_unused() -> None:
+    """Listen until no client is connected and no requested recording runs."""
+    _begin(is_daemon_enabled=True)
 
 
-def _begin(is_asked_for: bool) -> None:
+def _begin(is_daemon_enabled: bool) -> None:
     global _server
     with _deciding:
         if _server is not None:
-            return None if is_asked_for else _server.stay()
-        server = Server(is_asked_for)
+            return None if is_daemon_enabled else _server.stay()
+        server = Server(is_daemon_enabled)
         server.begin()
         _server = server
     server.watch(when_imported("torch", _get_ready))
 
 
 def _get_ready() -> None:
-    """Import what records, where importing torch takes long anyway: when somebody asks, it would
-    hold up the program for some tens of milliseconds."""
-    with contextlib.suppress(*_NO_FILES):  # then it is imported when it is needed
+    """Import the recorder while importing torch takes long anyway, not at the first request."""
+    with contextlib.suppress(*_NO_FILES):  # then it is imported at the first request
         importlib.import_module("opscope.live.control.recordings")
 
 
 def stop_listening() -> None:
-    """Listen no more; recordings that were asked for are dropped."""
+    """Stop listening; requested recordings are dropped."""
     global _server
     server, _server = _server, None
     if server is not None:
@@ -91,41 +90,40 @@ def stop_listening() -> None:
 
 
 def is_listening() -> bool:
-    """Whether it does."""
+    """Whether this process listens."""
     return _server is not None
 
 
 class Server:
     """The socket and the thread."""
 
-    def __init__(self, is_asked_for: bool = False) -> None:
-        self._is_asked_for = is_asked_for
+    def __init__(self, is_daemon_enabled: bool = False) -> None:
+        self._is_asked_for = is_daemon_enabled
         self._until_s = time.monotonic() + _FIRST_S
         self._forget_torch: Callable[[], None] | None = None
         self._is_bound = False
         self._path = socket_path(os.getpid())
         self._process = os.getpid()
         self._ends = False
-        self._selector = selectors.PollSelector()  # which has no file of its own
+        self._selector = selectors.PollSelector()  # needs no file
         try:
             for address in addresses():
                 remove_if_stale(address)
             self._open()
         except OSError as error:
             raise ReachError(no_socket(self._path, error)) from error
-        self._thread = OwnThread(self._run, self._ask_to_end)
+        self._thread = OwnThread(self._run, self._request_end)
         self._connections: dict[OwnSocket, Connection] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
 
     def _open(self) -> None:
-        """Open the socket."""
         self._socket = OwnSocket(bound(self._path))
         self._is_bound = True
         self._selector.register(self._socket.socket, selectors.EVENT_READ, self._socket)
 
     def begin(self) -> None:
-        """Answer from now on."""
+        """Start answering."""
         atexit.register(self._remove)
         try:
             self._thread.start()
@@ -137,23 +135,23 @@ class Server:
             ) from error
 
     def end(self) -> None:
-        """Answer no more."""
-        self._thread.ask_to_end()
+        """Stop answering."""
+        self._thread.request_end()
         self._thread.join(PATIENCE_S)
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         self._ends = True
         if self._socket.is_ours():
             with contextlib.suppress(OSError):
                 self._socket.socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread
                 return
-        # It waits for what was open when it began to wait, also where that was closed since.
+        # The thread still waits for the old socket, even if the program closed it.
         stream = socket.SOCK_STREAM | socket.SOCK_NONBLOCK
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, stream) as asking:
             asking.connect(os.fspath(self._path))
 
     def forget(self) -> None:
-        """In a forked child: the sockets are the parent's, and end with that."""
+        """Close only files, in a forked child: the sockets belong to the parent."""
         self._close()
         for connection in self._connections.values():
             connection.forget()
@@ -168,7 +166,7 @@ class Server:
 
     def _remove(self) -> None:
         if os.getpid() == self._process and self._is_bound:
-            self._is_bound = False  # by now it may be another's
+            self._is_bound = False  # the path may belong to another process by now
             with contextlib.suppress(OSError):
                 self._path.unlink()
 
@@ -187,7 +185,7 @@ class Server:
             self._close()
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Call ``forget`` at the end, so that the hook on importing torch goes."""
+        """Call ``forget`` at the end, which removes the hook on importing torch."""
         self._forget_torch = forget
         if self._ends:
             forget()
@@ -196,11 +194,10 @@ class Server:
         """Listen also without clients; called with the lock held."""
         self._is_asked_for = False
 
-    def _end_if_nobody_is_left(self) -> None:
-        """One that was asked to be there, and is not any more, is gone at once."""
+    def _end_if_unused(self) -> None:
         with _deciding:
-            is_wanted = self._connections or (self._started is not None and self._started.recording)
-            if self._is_asked_for and not is_wanted and time.monotonic() >= self._until_s:
+            is_used = self._connections or (self._started is not None and self._started.recording)
+            if self._is_asked_for and not is_used and time.monotonic() >= self._until_s:
                 self._remove()
                 self._end_from_inside()
 
@@ -221,12 +218,12 @@ class Server:
                     elif own in self._connections:
                         self._serve(own)
                 self._drop_late()
-                self._replace_lost()  # before it waits for what may be others' by now
-                self._end_if_nobody_is_left()
+                self._replace_lost()  # before waiting for a file that may be the program's by now
+                self._end_if_unused()
         self._leave()
 
     def _replace_lost(self) -> None:
-        """The program closed the socket: stop serving it."""
+        """Drop connections whose files the program closed, and open a new socket if needed."""
         for own in [own for own in self._connections if not own.is_ours()]:
             self._drop(own)
         if self._ends or self._socket.is_ours():
@@ -256,7 +253,7 @@ class Server:
             self._drop(own)
 
     def _drop_late(self) -> None:
-        """Those that have begun a request and do not end it, or do not read the answer."""
+        """Drop clients that do not finish a request or do not read the answer."""
         now_s = time.monotonic()
         for own, connection in list(self._connections.items()):
             if connection.until_s is not None and now_s >= connection.until_s:
@@ -269,10 +266,10 @@ class Server:
     def _accept(self) -> None:
         try:
             own = OwnSocket(self._socket.socket.accept()[0])
-        except OSError:  # it is gone already, or there are too many open files
+        except OSError:  # the client is gone, or too many files are open
             time.sleep(_BETWEEN_TRIES_S)
             return
-        if not may_ask(peer_of(own.socket)):
+        if not is_allowed_peer(peer_of(own.socket)):
             return own.close()
         if len(self._connections) >= _MOST_CONNECTIONS:
             return refuse(
@@ -283,12 +280,12 @@ class Server:
                 ),
             )
         try:
-            from opscope.live.control.answers import AskedSession, Started
+            from opscope.live.control.answers import ControlSession, Started
         except _NO_FILES:
             return own.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
-        self._connections[own] = Connection(own, AskedSession(self._started))
+        self._connections[own] = Connection(own, ControlSession(self._started))
         self._until_s = 0.0
         self._selector.register(own.socket, selectors.EVENT_READ, own)
 
@@ -310,7 +307,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def listen_if_possible() -> None:
-    """As :func:`opscope.listen`; an error becomes a notice."""
+    """:func:`opscope.listen`, with a notice instead of an error."""
     try:
         listen()
     except Exception as error:

@@ -1,1 +1,1 @@
-"""The flight recorder: a ring that is always on, and what makes a trace of it."""
+"""The flight recorder: a ring that is always on, and the traces made of it."""

@@ -1,6 +1,6 @@
-"""Code of the program's that a flight recorder calls: conditions, and the ends of triggers.
+"""Code of the program that a flight recorder calls: conditions, and the ends of triggers.
 
-A condition may wait: for a lock, an answer, for ever. So each is asked in a thread of its own.
+A condition may block for ever, for example on a lock. So each is called in a thread of its own.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from opscope.base.daemon_thread import OwnThread
 from opscope.live.flight.trigger import Trigger
 
 LIMIT_S = 2.0
-"""So long the end of the recorder waits for all conditions together."""
+"""Longest wait for all conditions at the recorder's end."""
 _LEAST_S = 0.01
 _LONGEST_TEXT = 1000
 
 
 class NotReturnedError(Exception):
-    """A condition has not returned in time."""
+    """A condition did not return in time."""
 
 
-class AskedCondition:
-    """Asks one trigger what it sees, every so often, in a thread of its own."""
+class PolledCondition:
+    """Calls one trigger's condition at intervals, in a thread of its own."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class AskedCondition:
         dump: Callable[[Trigger, str], object],
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        """Prepare it.
+        """Prepare.
 
         Args:
-            trigger: with an ``every_s``.
-            dump: asks for one, and does not wait for it.
-            failed: counts what goes wrong, by what it was.
+            trigger: a trigger with ``every_s``.
+            dump: requests a dump and returns at once.
+            failed: counts errors by trigger.
         """
         self._trigger, self._dump, self._failed = trigger, dump, failed
         self._every_s = max(trigger.every_s or 0.0, _LEAST_S)
@@ -46,15 +46,15 @@ class AskedCondition:
         self._thread = OwnThread(self._run, self._ending.set)
 
     def begin(self) -> None:
-        """Ask from now on."""
+        """Start calling the condition."""
         self._thread.start()
 
-    def ask_to_end(self) -> None:
-        """Ask no more; returns at once."""
-        self._thread.ask_to_end()
+    def request_end(self) -> None:
+        """Stop calling the condition; returns at once."""
+        self._thread.request_end()
 
     def join(self, until_s: float) -> None:
-        """Wait for the running condition, unless that one ends the recorder itself."""
+        """Wait for a running condition, unless the condition itself ends the recorder."""
         self._thread.join(max(until_s - time.monotonic(), 0))
         if self._is_called and self._thread.is_alive():
             self._failed(self._what, NotReturnedError("it has not returned"))
@@ -69,7 +69,7 @@ class AskedCondition:
             try:
                 detail = self._trigger.look()
                 text = None if detail is None else str.__str__(detail)[:_LONGEST_TEXT]
-            except BaseException as error:  # also sys.exit(): it is not the program's thread
+            except BaseException as error:  # also sys.exit(), as this is not the program's thread
                 self._failed(self._what, error)
                 continue
             finally:
@@ -79,7 +79,7 @@ class AskedCondition:
 
 
 def end_triggers(triggers: Iterable[Trigger]) -> None:
-    """Have them leave everything as it was, the last first: their hooks stand before each other."""
+    """End triggers, the last one first: later hooks call earlier ones. Errors are ignored."""
     for trigger in triggers:
-        with suppress(Exception, SystemExit):  # it is counted nowhere any more
+        with suppress(Exception, SystemExit):  # the counts are no longer read
             trigger.end()

@@ -19,15 +19,15 @@ from opscope import _native
 
 @dataclass(frozen=True)
 class Reason:
-    """Why, and when."""
+    """Why and when a dump was made."""
 
-    kind: str  # a word or two; part of the folder's name
-    detail: str = ""  # the rest, for people
-    time_ns: int = field(default_factory=time.time_ns)  # Unix time of what happened
+    kind: str  # one or two words; part of the folder's name
+    detail: str = ""  # details for people
+    time_ns: int = field(default_factory=time.time_ns)  # Unix time of the event
 
     @classmethod
     def of_news(cls, news: str, value: int, time_ns: int | None = None) -> Reason:
-        """Of what the native watch saw."""
+        """Reason of a condition that the native watch detected."""
         kind, detail = {
             "signal": ("signal", signal_name(value)),
             "standstill": ("hang", f"no step or event for {value / 1e9:.1f} s"),
@@ -35,14 +35,14 @@ class Reason:
         }[news]
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
 
-    def said(self, ended: Mapping[str, Any] | None = None) -> str:
-        """As JSON, for the process that makes the trace; ``ended``: what became of this one."""
-        said = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
-        return json.dumps(said if ended is None else {**said, "ended": ended})
+    def as_json(self, ended: Mapping[str, Any] | None = None) -> str:
+        """JSON for the process that makes the trace; ``ended``: how the recorded process ended."""
+        values = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
+        return json.dumps(values if ended is None else {**values, "ended": ended})
 
     @property
     def slug(self) -> str:
-        """``kind`` as part of a file's name."""
+        """``kind`` as part of a file name."""
         return re.sub(r"[^a-z0-9]+", "-", self.kind.lower()).strip("-")[:40] or "dump"
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Reason:
 
 
 def signal_name(number: int) -> str:
-    """``SIGUSR2`` for 12."""
+    """Name of a signal, such as ``SIGUSR2`` for 12."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -58,31 +58,31 @@ def signal_name(number: int) -> str:
 
 
 SPOOL_PREFIX = ".dump-"
-"""What the folders of dumps that are being written begin with."""
+"""Prefix of folders with unfinished dumps."""
 TRACE_SUFFIX = ".opscope"
 WHOLE = "whole"
-"""In a spool, and written last; native/watch/dump_writer.h has it, too."""
+"""File in a spool that is written last; also in native/watch/dump_writer.h."""
 
 
 def is_whole(spool: Path) -> bool:
-    """Whether all of a dump is in its spool."""
+    """Whether a spool is complete."""
     return os.path.lexists(spool / WHOLE)
 
 
 @dataclass
 class DumpRequest:
-    """A dump was requested."""
+    """A requested dump."""
 
-    reason: Reason  # why
-    is_called_for: bool = False  # by a call or a signal, rather than by what was noticed
-    # set when it has been dealt with
+    reason: Reason
+    is_called_for: bool = False  # requested by a call or a signal, not by a condition
+    # set when it was made or refused
     done: threading.Event = field(default_factory=threading.Event)
-    path: Path | None = None  # where the trace is going to be; None if there is none
-    refusal: str = ""  # why there is none
+    path: Path | None = None  # path of the future trace; None if refused
+    refusal: str = ""  # why it was refused
 
 
 class DumpLimits:
-    """Says whether a dump may be made; one thread at a time asks."""
+    """Decides whether a dump may be made; not thread-safe."""
 
     def __init__(self, directory: Path, interval_ns: int, max_disk_bytes: int) -> None:
         self._directory = directory
@@ -91,7 +91,7 @@ class DumpLimits:
         self.refused: Counter[str] = Counter()
 
     def refusal(self, kind: str, is_called_for: bool) -> str:
-        """Why there may be no dump of this kind now; empty if there may."""
+        """Why a dump of this kind is refused now; empty if it is allowed."""
         now_ns = time.monotonic_ns()
         last_ns = self._last_ns.get(kind)
         why = ""
@@ -107,5 +107,5 @@ class DumpLimits:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Of all dumps in a folder, finished or not."""
+    """Size of all dumps in a folder, finished or not."""
     return _native.folder_bytes(os.fspath(directory), SPOOL_PREFIX, TRACE_SUFFIX)

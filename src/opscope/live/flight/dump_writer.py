@@ -1,4 +1,4 @@
-"""Traces of dumps whose writer is gone, in turn with the processes that write others."""
+"""Makes traces of dumps whose writer is gone, in turn with other writing processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from opscope.recording.recovered import left_to_be_recovered
 
 
 def finish_dump(spool: Path) -> Path | None:
-    """Make the trace of one, in turn with other processes that make some; None if another has.
+    """Make the trace of a dump, in turn with other processes; None if another one has made it.
 
     Raises:
-        OpscopeError: it cannot be written, or a process is at it.
-        OSError, ValueError: what was left cannot be read.
+        OpscopeError: it cannot be written, or another process writes it.
+        OSError, ValueError: the spool cannot be read.
     """
     one, folder = at(spool), spool.parent
     assert one is not None, f"{spool} is not the name of a dump"
@@ -35,7 +35,7 @@ def finish_dump(spool: Path) -> Path | None:
 
 @contextlib.contextmanager
 def turn_of(folder: Path) -> Iterator[None]:
-    """One process at a time makes traces of what is in a folder: processors are the program's."""
+    """Let one process at a time make traces of a folder: the program needs the CPUs."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # some file systems have no locks for folders

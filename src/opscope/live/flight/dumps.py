@@ -25,7 +25,7 @@ _START_WRITER = str(Path(__file__).with_name("start_writer.py"))
 
 
 class Dumps:
-    """The dumps of one recorder: those that are written, and those that are being written."""
+    """Dumps of one recorder, finished and unfinished."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -34,14 +34,14 @@ class Dumps:
         self._broken: list[Path] = []
 
     def spool(self) -> Path:
-        """A folder for one more, which is not there yet."""
-        # A number of the process: dumps within a second differ in nothing else.
+        """Path of a new folder, not created yet."""
+        # A number of the process distinguishes dumps within a second.
         place = self.directory / new_name(SPOOL_PREFIX, _native.new_number())
         self._begun.append(place)
         return place
 
     def command(self, spool: Path) -> list[str]:
-        """What makes a trace of a spool; empty where no process can be started."""
+        """Command that makes the trace of a spool; empty if no process can be started."""
         with contextlib.suppress(OSError):
             return own_python(_START_WRITER, str(spool))
         return []
@@ -54,9 +54,9 @@ class Dumps:
         places: bytes,
         reason: Reason,
     ) -> Path:
-        """Write what ``window`` has, and start the process that makes a trace of it.
+        """Write the records of ``window``, and start the process that makes the trace.
 
-        Between its parts the program's threads have the GIL, if they want it.
+        The program's threads can take the GIL between the parts.
         """
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
@@ -67,8 +67,8 @@ class Dumps:
                 let_others_run()
                 known = facts()
                 let_others_run()
-                text, said = json.dumps(known), reason.said()
-                _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
+                text, why = json.dumps(known), reason.as_json()
+                _check(watch.write_spool_files(window, str(spool), text, why, places, stacks))
             let_others_run()
             self._hand_over(spool)
         except BaseException:
@@ -79,7 +79,6 @@ class Dumps:
         return place_of(spool, reason, self._process)
 
     def _hand_over(self, spool: Path) -> None:
-        """Have a process make the trace."""
         error = _native.hand_to_writer(self.command(spool))
         if error and is_whole(spool):
             notice(
@@ -90,20 +89,20 @@ class Dumps:
             _check(error)
 
     def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any], places: bytes) -> None:
-        """Tell the native watch what to write where Python does not answer."""
+        """Give the native watch what it needs to write a dump while Python is blocked."""
         let_others_run()
         watch.arm(str(spool), json.dumps(facts), places, self.command(spool))
 
     def written(self, process: int | None = None) -> list[Path]:
-        """The traces of a process, this one unless another is meant, oldest first."""
+        """Traces of a process (default: this one), oldest first."""
         return sorted(self.directory.glob(f"*-{process or self._process}-*{TRACE_SUFFIX}"))
 
     def count_under_way(self, process: int) -> int:
-        """How many of a process are being written, by this one or another."""
+        """Number of unfinished dumps of a process."""
         return len(list(self.directory.glob(f"{SPOOL_PREFIX}{process}-*")))
 
     def wait(self, timeout_s: float) -> list[Path]:
-        """Wait until nothing is being written; returns spools that are still there."""
+        """Wait until no dump is being written; returns the spools that remain."""
         self._remove_broken()
         until_s = time.monotonic() + timeout_s
         while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
@@ -111,12 +110,12 @@ class Dumps:
         return self._spools()
 
     def left(self) -> list[Path]:
-        """Spools that no process makes traces of any more."""
+        """Spools without a process that makes their traces."""
         found = ((spool, at(spool)) for spool in self._spools())
         return [spool for spool, one in found if one is not None and is_free(one)]
 
     def _remove_broken(self) -> None:
-        """Those that could not be written; with too many open files they cannot be removed yet."""
+        """Remove spools that failed; with too many open files, a later call removes them."""
         for spool in self._broken:
             remove_inside(self.directory, spool.name)
         self._broken = [spool for spool in self._broken if spool.exists()]
@@ -126,7 +125,7 @@ class Dumps:
 
 
 def _names_of_threads() -> dict[int, str]:
-    """By ``ident``; what a subclass makes of its name is the program's code, and is not asked."""
+    """Thread names by ``ident``; without properties, which subclasses override."""
     named = {thread.ident: vars(thread).get("_name") for thread in threading.enumerate()}
     return {
         ident: name.encode(errors="replace").decode()

@@ -27,20 +27,20 @@ from opscope.recording.streams.detached_trace import ProcessKnowledge
 from opscope.torch_api.steps import StepClock
 
 END_S = 60.0
-"""How long dump() waits."""
+"""Longest wait of dump()."""
 _END_OF_ALL_S, _END_S = 60.0, 5.0
-"""So long the end of the program waits for traces of dumps: where it ends all other processes too,
-as in a container, and where the process that makes them outlives it."""
+"""Longest wait for traces at the program's end: if it ends all other processes too, as in a
+container, and if the writing process outlives it."""
 _HURRY_S = 5.0
-"""The same after an interruption."""
+"""Longest wait after an interruption."""
 _PATIENCE_NS = 2_000_000_000
-"""So long Python may take to come for news; then the GIL is taken to be held for good."""
+"""Longest wait for Python's thread; after it, the GIL counts as blocked."""
 _PARTS = 8
-"""Of ``last``: a window is opened so often, and the ring has at most one part too much."""
+"""Parts of ``last``: each begins a window, and the ring is at most one part too long."""
 
 
 class Flight:
-    """Made at every start."""
+    """Parts of a running flight recorder; made at every start."""
 
     def __init__(self, settings: FlightSettings) -> None:
         native: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class Flight:
         )
 
     def begin(self) -> None:
-        """Everything, in an order that ``end`` can undo from anywhere in it."""
+        """Set up everything, in an order that ``end`` can undo from any point."""
         with _threads_may_be_refused():
             self.watch.start()
         self.windows.open()
@@ -89,7 +89,7 @@ class Flight:
             self.keeper.begin()
 
     def end(self) -> None:
-        """Everything, the other way round; again if it is interrupted."""
+        """Take everything down, in reverse; may be called again after an interruption."""
         self.leave_program()
         is_patient, self._is_patient = self._is_patient, False  # an interrupted end hurries
         self.keeper.end(END_S if is_patient else _HURRY_S)
@@ -113,7 +113,7 @@ class Flight:
             )
 
     def leave_program(self) -> None:
-        """Take back what was put into the program's hooks."""
+        """Remove the hooks from the program."""
         end_triggers(reversed(self._settings.triggers))
         self.steps.end()
 
@@ -139,7 +139,7 @@ class Flight:
         }
 
     def _ring_ns(self) -> int:
-        """What it holds at most, and a part more."""
+        """Longest duration of the ring: ``last`` and two parts."""
         return self._settings.last_ns * (_PARTS + 2) // _PARTS
 
     def _limited_by(self) -> str:
@@ -169,5 +169,5 @@ def _threads_may_be_refused() -> Iterator[None]:
 
 
 def _patience_s() -> float:
-    """The first process of a container or service, or what that began, ends all others with it."""
+    """Longest wait for traces: long if this process's end ends all others, as in a container."""
     return _END_OF_ALL_S if 1 in (os.getpid(), os.getppid()) else _END_S

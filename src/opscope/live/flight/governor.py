@@ -1,12 +1,12 @@
 """The governor: measures the overhead of recording and keeps it below a budget.
 
-The cost is that of the events (how many there were, times what one costs on this machine) and of
-the recorder's own threads. Above the budget the governor goes to the next lower of some fixed
-levels; where the cost has been well below for a while, it tries the next higher one, and waits
-longer each time that was too much.
+The cost is that of events (their number times the cost of one on this machine) and of the
+recorder's own threads. Above the budget the governor goes to the next lower of some fixed levels.
+Well below it for a while, the governor tries the next higher level, and waits longer each time that
+level costs too much.
 
-What a program costs at a level is unknown before it was recorded at it. So a new level is looked at
-after 20 ms, then after twice the time, up to once a second: one that costs too much does not last.
+The cost at a level is unknown before it is tried. So a new level is measured after 20 ms, then at
+doubling intervals up to one second: a level that costs too much does not last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEVELS = (
     ("arguments", frozenset({"shapes", "outputs", "memory"})),
     ("stacks", frozenset({"functions", "own_functions", "stack"})),
 )
-"""What each level records beside what those before it do."""
+"""Levels, each with the options that it adds to the previous ones."""
 
 EVENT_COST = {
     "nothing": 0.0,
@@ -36,13 +36,12 @@ EVENT_COST = {
     "arguments": 2.5,
     "stacks": 1.5,
 }
-"""Of an event, in costs of a plain span: nodes of backward passes get names that are made for
-the flight recorder alone, which takes 2 to 4 µs with cold caches; arguments are copied, frames are
-looked up."""
+"""Cost of an event, relative to a plain span. Names of backward nodes are made only for the flight
+recorder, which takes 2 to 4 µs with cold caches; arguments are copied, frames looked up."""
 
 
 def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str, int]]:
-    """The levels that ``options`` have something of, each with the recorder's bits."""
+    """Levels that ``options`` have a part of, each with the recorder's bits."""
     levels: list[tuple[str, int]] = []
     kept = {field.name for field in fields(options)} - frozenset().union(*(on for _, on in LEVELS))
     for name, adds in LEVELS:
@@ -57,49 +56,47 @@ def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str,
 
 
 _IN_PROGRAMS = 4.0
-"""Factor between the cost of events in a program and in a loop with cold caches: 1.2 to 4 was
-measured, the most in backward passes, where torch makes a string for every node. A budget has to be
-kept there too."""
+"""Cost of events in a program, relative to a loop with cold caches. Measured: 1.2 to 4, the most in
+backward passes, where torch makes a string for every node. The budget must hold there too."""
 _DEFAULT_SPAN_NS = 160.0
-"""With cold caches, where it could not be measured because something else was being recorded."""
+"""With cold caches; used if another recording prevented measuring."""
 _WELL_BELOW = 0.7
-"""Share of the budget below which more is tried."""
+"""Share of the budget below which the next higher level is tried."""
 _FIXED_AT_MOST = 0.5
-"""Share of the budget that the recorder's own threads count with. They cost the same whatever is
-recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
+"""Largest share of the budget for the recorder's own threads. They cost the same at every level, so
+if they cost more (CPUs are busy or slow), a lower level does not help."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
 _FIRST_LOOK_S, _LOOK_S = 0.02, 1.0
-"""How long after a change the cost is looked at, and between looks where nothing changes."""
+"""Time from a change to the first measurement, and between measurements without changes."""
 _CREDIT_S = 0.1
-"""A burst of events may use up the budget of so much time in advance."""
+"""A burst of events may use the budget of this time in advance."""
 _SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class LevelChange:
-    """One decision."""
+    """One change of the level."""
 
     time_ns: int  # Unix time
-    level: str  # what is recorded from then on
-    share: float  # of the time, that recording had cost before
+    level: str  # the new level
+    share: float  # share of the time that recording took before
 
 
 @dataclass(frozen=True)
 class OwnCost:
-    """What was counted so far."""
+    """Counters of the recorder's cost so far."""
 
-    # that passed, without what the program's main thread waited for a CPU: what recording
-    # costs the program, it has to wait for as well
+    # time without the main thread's waits for a CPU; event costs count relative to this time
     time_ns: int
-    # that passed. By this the recorder's own threads count: where others have the processors, it is
-    # them that these keep waiting
+    # elapsed time; the recorder's threads count relative to it, as on busy CPUs they delay other
+    # processes
     clock_ns: int
-    events: int  # ever recorded
-    processor_ns: int  # of the recorder's own threads
+    events: int  # recorded so far
+    processor_ns: int  # CPU time of the recorder's own threads
 
 
 class Governor:
-    """Chooses the level; called every ``look_after_s``."""
+    """Chooses the level; call :meth:`look` every ``look_after_s``."""
 
     def __init__(
         self,
@@ -109,15 +106,14 @@ class Governor:
         span_ns: float | None,
         has_outermost: bool = True,
     ) -> None:
-        """Begin with everything that ``options`` ask for.
+        """Begin with all of ``options``.
 
         Args:
-            options: what is recorded at most.
-            budget: the share of time that it may cost; None for whatever it does.
-            collect: has less or more recorded; takes the recorder's bits.
-            span_ns: what a plain span costs on this machine, with cold caches; None if it could
-                not be measured.
-            has_outermost: whether operators that others run can be left out.
+            options: what is recorded at the highest level.
+            budget: largest share of the time; None: no limit.
+            collect: changes what is recorded; takes the recorder's bits.
+            span_ns: cost of a plain span on this machine, with cold caches; None if not measured.
+            has_outermost: whether inner operators can be left out.
         """
         self.budget = budget
         self._levels = levels_of(options, has_outermost)
@@ -128,7 +124,7 @@ class Governor:
         self._last: OwnCost | None = None
         self._most_credit_ns = (budget or 0.0) * _CREDIT_S * _SECOND_NS
         self._credit_ns = self._most_credit_ns
-        self._is_attempt = False  # the last change was to a higher level
+        self._is_attempt = False  # whether the last change was to a higher level
         self._retry_s = _FIRST_RETRY_S
         self._retry_at_ns = 0
         self.look_after_s = _FIRST_LOOK_S if budget is not None else _LOOK_S
@@ -138,17 +134,17 @@ class Governor:
 
     @property
     def level(self) -> str:
-        """The name of what is recorded now."""
+        """Name of the current level."""
         return self._levels[self._level][0]
 
     def look(self, cost: OwnCost) -> None:
-        """See what recording costs, and choose."""
+        """Update the measured cost, and choose the level."""
         last, self._last = self._last, cost
         if last is None or cost.time_ns <= last.time_ns:
             return
         elapsed_ns = cost.time_ns - last.time_ns
         self._recorded_ns[self._level] += elapsed_ns
-        # A thread that has ended takes its count along.
+        # The counts of ended threads are gone.
         events = max(cost.events - last.events, 0)
         of_events = events * self._span_ns * EVENT_COST[self.level] / elapsed_ns
         of_threads = (cost.processor_ns - last.processor_ns) / (cost.clock_ns - last.clock_ns)
@@ -173,14 +169,14 @@ class Governor:
     def _change(self, level: int, now_ns: int) -> None:
         self._is_attempt = level > self._level
         self._level = level
-        self._credit_ns = self._most_credit_ns  # the new level does not owe for the old one
+        self._credit_ns = self._most_credit_ns  # the old level's debt does not count
         self.look_after_s = _FIRST_LOOK_S
         self._retry_at_ns = now_ns + int(self._retry_s * _SECOND_NS)
         self.changes.append(LevelChange(time.time_ns(), self.level, self.share))
         self._collect(self._levels[level][1])
 
     def collected_since(self, from_ns: int) -> list[tuple[int, str]]:
-        """From when on what was recorded: at that time, and every change since."""
+        """Level at ``from_ns`` and each change since: time and level."""
         if self.budget is None:
             return []
         changes = [self._began, *self.changes]
@@ -188,7 +184,7 @@ class Governor:
         return [(one.time_ns, one.level) for one in changes[first:]]
 
     def recorded_shares(self) -> dict[str, float]:
-        """For each level, the share of the time that at least it was recorded."""
+        """For each level, the share of the time with this level or a higher one."""
         total = sum(self._recorded_ns)
         if not total:
             return {}
@@ -199,7 +195,7 @@ class Governor:
         }
 
     def rows(self) -> list[tuple[str, str, float]]:
-        """Of the ledger: what was recorded how long, and every change with its time."""
+        """Rows of the ledger: share of the time at each level, and each change with its time."""
         if self.budget is None:
             return []
         rows = [("governor", "budget", self.budget)]

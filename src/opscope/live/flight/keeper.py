@@ -1,4 +1,4 @@
-"""The recorder's own thread in Python: it rotates the ring and answers news."""
+"""The recorder's own Python thread: it rotates the ring and handles requests for dumps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from opscope import _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.live.flight.conditions import LIMIT_S, AskedCondition
+from opscope.live.flight.conditions import LIMIT_S, PolledCondition
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
@@ -23,7 +23,7 @@ from opscope.recording.listeners import processor_counts
 
 
 class Keeper:
-    """One thread, from ``begin`` to ``end``. Errors in it are printed once, and counted."""
+    """One thread, from ``begin`` to ``end``. Its errors are printed once, and counted."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Keeper:
         self._facts, self._places = facts, places
         self._part_s = part_s
         self._conditions = [
-            AskedCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
+            PolledCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
         ]
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
@@ -67,7 +67,7 @@ class Keeper:
             condition.begin()
 
     def end(self, patience_s: float) -> None:
-        """Do what was asked for, then end."""
+        """Answer pending requests, then end."""
         self._end_conditions(time.monotonic() + min(patience_s, LIMIT_S))
         until_s = time.monotonic() + patience_s
         is_there = self._thread.is_alive()
@@ -78,9 +78,8 @@ class Keeper:
             self._thread.join(patience_s)
 
     def _end_conditions(self, until_s: float) -> None:
-        """All are asked before any is waited for."""
         for condition in self._conditions:
-            condition.ask_to_end()
+            condition.request_end()
         for condition in self._conditions:
             condition.join(until_s)
 
@@ -88,11 +87,11 @@ class Keeper:
         self.ask(Reason(trigger.name, detail))
 
     def ask(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
-        """Have a dump made; returns at once. From any thread."""
+        """Request a dump; returns at once. From any thread."""
         request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
-        if not self._watch.ask(number, reason.said()):
+        if not self._watch.ask(number, reason.as_json()):
             del self._requests[number]
             request.refusal = "too many wait already"
             self._limits.refused[request.refusal] += 1
@@ -109,7 +108,7 @@ class Keeper:
                 with short_turns:
                     self._take_answered()
                     self._answer(news, value, age_ns)
-                    self._do_what_is_due()
+                    self._run_due_tasks()
             except BaseException as error:
                 self._failed("the flight recorder", error)
             self.own_processor_ns = time.thread_time_ns()
@@ -131,14 +130,14 @@ class Keeper:
             self._dump(DumpRequest(reason, is_called_for=news == "signal"))
 
     def _take_answered(self) -> None:
-        """What was asked for while Python had no time, and is written already."""
+        """Finish requests that the native watch wrote while Python was blocked."""
         for number in self._watch.take_answered():
             request = self._requests.pop(number, None)
             if request is not None and self._armed is not None:
                 request.path = place_of(self._armed, request.reason, os.getpid())
                 request.done.set()
 
-    def _do_what_is_due(self) -> None:
+    def _run_due_tasks(self) -> None:
         now_s = time.monotonic()
         if now_s >= self._rotate_at_s:
             self._rotate()
@@ -158,7 +157,6 @@ class Keeper:
         self._arm()
 
     def _arm(self) -> None:
-        """Have everything ready for a dump without Python."""
         if self._armed is None or self._watch.emergencies != self._emergencies:
             self._emergencies = self._watch.emergencies
             self._armed = self._dumps.spool()
@@ -175,7 +173,7 @@ class Keeper:
                 notice(f"no dump for {reason}: {request.refusal}; further ones are only counted")
             return request.done.set()
         let_others_run()
-        # The first may have grown too old meanwhile.
+        # The first window may have become too old.
         snapshot = next(filter(None, map(_native.snapshot_window, self._watch.windows)), 0)
         try:
             if snapshot:
@@ -193,12 +191,12 @@ class Keeper:
     def _failed(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1
         if self.faults[what] == 1:
-            said = str(error) or type(error).__name__
-            notice(f"{what} failed: {said}. The program is not affected; recording continues.")
+            why = str(error) or type(error).__name__
+            notice(f"{what} failed: {why}. The program is not affected; recording continues.")
 
 
 def _own_cost(processor_ns: int) -> OwnCost:
-    """Until now, with what the recorder's threads have had of processors."""
+    """Counters until now, with the CPU time of the recorder's threads."""
     counts, now_ns = processor_counts(os.getpid()), time.monotonic_ns()
     waited_ns = counts[1] if counts is not None else 0
     return OwnCost(now_ns - waited_ns, now_ns, _native.record_count(), processor_ns)

@@ -20,7 +20,7 @@ from opscope.base.artefacts import (
     remove,
 )
 from opscope.base.files import remove_inside
-from opscope.base.untrusted_files import COUNT, Shape, reading, said
+from opscope.base.untrusted_files import COUNT, Shape, parsed_json, reading
 from opscope.errors import TraceFormatError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_whole
@@ -33,24 +33,24 @@ from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 _FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
 _SHORT = "its file was full, or another recording used it: the last part is missing"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
-"""Ends that programs choose, and that are no reason for a dump."""
+"""Regular ends, which make no dump."""
 
 
 def dump_ring(name: Path, how: str = "") -> Path | None:
-    """Make a dump of what a process held when it ended, and remove the ring.
+    """Make a dump of the ring of an ended process, and remove the ring.
 
     Args:
-        name: of the ring or its note, in the folder of the dumps.
-        how: what became of the process, where that is known.
+        name: the ring or its note, in the folder of the dumps.
+        how: how the process ended, if known.
 
     Returns:
-        The trace; None where there is nothing to make one of: the process ended well, somebody
-        else has made it, or nothing was recorded yet.
+        The trace; None without a dump: the process ended well, another process has made it, or
+        nothing was recorded yet.
 
     Raises:
-        LifecycleError: its process is still there.
-        OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
-        OSError: it cannot be read.
+        LifecycleError: its process still runs.
+        OpscopeError: the dump cannot be written, or dumps reach their limit; the ring stays.
+        OSError: the ring cannot be read.
     """
     one = at(name)
     assert one is not None, f"{name} is not the name of a ring"
@@ -66,7 +66,7 @@ def _dump_ours(one: Artefact, how: str) -> Path | None:
     log = _read(one)
     if log is None or how in _WELL or not log.about:
         return None
-    facts = said(log.about, _FACTS)
+    facts = parsed_json(log.about, _FACTS)
     _refuse_if_full(one.path, facts)
     return _write(one, log, facts, how or HOW_UNKNOWN)
 
@@ -95,7 +95,7 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
 
 
 def _remove_begun_dumps(ring: Artefact) -> None:
-    """Those that its process had just begun to write: there is nothing they could become."""
+    """Remove incomplete dumps of the process, which cannot become traces."""
     for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
         if not is_whole(spool.path):
             remove(spool)
@@ -113,16 +113,16 @@ def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, floa
 def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
     described = log.describe()
     spool = one.folder / f"{SPOOL_PREFIX}{one.process}-{one.owner}-{one.number}"
-    remove_inside(one.folder, spool.name)  # of a process that was killed while it made this
+    remove_inside(one.folder, spool.name)  # left by a process that was killed
     with locked_folder(spool, 0o700):
         try:
             reason = Reason("death", _in_short(how), described["stopped_ns"])
             facts["ledger"] += [list(row) for row in _lost(described)]
             if described["gaps"] or described["ring_ended"]:
                 facts["limited_by"] = _SHORT
-            said = reason.said(_ended(how, described))
+            reason_text = reason.as_json(_ended(how, described))
             (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-            (spool / "reason.json").write_text(said, encoding="utf-8")
+            (spool / "reason.json").write_text(reason_text, encoding="utf-8")
             places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
             (spool / PLACES).write_text(places, encoding="utf-8")
             with open(spool / "log", "xb") as file:
@@ -145,6 +145,6 @@ def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
 
 
 def _in_short(how: str) -> str:
-    """``killed by SIGKILL`` for what a keeper says."""
+    """``killed by SIGKILL``, from a keeper's text."""
     short = how.removesuffix(NOT_WRITTEN).strip()
     return short.removeprefix("its process ").removeprefix("was ")

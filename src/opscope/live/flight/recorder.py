@@ -37,18 +37,18 @@ class FlightStatus:
     """The state of a flight recorder.
 
     Attributes:
-        running: between start and stop.
-        level: the current level: steps, operators, arguments, stacks, or nothing.
+        running: whether it is started and not stopped.
+        level: the current level: steps, outermost, operators, arguments, stacks, or nothing.
         asked_s: requested duration of the ring.
         held_s: current duration of the ring.
         used_bytes: memory of all recordings in this process.
-        own_share: share of the time that recording took lately: in the last second, or since the
-            level changed.
-        steps: counted so far.
+        own_share: share of the time that recording took in the last second, or since the level
+            changed.
+        steps: number of steps so far.
         dumps: written traces.
-        refused: dumps refused since the last start, by reason.
-        faults: internal errors since then, counted.
-        changes: of the level, by the governor.
+        refused: number of dumps refused since the last start, by reason.
+        faults: number of internal errors since the last start, by kind.
+        changes: changes of the level by the governor.
     """
 
     running: bool
@@ -118,7 +118,7 @@ class flight_recorder:
             keeper=bool(keeper),
         )
         self._flight: Flight | None = None
-        self._ending: Flight | None = None  # until that is complete: it may be interrupted
+        self._ending: Flight | None = None  # set until an end is complete
         self._refused: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
         self._held = _native.Held(self._begin, self._end)
@@ -128,8 +128,8 @@ class flight_recorder:
 
         Raises:
             BridgeError: the recorder cannot be set up.
-            LifecycleError: torch refused the callbacks, or the system a thread.
-            UsageError: the directory cannot be written to, or a trigger not be set up.
+            LifecycleError: torch refused the callbacks, or the system refused a thread.
+            UsageError: the directory is not writable, or a trigger cannot be set up.
         """
         if self.running:
             return
@@ -169,7 +169,7 @@ class flight_recorder:
     def step(self) -> None:
         """End a step; for programs whose steps are not those of an optimizer."""
         flight = self._flight
-        if flight is not None:  # asked for before it began; while it runs, see _begin()
+        if flight is not None:  # the method before the start; see _begin()
             flight.steps.announced()
 
     @property
@@ -178,7 +178,7 @@ class flight_recorder:
         return self._held.is_open
 
     def status(self) -> FlightStatus:
-        """Level, memory, overhead and counters at this moment."""
+        """Current level, memory, overhead and counters."""
         flight = self._flight
         statistics = _native.statistics()
         return FlightStatus(
@@ -208,11 +208,11 @@ class flight_recorder:
     def _begin(self) -> None:
         self._flight = Flight(self._settings)
         self._refused, self._faults = self._flight.limits.refused, self._flight.keeper.faults
-        _running.add(self)  # before there is a thread: a child of any moment must know of it
+        _running.add(self)  # before a thread starts: a child forked at any moment must know it
         self._flight.begin()
         vars(self)["step"] = (
             self._flight.steps.announced
-        )  # without a function of Python's on the way
+        )  # called without a Python function in between
         atexit.register(self._held.close)
 
     def _end(self) -> None:
@@ -226,7 +226,7 @@ class flight_recorder:
         _running.discard(self)
 
     def _forked(self) -> None:
-        """In a child: nothing of this is there but what it has changed in Python."""
+        """In a forked child, undo changes in Python; everything else is the parent's."""
         flight = self._flight or self._ending
         self._flight = self._ending = None
         vars(self).pop("step", None)
@@ -243,7 +243,7 @@ def _no_dump(request: DumpRequest) -> str:
 
 
 def running_recorders() -> list[flight_recorder]:
-    """Those of this process that are on."""
+    """Running flight recorders of this process."""
     return [recorder for recorder in list(_running) if recorder.running]
 
 

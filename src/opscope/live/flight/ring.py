@@ -1,7 +1,8 @@
 """The ring of a flight recorder: windows that overlap, in a file that outlives its process.
 
-The file is in memory where that has room, because a ring is written over all the time, which a disk
-would be busy with; in the folder of the dumps is a note then, which names it. Else it is there.
+The file is in ``/dev/shm`` if that has room, because a ring is overwritten all the time, which
+would keep a disk busy; a note in the folder of the dumps names it. Otherwise the file is in that
+folder.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from opscope.recording.sources import RecordingOptions, native_wants
 from opscope.recording.streams.keeper import begin_keeper, dismiss_keeper
 
 PLACES_NOTE = "places of a ring"
-"""Of what is noted; a stream has notes of others, too."""
+"""Key of the ring's notes in a stream."""
 _SHARE_OF_MEMORY = 0.25
-"""Of what is free there; others need it, too: batches of a DataLoader go through it."""
+"""Largest share of the free space there, which a DataLoader's batches need too."""
 _SHARE_OF_DISK = 0.5
-"""Likewise, where the file is in the folder of the dumps."""
+"""Largest share of the free space in the folder of the dumps."""
 _BETWEEN_TRIES_S = 10.0
 _MARGIN_BYTES = 64 << 20
-"""A ring outgrows its limit a little before it is trimmed, and has texts."""
+"""Room above the limit: a ring is trimmed late, and has texts."""
 
 
 class RingFile:
-    """Of one flight recorder, from its start to its stop; by one thread at a time."""
+    """File of one flight recorder, from its start to its stop; not thread-safe."""
 
     def __init__(self, directory: Path, max_bytes: int, keeper: bool) -> None:
         self._directory, self._keeper = directory, keeper
@@ -52,15 +53,15 @@ class RingFile:
         self._not_before_s = 0.0
 
     def begin(self, window: int) -> None:
-        """Have what is recorded be in it, from this window on, unless that is so already.
+        """Record into the file from this window on, unless it does already.
 
-        Where there can be none the ring is in memory, and what its file had before stays: while
-        another recording streams, while another flight recorder of the process has one, or where
-        there is no room. This is asked again.
+        Without a file the ring is in memory, and the old file keeps its content: while another
+        recording or another flight recorder of the process streams, or without room. Each later
+        window tries again.
         """
         if not self.wants_window():
             if self._name is not None:
-                begin_keeper(self._directory)  # where there could be none before
+                begin_keeper(self._directory)  # in case it could not be started before
             return
         begin_keeper(self._directory)
         name, note = self._directory / new_name(".ring-", _native.new_number()), None
@@ -83,7 +84,7 @@ class RingFile:
             self._begun += 1
 
     def wants_window(self) -> bool:
-        """Whether there could be a file, or a better one, from the next window on."""
+        """Whether the next window may get a file, or a better one."""
         if not self._keeper or time.monotonic() < self._not_before_s:
             return False
         path, is_ring, is_full = _native.stream_state()
@@ -93,9 +94,9 @@ class RingFile:
         return is_own and (is_full or not self._is_named())
 
     def describe(self, facts: dict[str, Any], places: bytes) -> None:
-        """Say in the file what the process that makes a dump of it has to know.
+        """Write to the file the facts that making a dump needs.
 
-        ``places`` grow: what was said of generated code stays.
+        ``places`` only grows, so only its new part is written.
         """
         if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
             return
@@ -108,7 +109,7 @@ class RingFile:
             self._told_bytes = len(places)
 
     def end(self) -> None:
-        """Nothing is in it any more."""
+        """Remove the file."""
         self._remove()
         if self._keeper and self._owner == owner():
             dismiss_keeper(self._directory)
@@ -123,7 +124,7 @@ class RingFile:
             )
 
     def leave_to_parent(self) -> None:
-        """In a forked child: its copy of the lock on the note goes."""
+        """Close the copy of the note's lock, in a forked child."""
         if self._note is not None:
             self._note.close()
 
@@ -131,7 +132,6 @@ class RingFile:
         return self._name is not None and os.path.lexists(self._name)
 
     def _place(self, name: Path) -> tuple[Path, int]:
-        """Where the file goes, and how large it may be."""
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)
@@ -149,7 +149,7 @@ class RingFile:
 
 
 def _write_note(name: Path, file: str) -> OwnFile:
-    """Locked for those who see the note and not the file, as from another container."""
+    """Write a locked note, for processes that see the note and not the file (other containers)."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     note = OwnFile(os.open(name, flags, 0o600))
     lock_shared(note.descriptor)
@@ -169,24 +169,24 @@ def _unlink(file: Path) -> None:
 
 
 _MOST_TEXT_BYTES = 64 << 20
-"""Of functions and modules that records refer to; forgotten only when no window is open."""
+"""Texts of functions and modules in records; they are freed only when no window is open."""
 
 
 class RingWindows:
-    """Opens windows and hands them to the native ring, which drops the old ones."""
+    """Opens windows for the native ring, which drops old ones."""
 
     def __init__(self, options: RecordingOptions, watch: _native.Watch, file: RingFile) -> None:
         self._wants = native_wants(options)
         self._collects = self._wants
         self._watch, self._file = watch, file
-        # Where the ring's own thread cannot keep it within its memory, that is the end of it.
+        # Final limit, if the ring's own thread cannot keep it within its memory.
         self._most_growth_bytes = default_growth_bytes()
         self.began_anew = 0
 
     def open(self) -> None:
-        """Open one more."""
+        """Open one more window."""
         statistics = _native.statistics()
-        # Where another recording is kept, they are not forgotten, and it would be for nothing.
+        # Texts are not freed while another recording exists.
         is_alone = statistics["windows"] <= len(self._watch.windows)
         if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
             self._begin_anew()
@@ -208,16 +208,16 @@ class RingWindows:
         self._watch.add_window(window)
 
     def collect(self, wants: int) -> None:
-        """From now on collect ``wants`` of what the windows want."""
+        """From now on record ``wants``, as far as the windows want it."""
         self._collects = self._wants & wants
         _native.collect(self._watch.windows, self._collects)
 
     def close(self) -> None:
-        """Close all, and forget what they have."""
+        """Close all windows, and drop their records."""
         for window in self._watch.take_windows():
             _native.discard_window(window)
 
     def _begin_anew(self) -> None:
-        """Lose what the ring has: a program that makes new functions for ever would fill memory."""
+        """Drop the ring: a program that keeps making new functions would fill memory."""
         self.close()
         self.began_anew += 1

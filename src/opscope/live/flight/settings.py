@@ -15,21 +15,21 @@ from opscope.recording.sources import RecordingOptions
 
 @dataclass(frozen=True, kw_only=True)
 class FlightSettings:
-    """In the recorder's units."""
+    """Settings in the recorder's units."""
 
     last_ns: int  # how far back dumps go
-    max_bytes: int  # of memory for what is recorded
-    directory: Path  # where dumps go
-    triggers: tuple[Trigger, ...]  # what makes them
-    budget: float | None  # the share of time that recording may cost; None for whatever it does
-    interval_ns: int  # between dumps of one trigger
-    disk_bytes: int  # of all dumps
+    max_bytes: int  # memory limit of the ring
+    directory: Path  # folder of the dumps
+    triggers: tuple[Trigger, ...]  # triggers of dumps
+    budget: float | None  # largest share of the time; None: no limit
+    interval_ns: int  # minimum time between dumps of one trigger
+    disk_bytes: int  # limit of all dumps
     options: RecordingOptions  # what is recorded
-    # a process waits for the end of this one, to make a dump if that is a death
+    # start a process that makes a dump if this one is killed
     keeper: bool = True
 
     def make_directory(self) -> None:
-        """Have it there."""
+        """Create the folder of the dumps."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -40,17 +40,17 @@ class FlightSettings:
 
 
 def default_triggers() -> list[Trigger]:
-    """The default: nothing that an ordinary program does makes a dump."""
+    """Default triggers: none that an ordinary program sets off."""
     return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
 
 
 def triggers_of_a_program() -> list[Trigger]:
-    """What ``opscope run`` listens to: also a signal, as nothing in the program can call dump()."""
+    """Triggers for ``opscope run``: the default ones and a signal instead of dump()."""
     return [*default_triggers(), OnSignal("SIGUSR2")]
 
 
 def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
-    """What makes dumps; None: what usually does."""
+    """Valid triggers; None: the default ones."""
     if triggers is None:
         return tuple(default_triggers())
     found = tuple(triggers) if isinstance(triggers, Iterable) else ()
@@ -76,7 +76,7 @@ _RECORD = frozenset(
 
 
 def checked_record(record: dict[str, bool]) -> dict[str, bool]:
-    """What to record beside operators and annotations."""
+    """Valid options besides operators and annotations."""
     unknown = sorted(record.keys() - _RECORD)
     if unknown:
         raise UsageError(
@@ -87,7 +87,7 @@ def checked_record(record: dict[str, bool]) -> dict[str, bool]:
 
 
 def checked_budget(budget: float | None) -> float | None:
-    """A share of the time, or None."""
+    """Valid share of the time, or None."""
     if budget is not None and not 0 < budget <= 1:
         raise UsageError(
             f"budget={budget!r} is not a share of the time. Pass a number between 0 and 1: 0.01 "

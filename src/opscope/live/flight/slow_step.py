@@ -1,4 +1,4 @@
-"""A step that takes much longer than steps do."""
+"""Trigger: a step that takes much longer than the others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from opscope.torch_api.steps import NEVER
 
 _REFRESHED_EVERY = 16
 _KNOWN_TO_A = 10
-"""Relative error of the wait of a step: the kernel counts at context switches. What is slower by
-less may be that."""
+"""Inverse of the relative error of a step's wait: the kernel counts at context switches."""
 
 
 class SlowStep(Trigger):
-    """Dumps after a step that took ``factor`` times as long as ``quantile`` of the last 200 did.
+    """Dumps after a step that took ``factor`` times as long as ``quantile`` of the last 200.
 
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
@@ -37,14 +36,14 @@ class SlowStep(Trigger):
 
         Args:
             factor: ratio to the quantile.
-            quantile: of the previous steps; 0.5 is their median.
+            quantile: quantile of the previous steps; 0.5 is their median.
             warm_up: number of first steps that never count, because they import, compile and choose
                 algorithms.
             at_least: minimum difference to the median: on a busy machine some steps of a
                 millisecond take ten times as long.
 
         Raises:
-            UsageError: one of them makes no sense.
+            UsageError: an argument is invalid.
         """
         if not (factor > 1 and 0 <= quantile <= 1 and warm_up >= 1):
             raise UsageError(
@@ -58,17 +57,17 @@ class SlowStep(Trigger):
         self._alarm: _native.StepAlarm | None = None
 
     def begin(self, watched: Watched) -> None:
-        """Count steps from now on."""
+        """Start counting steps."""
         self._limit_ns, self._watched = NEVER, watched
         self._alarm = watched.steps.alarm(self.step_ended)
         self._alarm.at = self._warm_up
 
     def end(self) -> None:
-        """Count no more."""
+        """Stop counting steps."""
         self._watched = self._alarm = None
 
     def step_ended(self, duration_ns: int) -> None:
-        """A step was slow, or the limit is to be found anew; on the thread that made the step."""
+        """Handle a slow step, or update the limit; on the thread that made the step."""
         watched, alarm = self._watched, self._alarm
         if watched is None or alarm is None:
             return
@@ -76,7 +75,7 @@ class SlowStep(Trigger):
         not_ours_ns = waited_ns or 0
         if duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A > self._limit_ns:
             watched.dump(
-                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waited_ns)}, "
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_wait_text(waited_ns)}, "
                 f"the limit was {self._limit_ns / 1e6:,.1f} ms"
             )
         if ended >= alarm.at:
@@ -85,15 +84,14 @@ class SlowStep(Trigger):
             alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
 
     def _limit(self, known: list[int]) -> int:
-        """What is slow, by the steps that are remembered: those of the warm-up least of all."""
+        """Limit from the durations of remembered steps, in nanoseconds."""
         if not known:
             return NEVER
         at = min(int(self._quantile * len(known)), len(known) - 1)
         return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
 
 
-def _said_of(waited_ns: int | None) -> str:
-    """What it waited, in words, behind what it took."""
+def _wait_text(waited_ns: int | None) -> str:
     if waited_ns is None:
         return " (its waits for a CPU are unknown)"
     return f" ({waited_ns / 1e6:,.1f} ms of them waiting for a CPU)"

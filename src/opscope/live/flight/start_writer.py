@@ -1,7 +1,7 @@
-"""Makes the trace of one dump, in its turn: a file that is run.
+"""Makes the trace of one dump, in turn with other writers; run as a script.
 
-The program waits until the first process of this has ended, and many may wait for their turn: until
-then this imports no more than it takes to claim the dump.
+The program waits until this script's first process ends, and many may wait for their turn: until
+then it imports only what claiming the dump needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _main(spool: Path) -> None:
             is_there = held.enter_context(claimed(one))
         except InUseError:
             is_there = False
-        except NoLocksError:  # then it is nobody else's
+        except NoLocksError:  # then no other process has it
             is_there = True
         if not is_there or os.fork():
             os._exit(0)

@@ -18,10 +18,10 @@ from opscope.errors import UsageError
 class Watched:
     """The parts of its recorder that a trigger uses."""
 
-    # asks for a dump and returns at once; takes what happened, in words. From any thread
+    # requests a dump and returns at once; takes a description. From any thread
     dump: Callable[[str], None]
     watch: _native.Watch  # the recorder's native thread
-    steps: _native.StepCounter  # of the program
+    steps: _native.StepCounter  # steps of the program
 
 
 class Trigger:
@@ -47,10 +47,10 @@ class Trigger:
         """The recorder starts: install hooks."""
 
     def end(self) -> None:
-        """The recorder stops: leave everything as it was. May be called without ``begin``."""
+        """The recorder stops: remove hooks. May be called without ``begin``."""
 
     def look(self) -> str | None:
-        """What is worth a dump at this moment, in words. Called on a thread of its own."""
+        """Describe the reason for a dump now; None without one. Called on a separate thread."""
         return None
 
 
@@ -60,10 +60,10 @@ class GcPause(Trigger):
     name = "gc pause"
 
     def __init__(self, longer_than: str | float = "100ms") -> None:
-        """Say what is long.
+        """Set the limit.
 
         Raises:
-            UsageError: it is no time.
+            UsageError: ``longer_than`` is not a duration.
         """
         self._limit_ns = nanoseconds(longer_than, "GcPause(longer_than=...)")
         self._watched: Watched | None = None
@@ -115,7 +115,7 @@ class Hang(Trigger):
         self._without_steps = without_steps
 
     def settings(self) -> dict[str, int | bool]:
-        """What the native thread looks for."""
+        """Arguments of the native watch."""
         return {"standstill_ns": self._after_ns, "needs_steps": not self._without_steps}
 
 
@@ -138,7 +138,7 @@ class MemoryJump(Trigger):
         self._within_ns = nanoseconds(within, "MemoryJump(within=...)")
 
     def settings(self) -> dict[str, int | bool]:
-        """What the native thread looks for."""
+        """Arguments of the native watch."""
         return {"memory_jump_bytes": self._by_bytes, "memory_jump_ns": self._within_ns}
 
 
@@ -176,7 +176,7 @@ class OnSignal(Trigger):
         self._watch = watched
 
     def end(self) -> None:
-        """Set back the one before."""
+        """Restore the previous handler."""
         if self._watch is not None:
             self._watch.watch.ignore_signal(self._number)
             self._watch = None
@@ -211,7 +211,7 @@ class When(Trigger):
             name: the reason in dumps.
 
         Raises:
-            UsageError: it cannot be called, or ``every`` is no time.
+            UsageError: ``condition`` is not callable, or ``every`` is not a duration.
         """
         if not callable(condition):
             raise UsageError(f"When({condition!r}) is not callable. Pass a function.")
@@ -221,7 +221,7 @@ class When(Trigger):
         self._was_true = False
 
     def look(self) -> str | None:
-        """Ask it."""
+        """Call the condition; a text when it has become true."""
         result = self._condition()
         is_new, self._was_true = bool(result) and not self._was_true, bool(result)
         return (result if isinstance(result, str) else "it became true") if is_new else None

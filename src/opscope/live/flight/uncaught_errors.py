@@ -1,4 +1,4 @@
-"""Uncaught exceptions, and allocations that fail."""
+"""Triggers: uncaught exceptions, and failed allocations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UncaughtException(Trigger):
         self._hooks: list[_Hook] = []
 
     def begin(self, watched: Watched) -> None:
-        """Stand before the hooks of the main thread and of the others."""
+        """Install hooks for the main thread and for other threads."""
         self._watched = watched
         self._hooks = [
             _Hook(sys, self._on_main_thread),
@@ -32,14 +32,14 @@ class UncaughtException(Trigger):
         ]
 
     def end(self) -> None:
-        """Restore the hooks; one that the program has wrapped only forwards from now on."""
+        """Restore the hooks; a hook that the program wraps only forwards from now on."""
         self._watched = None
         for hook in self._hooks:
             hook.leave()
         self._hooks = []
 
-    def is_meant(self, error: BaseException) -> bool:
-        """Whether this one is worth a dump."""
+    def is_worth_a_dump(self, error: BaseException) -> bool:
+        """Whether this exception makes a dump."""
         return not isinstance(error, _ENDS_NORMALLY) and not is_out_of_memory(error)
 
     def _on_main_thread(
@@ -53,15 +53,15 @@ class UncaughtException(Trigger):
 
     def _notice(self, error: BaseException | None, where: str) -> None:
         watched = self._watched
-        if watched is not None and error is not None and self.is_meant(error):
+        if watched is not None and error is not None and self.is_worth_a_dump(error):
             watched.dump(f"{_described(error)}, in {where}")
 
 
 class _Hook:
-    """In the place of an ``excepthook``, from one start of a recorder to its stop.
+    """Replaces an ``excepthook`` from one start of a recorder to its stop.
 
-    Each start makes its own: one that the program's hook has taken over calls the one before it,
-    and not the next start's, which would call it again.
+    Each start has its own: a hook that the program's hook calls must call the one before it, and
+    not that of the next start, which would call it again.
     """
 
     def __init__(self, owner: Any, notice: Callable[..., None]) -> None:
@@ -83,13 +83,13 @@ class _Hook:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an allocation of torch's, or Python's own, has failed."""
+    """Whether an allocation of torch or Python failed."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "OutOfMemoryError", None)
     if kind is not None and isinstance(error, kind):
         return True
-    said = _text_of(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or "DefaultCPUAllocator: " in said
+    text = _text_of(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator: " in text
 
 
 def _described(error: BaseException) -> str:
@@ -98,7 +98,7 @@ def _described(error: BaseException) -> str:
 
 
 def _text_of(error: BaseException) -> str:
-    """Which is the program's to make: nothing where that fails."""
+    """Text of the error; empty if the program's ``__str__`` raises."""
     try:
         return str(error)
     except Exception:
@@ -106,7 +106,7 @@ def _text_of(error: BaseException) -> str:
 
 
 _observing: list[OutOfMemory] = []
-"""Those that are on. torch never forgets an observer, so it is given one, which asks here."""
+"""Active triggers. torch cannot remove an observer, so it gets one, which reads this list."""
 _is_attached = False
 
 
@@ -119,23 +119,23 @@ class OutOfMemory(UncaughtException):
     name = "out of memory"
 
     def begin(self, watched: Watched) -> None:
-        """Hear of uncaught ones, and of CUDA's own."""
+        """Watch for uncaught errors, and for failed allocations on CUDA devices."""
         super().begin(watched)
         _observing.append(self)
         _attach()
 
     def end(self) -> None:
-        """Hear of none."""
+        """Stop watching."""
         super().end()
         if self in _observing:
             _observing.remove(self)
 
-    def is_meant(self, error: BaseException) -> bool:
-        """Those alone."""
+    def is_worth_a_dump(self, error: BaseException) -> bool:
+        """Whether the exception is a failed allocation."""
         return is_out_of_memory(error)
 
     def device_is_full(self, device: int, asked_bytes: int) -> None:
-        """An allocation on a CUDA device has failed; on the thread that asked."""
+        """Request a dump: an allocation on a CUDA device failed; on that thread."""
         if self._watched is not None:
             mebibytes = asked_bytes / (1 << 20)
             self._watched.dump(f"cuda:{device} could not allocate {mebibytes:,.0f} MiB")

@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.memory_limit import require_memory
-from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, reading, said
+from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, parsed_json, reading
 from opscope.columns.concat import concat_traces, in_order_of_start
 from opscope.columns.confidential_copy import CONFIDENTIAL, NAMES
 from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
@@ -37,17 +37,17 @@ LINE = "opscope: what was left out"
 
 @dataclass(frozen=True)
 class CollectedPeriod:
-    """A time in which the same was collected."""
+    """A period with one level."""
 
     from_ns: int  # Unix time
-    to_ns: int  # likewise
-    level: str  # what was collected
+    to_ns: int  # Unix time
+    level: str  # the governor's level
 
 
 def periods_of(
     changes: Iterable[tuple[int, str]], from_ns: int, to_ns: int
 ) -> list[CollectedPeriod]:
-    """What :meth:`Governor.collected_since` said, of the time between two moments."""
+    """Periods between two times, from the result of :meth:`Governor.collected_since`."""
     found = []
     for time_ns, level in reversed(list(changes)):
         begin = max(int(time_ns), from_ns)
@@ -58,7 +58,7 @@ def periods_of(
 
 
 def with_track(trace: TraceData, periods: Sequence[CollectedPeriod]) -> TraceData:
-    """With a span for every period in which less was recorded than in others."""
+    """Add a span for every period in which less was recorded than in others."""
     most = max((_rank(period.level) for period in periods), default=0)
     less = [period for period in periods if _rank(period.level) < most]
     if not less:
@@ -111,20 +111,20 @@ _FACTS: Shape = {
 _REASON: Shape = {"time_ns": Between(0, 2**62)}
 _MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"
-"""In a spool: what graphs of torch.compile call, see ``LoadedSites``."""
+"""File in a spool: calls of torch.compile's graphs, see ``LoadedSites``."""
 
 
 def write_dump(spool: Path) -> Path:
-    """Make a trace of what a program left in ``spool``, and remove that; returns the trace."""
+    """Make a trace of a spool, and remove the spool; returns the trace."""
     with reading(spool):
-        facts = said(_bytes(spool, "facts.json"), _FACTS)
-        why = said(_bytes(spool, "reason.json"), _REASON)
+        facts = parsed_json(_bytes(spool, "facts.json"), _FACTS)
+        why = parsed_json(_bytes(spool, "reason.json"), _REASON)
         reason = _reason(why)
-        places = read_sites(_bytes_if_there(spool, PLACES))
+        places = read_sites(_optional_bytes(spool, PLACES))
         trace = trace_of_log(_log(spool), facts, _rows(facts), places, spool)
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
-        trace = _with_end_not_known(trace, facts)
+        trace = _with_unknown_end(trace, facts)
         stacks = "" if trace.metadata.get(CONFIDENTIAL) == NAMES else _stacks(spool)
         known = {"dump": about(trace, facts, reason, stacks)}
         if "ended" in why:
@@ -138,15 +138,18 @@ def write_dump(spool: Path) -> Path:
 
 
 def _put(made: Path, folder: Path) -> Path:
-    """So that it is there whole or not at all."""
-    if folder.exists():  # of a process of the same number, in another container
+    """Rename the trace to its place, so that it is complete or absent."""
+    if folder.exists():  # of a process with the same id, in another container
         folder = folder.with_name(f"{folder.stem}-{os.urandom(4).hex()}{TRACE_SUFFIX}")
     os.rename(made, folder)
     return folder
 
 
-def _with_end_not_known(trace: TraceData, facts: dict[str, Any]) -> TraceData:
-    """A process that was killed, or whose GIL is held, had no time to say what it left out last."""
+def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
+    """Add to the ledger: milliseconds at the end in which the governor's changes are unknown.
+
+    A process that was killed, or whose GIL was blocked, could not report them.
+    """
     since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
     if not facts["collected"] or since_ms <= 0:
         return trace
@@ -159,7 +162,7 @@ def _with_end_not_known(trace: TraceData, facts: dict[str, Any]) -> TraceData:
 
 
 def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:
-    """What a dump says of itself."""
+    """Metadata of a dump."""
     metadata = trace.metadata
     held_s = (metadata["end_ns"] - metadata["start_ns"]) / 1e9
     return {
@@ -174,9 +177,9 @@ def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) 
 
 
 def place_of(spool: Path, reason: Reason, process: int) -> Path:
-    """The folder of the trace, beside the spool: when, which process, which dump, why.
+    """Folder of the trace, beside the spool: time, process, number of the dump, reason.
 
-    Names of one process are in order of time.
+    Names of one process sort by time.
     """
     at = datetime.fromtimestamp(reason.time_ns / 1e9, timezone.utc)
     number = int(spool.name.rpartition("-")[2])
@@ -195,7 +198,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _stacks(spool: Path) -> str:
-    return _bytes_if_there(spool, "python_stacks.txt").decode(errors="replace")
+    return _optional_bytes(spool, "python_stacks.txt").decode(errors="replace")
 
 
 def _log(spool: Path) -> bytes:
@@ -209,7 +212,7 @@ def _bytes(spool: Path, name: str) -> bytes:
     return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
 
 
-def _bytes_if_there(spool: Path, name: str) -> bytes:
+def _optional_bytes(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
         return _bytes(spool, name)
     return b""

@@ -1,1 +1,1 @@
-"""The part that is compiled against torch: found, compiled, loaded."""
+"""The part compiled against torch: finding, compiling and loading it."""

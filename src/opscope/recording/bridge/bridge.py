@@ -1,11 +1,11 @@
 """Finding, compiling and loading the part of the recorder that is built against torch.
 
 The bridge is one C++ file that ships with opscope. For released torches it ships compiled
-(:mod:`~opscope.recording.bridge.torch_build`); against others it is compiled at first use
-(some seconds), then kept in a cache. Its key covers everything that decides whether the binary
-fits: torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only
-from folders that only this user and root can write to. Ranks that start at once are serialised by a
-file lock; a build goes to a temporary folder and is renamed, so no process loads half a file.
+(:mod:`~opscope.recording.bridge.torch_build`); for others it is compiled at first use (some
+seconds) and cached. The cache key covers everything that decides whether the binary fits: torch
+version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only from folders
+that only this user and root can write to. A file lock serialises ranks that start at once; a build
+goes to a temporary folder and is renamed, so no process loads half a file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from opscope.recording.bridge.private_places import why_not_private
 from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
 
 LOCK_TIMEOUT_S = 120.0
-"""How long a process waits for another one that is building."""
+"""Longest wait for another process that builds the bridge."""
 
 _UNFINISHED = "build-"
 _NOBODY_COMPILES_FOR_S = 3600.0
@@ -43,19 +43,19 @@ _loaded: str | None = None
 
 @dataclass(frozen=True)
 class BridgeStatus:
-    """What is known about the bridge without building it."""
+    """State of the bridge, found without building it."""
 
-    torch_version: str | None  # of the installed torch; None if torch cannot be imported
+    torch_version: str | None  # version of the installed torch; None if torch cannot be imported
     compiler: str | None  # the C++ compiler that would be used; None if there is none
     path: Path | None  # where the compiled bridge is or would be; None without torch
-    built: bool  # whether it is there
-    shipped: bool  # whether it came with opscope, and was not compiled here
-    loaded: bool  # whether this process has loaded it
+    built: bool  # whether the compiled bridge exists
+    shipped: bool  # whether the bridge came with opscope and was not compiled here
+    loaded: bool  # whether this process has loaded the bridge
 
 
 @dataclass(frozen=True)
 class ReadyBridge:
-    """A library that can be loaded, and the version of torch that it says it was compiled for."""
+    """A library that can be loaded, and the torch version it was compiled for."""
 
     path: Path
     built_for: str
@@ -81,13 +81,14 @@ def status() -> BridgeStatus:
 
 
 def build(force: bool = False) -> Path:
-    """Compile the bridge against the installed torch, unless it is there already.
+    """Compile the bridge against the installed torch, unless it exists.
 
     Args:
-        force: compile even if it ships with opscope or the cache has it.
+        force: compile even if the bridge ships with opscope or is in the cache.
 
     Raises:
-        BridgeError: no torch, no compiler, the compiler failed, or others can write to the cache.
+        BridgeError: no torch, no compiler, the compiler failed, or other users can write to the
+            cache.
     """
     return _make_ready(force).path
 
@@ -104,8 +105,7 @@ def _make_ready(force: bool) -> ReadyBridge:
 
 
 def _find() -> ReadyBridge | None:
-    """A bridge compiled here has precedence over a shipped one, because a user may have requested
-    it."""
+    """A bridge compiled here, which a user may have requested, else a shipped one."""
     path = _library_path()
     if _is_valid(path):
         return _compiled(path)
@@ -113,7 +113,7 @@ def _find() -> ReadyBridge | None:
     if shipped is None:
         return None
     if shipped.problem is not None:
-        _say_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
+        _notice_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
         return None
     return ReadyBridge(shipped.path, shipped.torch_release, shipped=True)
 
@@ -123,7 +123,7 @@ def _compiled(path: Path) -> ReadyBridge:
 
 
 @lru_cache(maxsize=1)
-def _say_once(text: str) -> None:
+def _notice_once(text: str) -> None:
     notice(text)
 
 
@@ -131,7 +131,7 @@ def load() -> None:
     """Load the bridge into this process, compiling it first if needed. Idempotent.
 
     Raises:
-        BridgeError: it could not be built, or was built for something else.
+        BridgeError: the bridge could not be built, or was built for another torch.
     """
     if _loaded is None:
         _loading.run(_load)
@@ -159,7 +159,7 @@ def _load() -> None:
 
 
 def cache_folder() -> Path:
-    """Where compiled bridges are kept: ``OPSCOPE_CACHE``, else the user's cache folder."""
+    """Folder for compiled bridges: ``OPSCOPE_CACHE``, else the user's cache folder."""
     chosen = os.environ.get("OPSCOPE_CACHE")
     if chosen:
         return Path(chosen)
@@ -194,10 +194,10 @@ def _library_path() -> Path:
 
 
 def _is_valid(path: Path) -> bool:
-    """A library counts only with a stamp that matches: what it is for, and its own hash.
+    """Whether the library is private and its stamp names this torch and the library's hash.
 
-    Loading half a library (a full disk, a bad copy) would crash the process, not raise. And one
-    that others can write to is not loaded, but compiled again.
+    Loading half a library (a full disk, a bad copy) would crash the process instead of raising. A
+    library that other users can write to is compiled again, not loaded.
     """
     if why_not_private(path) is not None:
         return False
@@ -236,7 +236,7 @@ def _build_lock(target: Path) -> Iterator[None]:
 
 
 def _make_cache(cache: Path) -> None:
-    """Make the folder and those above it: readable for all, writable for this user alone."""
+    """Create the folder and its parents: readable for all, writable for this user alone."""
     for folder in (*reversed(cache.parents), cache):
         if not folder.exists():
             folder.mkdir(mode=0o755, exist_ok=True)
@@ -249,7 +249,7 @@ def _make_cache(cache: Path) -> None:
 
 
 def _compile(path: Path) -> None:
-    """Compile to ``path``; under its lock, so that no other process does."""
+    """Compile to ``path``. The caller holds its lock, so no other process compiles it."""
     version = _torch().__version__
     if find_compiler() is not None:  # else there is nothing to wait for
         notice(f"compiling the bridge to torch {version} (once)...")
@@ -261,16 +261,16 @@ def _compile(path: Path) -> None:
             compile_bridge(TorchBuild.of(_torch()), _source_folder(), library)
             stamp = new / "stamp.json"
             stamp.write_text(json.dumps(_stamp(library)))
-            library.chmod(0o755)  # whatever the umask is: else it would not be loaded
+            library.chmod(0o755)  # independent of the umask, else it would not be loaded
             stamp.chmod(0o644)
-            replace_folder(path.parent, new, old)  # others may be loading the one that was there
+            replace_folder(path.parent, new, old)  # other processes may be loading the old one
     except OSError as error:
         raise _unwritable(cache, error) from error
 
 
 @contextmanager
 def _new_folder(cache: Path) -> Iterator[Path]:
-    """Gone afterwards, unless it was renamed."""
+    """A temporary folder, removed at the end unless it was renamed."""
     folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=cache))
     try:
         folder.chmod(0o755)  # a cache filled by one user (root, in a container) serves others
@@ -280,7 +280,7 @@ def _new_folder(cache: Path) -> Iterator[Path]:
 
 
 def _remove_left_behind(cache: Path) -> None:
-    """Remove what processes that were killed while they compiled could not."""
+    """Remove temporary folders of processes that were killed while they compiled."""
     for folder in cache.glob(f"{_UNFINISHED}*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _NOBODY_COMPILES_FOR_S:

@@ -1,4 +1,4 @@
-"""Compiling the bridge: the compiler, its options, and the errors where it fails."""
+"""Compiling the bridge: the compiler, its options, and errors when it fails."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from opscope.errors import BridgeError
 from opscope.recording.bridge.torch_build import FLAGS, TorchBuild
 
 _NEEDED_BYTES = 1 << 20
-"""A bridge and what the linker writes meanwhile are smaller."""
+"""Free disk space that a bridge and the linker's temporary files need at most."""
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler that ``CXX`` names, else one that is usual; None without any.
+    """The C++ compiler that ``CXX`` names, else a usual one; None without any.
 
-    Names are looked up in the absolute folders of ``PATH``: the current one may be anybody's.
+    Names are looked up only in the absolute folders of ``PATH``: any user may write to the current
+    folder.
     """
     for candidate in (*_chosen()[:1], "g++", "c++", "clang++"):
         found = _place_of(candidate)
@@ -37,11 +38,11 @@ def _place_of(name: str) -> str | None:
 
 
 def _chosen() -> list[str]:
-    """``CXX``, which may be followed by options."""
+    """Words of ``CXX``: the compiler, then its options."""
     chosen = os.environ.get("CXX", "")
     try:
         return shlex.split(chosen)
-    except ValueError:  # an odd name, then, and no options
+    except ValueError:  # an unusual name without options
         return [chosen]
 
 
@@ -60,7 +61,7 @@ def compile_bridge(
         )
     command = [*_command(compiler, torch, source, library), *more]
     try:
-        # Where it lies is also where it looks if a variable (CPATH, say) has an empty folder in it.
+        # An empty entry in a variable such as CPATH makes the compiler search its current folder.
         done = subprocess.run(
             command, cwd=library.parent, capture_output=True, text=True, errors="replace"
         )
@@ -72,13 +73,13 @@ def compile_bridge(
     if done.returncode != 0 or not library.exists():
         raise BridgeError(
             f"The bridge to torch {torch.version} did not compile. For the full output, run: "
-            f"{_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
+            f"{_to_type(command, library)}\n  {_compiler_errors(done.stderr)}\n"
             f"{_advice(done.returncode, library.parent)}"
         )
 
 
 def _to_type(command: list[str], library: Path) -> str:
-    """For a shell, and into the current folder: the one of ``library`` is gone by then."""
+    """The command for a shell; it writes to the current folder, as that of ``library`` is gone."""
     return shlex.join(library.name if part == str(library) else part for part in command)
 
 
@@ -105,20 +106,20 @@ def _command(compiler: str, torch: TorchBuild, source: Path, library: Path) -> l
 
 
 def _speed_flags(compiler: str) -> tuple[str, ...]:
-    """What makes the bridge a little faster, where the compiler is known to have it."""
+    """Options that make the bridge faster, where the compiler is known to support them."""
     if Path(compiler).name == "g++" and (sys.platform, platform.machine()) == ("linux", "x86_64"):
         return ("-mtls-dialect=gnu2",)  # thread-local variables are found without a call
     return ()
 
 
-def _what_was_said(stderr: str) -> str:
+def _compiler_errors(stderr: str) -> str:
     lines = stderr.splitlines()
     errors = [line for line in lines if "error" in line or "No space left" in line]
     return "\n  ".join((errors or lines)[:5]) or "The compiler printed nothing."
 
 
 def _advice(returncode: int, folder: Path) -> str:
-    """What most likely helps against a compiler that made no library."""
+    """The most likely remedy if the compiler made no library."""
     for place in (folder, _temporary_folder()):
         if shutil.disk_usage(place).free < _NEEDED_BYTES:
             return (
@@ -134,6 +135,5 @@ def _advice(returncode: int, folder: Path) -> str:
 
 
 def _temporary_folder() -> str:
-    """Where compilers put what they need for a moment."""
     chosen = os.environ.get("TMPDIR", "")
     return chosen if os.path.isdir(chosen) else "/tmp"

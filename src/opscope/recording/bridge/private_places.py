@@ -1,7 +1,7 @@
 """Whether only this user can change a file.
 
-What is loaded into a program is run with that program's rights. So it is loaded only from where
-this user and root alone can write: the file itself, all folders above it, all links on the way.
+A library runs with the program's rights. So it is loaded only if nobody but this user and root can
+write to the file, the folders above it and all links on the way.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _ROOT = 0
 
 
 def why_not_private(path: Path) -> str | None:
-    """Say who else could change what is at ``path``; None if only this user and root can.
+    """Say who else can change what is at ``path``; None if only this user and root can.
 
-    A folder in which everybody may write, but only owners may remove (``/tmp``), is as good as one
-    of our own for what lies in it and is ours. A group may write if this user is its only member.
+    A folder with the sticky bit (``/tmp``) counts as private for files of this user. A group may
+    write if this user is its only member.
 
     Args:
-        path: of a file or folder, which need not exist: then it is about those above it that do.
+        path: a file or folder; if it does not exist, its existing parents are checked.
 
     Returns:
-        The first place at which somebody else could, and who that is.
+        The first place that another user can change, and the user.
     """
     for place in _way_to(path):
         try:
@@ -35,23 +35,23 @@ def why_not_private(path: Path) -> str | None:
             continue
         except OSError as error:
             return f"{place} cannot be read ({error.strerror or error})"
-        reason = _who_else(place, status)
+        reason = _other_writer(place, status)
         if reason is not None:
             return reason
     return None
 
 
 def _way_to(path: Path) -> Iterator[Path]:
-    """The path as it is written, with its links, and where they lead."""
+    """The path as written, with its links, and the real path; each with all parents."""
     written = Path(os.path.abspath(path))
     real = Path(os.path.realpath(written))
     yield from dict.fromkeys((*reversed(written.parents), written, *reversed(real.parents), real))
 
 
-def _who_else(place: Path, status: os.stat_result) -> str | None:
+def _other_writer(place: Path, status: os.stat_result) -> str | None:
     if status.st_uid not in (_ROOT, os.geteuid()):
         return f"{place} belongs to {_user(status.st_uid)}"
-    if stat.S_ISLNK(status.st_mode):  # what its mode says means nothing
+    if stat.S_ISLNK(status.st_mode):  # the mode of a link has no meaning
         return None
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return None
@@ -63,13 +63,13 @@ def _who_else(place: Path, status: os.stat_result) -> str | None:
 
 
 def _is_ours_alone(group: int) -> bool:
-    """Many systems give each user a group of their own, and let it write to all that is theirs."""
+    """Whether a group has no member but this user and root, as private groups of users."""
     if group == _ROOT:
         return True
     ours = {_ROOT, os.geteuid()}
     try:
         members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
-    except KeyError:  # a group or a member that this system does not know
+    except KeyError:  # unknown group or member
         return False
     members.update(user.pw_uid for user in pwd.getpwall() if user.pw_gid == group)
     return members <= ours

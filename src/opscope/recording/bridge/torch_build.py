@@ -1,8 +1,7 @@
 """Identifies the torch of a bridge, and finds shipped bridges.
 
-Bridges that ship lie beside the compiled core, with ``bridges.json``, which has of each what it is
-known by (:meth:`TorchBuild.fingerprint`) and the hash of its file. What is built from source has
-none.
+Shipped bridges are beside the compiled core, with ``bridges.json``: for each, its
+:meth:`TorchBuild.fingerprint` and the hash of its file. A build from source has none.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ _RELEASE = re.compile(r"(\d+\.\d+\.\d+)(\+cpu|\+cu\d+)?")
 class TorchBuild:
     """One build of torch."""
 
-    version: str  # with what follows the release, as in ``2.13.0+cpu``
-    git: str  # the commit that it was built from
+    version: str  # full version, such as ``2.13.0+cpu``
+    git: str  # commit it was built from
     cxx11_abi: bool  # whether it was built with the C++ library's newer ABI
-    folder: Path  # where its ``include`` and ``lib`` are
+    folder: Path  # folder with its ``include`` and ``lib``
 
     @classmethod
     def of(cls, torch: Any) -> TorchBuild:
-        """Of the module ``torch``."""
+        """The build of the module ``torch``."""
         return cls(
             str(torch.__version__),
             str(torch.version.git_version),
@@ -48,9 +47,9 @@ class TorchBuild:
         )
 
     def fingerprint(self, source: Path) -> dict[str, str]:
-        """What a bridge to this torch, made from the sources in the folder ``source``, is known by.
+        """Facts that decide whether a bridge from the sources in folder ``source`` fits.
 
-        Not Python's version: the bridge includes nothing of Python and calls nothing of it.
+        Python's version is left out: the bridge does not include or call Python.
         """
         content = hashlib.sha256()
         for file in sorted(path for path in source.rglob("*") if path.is_file()):
@@ -67,7 +66,7 @@ class TorchBuild:
 
 
 def release_of(version: str) -> str | None:
-    """The release that torch ``version`` is a build of; None for builds of one's own."""
+    """The release that torch ``version`` is a build of; None for a custom build."""
     known = _RELEASE.fullmatch(version)
     return known[1] if known else None
 
@@ -77,25 +76,25 @@ INDEX = "bridges.json"
 
 @dataclass(frozen=True)
 class PrebuiltBridge:
-    """A bridge that ships, for the torch that is installed."""
+    """A shipped bridge for the installed torch."""
 
-    path: Path  # of the library
-    torch_release: str  # what it was compiled for, as in ``2.13.0``
-    problem: str | None  # why it must not be loaded; None if it may be
+    path: Path  # path of the library
+    torch_release: str  # release it was compiled for, such as ``2.13.0``
+    problem: str | None  # why the library must not be loaded; None if it may be
 
 
 def folder() -> Path:
-    """Where they are, if there are any."""
+    """Folder of shipped bridges; may not exist."""
     return Path(_native.__file__).parent / "prebuilt_bridges"
 
 
 def index_entry(fingerprint: Mapping[str, str], library: Path) -> dict[str, str]:
-    """What the index says of ``library``, which was compiled for ``fingerprint``."""
+    """Entry of the index for ``library``, compiled for ``fingerprint``."""
     return {**fingerprint, "file": library.name, "library": _hash(library)}
 
 
 def find_prebuilt(fingerprint: Mapping[str, str]) -> PrebuiltBridge | None:
-    """The one that ships for the torch of ``fingerprint``; None if none does."""
+    """The shipped bridge for the torch of ``fingerprint``; None without one."""
     release = release_of(fingerprint["torch"])
     if release is None:
         return None
@@ -108,7 +107,7 @@ def find_prebuilt(fingerprint: Mapping[str, str]) -> PrebuiltBridge | None:
 
 
 def ships_for(torch_release: str) -> bool:
-    """Whether there is one for any build of that release; it may still not fit."""
+    """Whether a bridge ships for any build of that release; it may still not fit."""
     return any(entry.get("torch") == torch_release for entry in _index())
 
 

@@ -1,7 +1,8 @@
 """Graph nodes of generated calls, recorded while inductor generates code.
 
-Its functions are wrapped as soon as they are imported, because most programs compile before they
-record. Code from a cache was generated elsewhere: of that there is less to know, see ``lines.py``.
+inductor's functions are wrapped as soon as they are imported, because most programs compile before
+they record. Code from a cache was generated elsewhere, so less is known of it; see
+``generated_code.py``.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ _KEY = "_opscope_emitted"
 
 @dataclass
 class Emitted:
-    """What was generated for one graph so far."""
+    """Calls generated so far for one graph."""
 
-    # of every call of a kernel in C++: its name, and what it does
+    # each call of a C++ kernel: its name and its operations
     kernels: list[tuple[str, tuple[Origin, ...]]] = field(default_factory=list)
-    # of every comment above another call: what that does
+    # operations of each other call, by comment above it
     comments: list[tuple[Origin, ...]] = field(default_factory=list)
 
 
 def listen_to_cpp() -> None:
-    """Note what kernels in C++ are made of; their generator was imported just now."""
+    """Record the operations of C++ kernels; inductor's generator was just imported."""
     _wrap("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel", _kernel_defined)
 
 
 def listen_to_other_calls() -> None:
-    """Likewise of operators that are called as they are, and of kernels for devices."""
+    """Record the operations of operators that generated code calls unchanged."""
     _wrap("torch._inductor.ir", "ExternKernel", "codegen_comment", _extern_commented)
 
 
 def listen_to_device_kernels() -> None:
-    """Likewise of kernels for devices."""
+    """Record the operations of device kernels."""
     _wrap("torch._inductor.codegen.simd", "SIMDScheduling", "codegen_comment", _kernel_commented)
 
 
 def emitted_for_this_graph() -> Emitted | None:
-    """What was generated for the graph that this thread is compiling, if it is compiling one."""
+    """Calls generated for the graph that this thread compiles; None if it compiles none."""
     return vars(_graph() or object).get(_KEY)
 
 
@@ -64,7 +65,7 @@ def _kernel_commented(_: Any, __: Any, nodes: Any, *___: Any) -> None:
 
 
 def _origins_of(nodes: Any) -> Iterator[Origin]:
-    """What nodes of the scheduler, or of inductor's own graph, were made from."""
+    """Operations that nodes of the scheduler, or of inductor's own graph, were made from."""
     found: dict[Any, None] = {}
     for node in nodes:
         inner = getattr(node, "node", None)

@@ -1,8 +1,7 @@
 """Compilations by torch.compile in this process: reasons and graph breaks.
 
 torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
-are taken over as each compilation ends, whether anything is recorded or not: most programs compile
-before they record.
+are copied as each compilation ends, recording or not: most programs compile before they record.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from opscope.columns.codes import CompilationKind
 
 
 def note_calls(owner: Any, name: str, note: Callable[..., None], is_static: bool = False) -> None:
-    """Call ``note`` with what each call of ``owner.name`` returned, and what it was given.
+    """Call ``note`` with the result and the arguments of each call of ``owner.name``.
 
-    Once, however often this is called; where torch has no such function, never. What is noted goes
-    wrong without a word: torch goes on compiling, whatever it has changed.
+    Installed once; never if torch has no such function. Errors in ``note`` are ignored, so that
+    torch keeps compiling whatever it has changed.
     """
     original = getattr(owner, name, None)
     if original is None or hasattr(original, "__wrapped__"):
@@ -41,7 +40,7 @@ def note_calls(owner: Any, name: str, note: Callable[..., None], is_static: bool
 _UTILITIES = "torch._dynamo.utils"
 _RECORDER = "record_compilation_metrics"
 _CONTEXT = "_METRICS_CONTEXT"
-"""What calls the recorder in torch 2.9 and older: one object, made with the function itself."""
+"""Object that calls the recorder in torch 2.9 and older; it holds the function itself."""
 _MOST = 10_000
 _LONGEST_REASON = 400
 
@@ -50,24 +49,24 @@ _LONGEST_REASON = 400
 class Compilation:
     """One row of ``compilations``, column by column."""
 
-    kind: CompilationKind  # what it was
+    kind: CompilationKind  # compilation, recompilation or graph break
     start_ns: int  # Unix time
-    duration_ns: int  # what it took; of a graph break 0
-    compile_id: str  # torch's, of the frame and how often that was compiled: ``0/1``
-    function: str  # that was compiled
-    file: str  # of the function, or of the line where the graph breaks
-    line: int  # the function's first, or that one; -1 if it is not known
-    reason: str  # why it was compiled again, why the graph breaks, or what failed
-    from_cache: bool  # its code was not generated, but read from inductor's cache
+    duration_ns: int  # 0 for a graph break
+    compile_id: str  # torch's id: frame and how often it was compiled, such as ``0/1``
+    function: str  # the compiled function
+    file: str  # file of the function, or of the line where the graph breaks
+    line: int  # first line of the function, or line of the break; -1 if unknown
+    reason: str  # of the recompilation, the graph break or the failure
+    from_cache: bool  # whether the code was read from inductor's cache
 
 
 _known: deque[Compilation] = deque(maxlen=_MOST)
 _breaks_taken: int = 0
-_reasons: dict[str, str] = {}  # by id of the compilation that has begun
+_reasons: dict[str, str] = {}  # by id of the running compilation
 
 
 def listen_to_compilations() -> None:
-    """Know of every compilation as it ends; dynamo's utilities were imported just now."""
+    """Record every compilation as it ends; dynamo's utilities were just imported."""
     utilities: Any = sys.modules.get(_UTILITIES)
     original = getattr(utilities, _RECORDER, None)
     note_calls(utilities, _RECORDER, lambda *_: _take_over(utilities))
@@ -77,9 +76,9 @@ def listen_to_compilations() -> None:
 
 
 def _listen_to_recompilations() -> None:
-    """Know why there is another one with torch 2.6, which does not keep the reason.
+    """Record reasons of recompilations with torch 2.6, which does not keep them.
 
-    Told after the first compilation: dynamo is imported whole then.
+    Called after the first compilation, when dynamo is completely imported.
     """
     reasons = "get_and_maybe_log_recompilation_reason"
     note_calls(sys.modules.get("torch._dynamo.convert_frame"), reasons, _note_reasons)
@@ -87,18 +86,18 @@ def _listen_to_recompilations() -> None:
 
 def _note_reasons(reasons: list[str], *_: Any) -> None:
     guards: Any = sys.modules["torch._guards"]
-    _reasons.clear()  # those of a compilation that never ended, on whatever thread
+    _reasons.clear()  # reasons of a compilation that never ended, on any thread
     if reasons:
         _reasons[str(guards.CompileContext.current_compile_id())] = reasons[-1]
 
 
-def known_compilations() -> list[Compilation]:
-    """All so far, in the order in which they ended."""
+def finished_compilations() -> list[Compilation]:
+    """Compilations of this process so far, in the order in which they ended."""
     return list(_known)
 
 
 def is_listening() -> bool:
-    """Whether compilations of this process would be known: torch has what this builds on."""
+    """Whether compilations of this process are recorded: torch has the needed functions."""
     utilities = sys.modules.get(_UTILITIES)
     recorder = getattr(utilities, _RECORDER, None)
     context = getattr(utilities, _CONTEXT, None)
@@ -141,10 +140,10 @@ def _compilation(metrics: Any) -> Compilation:
 
 
 def _graph_breaks(utilities: Any, compilation: Compilation) -> Iterator[Compilation]:
-    """Those since the compilation before."""
+    """Graph breaks since the previous compilation."""
     global _breaks_taken
     reasons = list(getattr(utilities, "graph_break_reasons", ()))
-    start = _breaks_taken if _breaks_taken <= len(reasons) else 0  # torch was reset meanwhile
+    start = _breaks_taken if _breaks_taken <= len(reasons) else 0  # else torch was reset
     _breaks_taken = len(reasons)
     for broken in reasons[start:]:
         stack = getattr(broken, "user_stack", None) or []
@@ -163,7 +162,7 @@ def _graph_breaks(utilities: Any, compilation: Compilation) -> Iterator[Compilat
 
 
 def _shortened(reason: str) -> str:
-    """Without what is for torch's own developers."""
+    """The reason without the parts for torch's developers, in one line."""
     for end in ("\n\n  Developer debug context", "\nUser stack trace", "  # "):
         reason = reason.partition(end)[0]
     return " ".join(reason.split())[:_LONGEST_REASON]

@@ -1,9 +1,9 @@
 """Calls in inductor's generated files, with their source lines.
 
-Above what it calls inductor writes, as comments, which operations of the program that does; not so
-above kernels in C++, whose names still say which operators are in them. What was noted while the
-code was generated is exact. For code from a cache there are inductor's table of lines, which the
-cache keeps, and these comments: they hold for code that another process compiled, too.
+Above most calls inductor writes a comment with the operations of the program that the call does.
+C++ kernels have no comment, but the operators are in their names. Origins recorded while the code
+was generated are exact. For code from a cache there are these comments and inductor's table of
+lines, which the cache keeps; both also hold for code that another process compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opscope.recording.compiled.origin import Origin, place_in_stack, present_pl
 
 _CALLERS = re.compile(r"(call|g|partition_\w+|\w*subgraph_\w+)$")
 _GRAPH_IN_CPP = "f"
-"""What Python calls where the graph is one function in C++, as the wrapper around it names that."""
+"""Name of the function that Python calls if the graph is one function in C++."""
 
 _COMMENT = re.compile(
     r"^ *# (?:Topologically Sorted|Unsorted)? ?Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]"
@@ -29,21 +29,21 @@ _BESIDE = re.compile(
     r"(assert_|empty_strided|reinterpret_tensor$|alloc_from_pool$|args\.clear$|get_raw_stream|"
     r"(print|len|device)$)"
 )
-"""What generated code calls for itself: it makes tensors, and checks what it was given."""
+"""Calls that make tensors and check arguments, and belong to no operation of the program."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One line of generated code that calls something."""
+    """One line of generated code with a call."""
 
-    line: int  # its number in the file
-    callee: str  # the kernel, or the function, as it is written there
-    is_cpp: bool  # it is a kernel in C++
-    nodes: tuple[str, ...] = ()  # what the comment above says of nodes of the program's graph
-    operators: tuple[str, ...] = ()  # likewise of operators
-    comment: int = -1  # which comment of the file that is, counted from 0; -1: there is none
-    is_graph: bool = False  # it is all of the graph, as one function in C++
-    origins: tuple[Origin, ...] = ()  # the operations of the program that it is for
+    line: int  # number in the file
+    callee: str  # kernel or function, as written in the line
+    is_cpp: bool  # whether a kernel in C++ is called
+    nodes: tuple[str, ...] = ()  # graph nodes that the comment above names
+    operators: tuple[str, ...] = ()  # operators that the comment above names
+    comment: int = -1  # number of that comment in the file, from 0; -1 without one
+    is_graph: bool = False  # whether the call is the whole graph, one function in C++
+    origins: tuple[Origin, ...] = ()  # operations of the program that the call does
     known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
 
 
@@ -73,13 +73,13 @@ def operators_in_name(kernel: str) -> tuple[str, ...]:
 
 
 def graph_name(source: str) -> str:
-    """What inductor calls the graph that a file is of: ``0_forward``."""
+    """Inductor's name of the graph in a file, such as ``0_forward``; empty if unknown."""
     found = re.search(r"^# AOT ID: \['(.*?)'\]", source, re.MULTILINE)
     return found.group(1) if found else ""
 
 
 def _comments_in(lines: list[str]) -> dict[int, tuple[int, tuple[str, ...], tuple[str, ...]]]:
-    """By number of the line: which comment it is, the nodes and the operators it names."""
+    """By line: number of the comment, and the nodes and operators that it names."""
     found: dict[int, tuple[int, tuple[str, ...], tuple[str, ...]]] = {}
     for number, line in enumerate(lines, 1):
         if match := _COMMENT.match(line):
@@ -106,7 +106,7 @@ def _comment_above(
 
 
 def _calls_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What the functions that run the graph, or a part of it, call: line and dotted name."""
+    """Line and dotted name of each call in the functions that run the graph or a part of it."""
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and _CALLERS.match(function.name):
             for node in ast.walk(function):
@@ -116,7 +116,7 @@ def _calls_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _is_method(name: str) -> bool:
-    """Of a buffer or a stream: nothing that has a name of its own."""
+    """Whether a call is a method of a buffer or a stream, which has no name of its own."""
     head = name.split(".")[0]
     return re.fullmatch(r"(buf|arg|primals_|tangents_|getitem_|stream)\w*", head) is not None
 
@@ -131,11 +131,11 @@ def _dotted(node: ast.expr) -> str:
 
 
 LineTable = Sequence[tuple[int, str]]
-"""Where nodes of the graph begin to be worked on, by line of the generated file; their stacks."""
+"""First line of each graph node in the generated file, and the node's stack."""
 
 
 def placed_sites(sites: Sequence[Site], table: LineTable, emitted: Emitted | None) -> list[Site]:
-    """Every call, with its origins: as noted when it was generated, else as the cache has them."""
+    """Every call with its origins: as recorded at generation, else from the cache."""
     noted = _noted(sites, emitted)
     stacks = _stacks_of(sites, table)
     return [
@@ -147,7 +147,7 @@ def placed_sites(sites: Sequence[Site], table: LineTable, emitted: Emitted | Non
 
 
 def _noted(sites: Sequence[Site], emitted: Emitted | None) -> dict[int, tuple[Origin, ...]]:
-    """By index of the call: what was noted for it. Calls stand in the order they were made in."""
+    """Recorded origins by index of the call. Calls are in the order of their generation."""
     if emitted is None:
         return {}
     found: dict[int, tuple[Origin, ...]] = {}
@@ -164,9 +164,9 @@ def _noted(sites: Sequence[Site], emitted: Emitted | None) -> dict[int, tuple[Or
 
 
 def _stacks_of(sites: Sequence[Site], table: LineTable) -> list[list[str]]:
-    """By index of the call: the stacks of the nodes that were worked on for it.
+    """Stacks of the nodes of each call, by index of the call.
 
-    A kernel in C++ is written once something else is next, whose node the table has first.
+    Inductor writes a C++ kernel only when the next call begins, whose node the table has first.
     """
     stacks: list[list[str]] = [[] for _ in sites]
     entries = list(table)

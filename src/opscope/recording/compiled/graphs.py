@@ -1,8 +1,8 @@
-"""The graphs that torch.compile has generated code for, which run in this process.
+"""Graphs of torch.compile that run in this process.
 
-Every one is a Python module that inductor loads, whether it was compiled now or comes from a cache.
-While a recording wants it, the function that runs the graph is a span, and so is every kernel that
-it calls; afterwards both are as they were. Compiling is not touched, and nothing is compiled again.
+Each is a Python module that inductor loads, compiled now or from a cache. While a recording wants
+it, the function that runs the graph and every kernel that it calls are spans; afterwards both are
+restored. Compiling is not changed, and nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _listening: set[int] = set()
 _hooked: dict[int, weakref.ref[Any]] = {}
 """Modules whose graph and kernels are recorded, by ``id()``.
 
-No set of weak references: a signal's handler that records in the middle of a walk through one would
-change it, and the walk then raises.
+Not a set of weak references: a signal handler that records during an iteration would change the
+set, and the iteration would raise.
 """
 when_loaded: list[Callable[[str], object]] = []
-"""Told of the file of every graph that is loaded while a recording wants graphs."""
+"""Called with the file of every graph that is loaded while a recording wants graphs."""
 
 
 def notice_loaded_graphs() -> None:
-    """Know of every graph as it is loaded; inductor's cache was imported just now."""
+    """Hook every graph as it is loaded; inductor's cache was just imported."""
     cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
     note_calls(cache, "load_by_key_path", lambda module, *_: _loaded(module), is_static=True)
 
 
 def begin_listening(window: int) -> None:
-    """Have graphs and their kernels recorded, until that many have said that they end."""
+    """Record graphs and their kernels until all windows that began have ended."""
     _listening.add(window)
     for module in list(_loaded_modules()):
         _hook(module)
 
 
 def end_listening(window: int) -> None:
-    """Leave them as they were, unless another window listens."""
+    """Restore graphs and kernels, unless another window listens."""
     _listening.discard(window)
     for number, reference in list(_hooked.items()):
         if _listening:
@@ -58,12 +58,12 @@ def end_listening(window: int) -> None:
             _hooked.pop(number, None)
             continue
         _unhook(module)
-        if _listening:  # a signal's handler began, and found this one as it was
+        if _listening:  # a signal handler began a window before this one was restored
             _hook(module)
 
 
 def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[Site]]]:
-    """Of those generated files that are loaded here: name of the graph, and what it calls."""
+    """By generated file, for those loaded here: name of the graph and its calls."""
     wanted = set(files)
     cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
     tables = getattr(cache, "linemaps", {})
@@ -79,14 +79,14 @@ def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[Site]]]:
 
 
 def loaded_files() -> set[str]:
-    """The generated files of all graphs that are loaded here."""
+    """Generated files of all graphs that are loaded here."""
     return {file for m in _loaded_modules() if (file := getattr(m, "__file__", None))}
 
 
 def _loaded_modules() -> Iterator[ModuleType]:
     cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
     modules = getattr(cache, "modules", ())
-    # Older versions of torch have a dictionary, by key.
+    # A dictionary by key in older versions of torch.
     yield from list(modules.values() if isinstance(modules, dict) else modules)
 
 
@@ -110,7 +110,7 @@ def _hook(module: Any) -> None:
     _hooked[id(module)] = weakref.ref(module)
     text = f"Compiled graph {graph_name(_text_of(module.__file__)) or function.__name__}"
     recorded = _native.recorded_graph(_copy_of(function), text)
-    # The first of two threads has it: what the second has copied may be the detour already.
+    # The first of two threads wins: the second may have copied the detour.
     if names.setdefault(_GRAPH, recorded) is not recorded:
         return
     function.__code__ = _detour(function)
@@ -122,7 +122,7 @@ def _hook(module: Any) -> None:
 def _unhook(module: Any) -> None:
     names = module.__dict__
     function, recorded = _graph_function(names), names.get(_GRAPH)
-    # A signal's handler may do the same at any place in here.
+    # A signal handler may do the same at any point in this function.
     if function is not None and recorded is not None:
         function.__code__ = _native.unrecorded(recorded).__code__
     for key, value in list(names.items()):
@@ -133,7 +133,6 @@ def _unhook(module: Any) -> None:
 
 
 def _graph_function(names: Mapping[str, Any]) -> FunctionType | None:
-    """What runs the graph: a function of the module, or a method."""
     call = names.get("call")
     function = call.__func__ if isinstance(call, MethodType) else call
     return function if isinstance(function, FunctionType) else None
@@ -146,10 +145,10 @@ def _copy_of(function: FunctionType) -> FunctionType:
 
 
 def _detour(function: FunctionType) -> CodeType:
-    """Code for ``function`` that calls what stands in its place.
+    """Code for ``function`` that calls the recorded graph.
 
-    torch holds the function, and goes on holding it. Only its code can be exchanged
-    then, for one that uses the same variables of functions around it.
+    torch keeps a reference to the function, so only its code can be exchanged. The new code has the
+    same free variables.
     """
     code = function.__code__
     free = code.co_freevars
@@ -171,7 +170,7 @@ def _text_of(file: str) -> str:
 
 
 def listen_to_compiling() -> None:
-    """Know from now on what is compiled and loaded; dynamo's utilities were imported just now."""
+    """Record what is compiled and loaded from now on; dynamo's utilities were just imported."""
     listen_to_compilations()
     when_imported("torch._inductor.codecache", notice_loaded_graphs)
     when_imported("torch._inductor.codegen.cpp", code_generation.listen_to_cpp)

@@ -1,4 +1,4 @@
-"""The compiled code that ran in one window: what its graphs call, and for which lines."""
+"""The compiled code that ran in one window: calls of its graphs, and their source lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.names import Names
 from opscope.columns.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
 from opscope.columns.table import Table
-from opscope.recording.compiled.compilations import Compilation, is_listening, known_compilations
+from opscope.recording.compiled.compilations import Compilation, finished_compilations, is_listening
 from opscope.recording.compiled.generated_code import Site
 from opscope.recording.compiled.graphs import (
     begin_listening,
@@ -28,7 +28,7 @@ from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 
 GraphSites: TypeAlias = dict[str, tuple[str, list[Site]]]
-"""By generated file: the name of its graph, and what that calls."""
+"""By generated file: the name of its graph, and the calls of the graph."""
 
 _NOTE = "generated code"
 _SOURCE = "compiled code"
@@ -36,15 +36,15 @@ _CANNOT_LISTEN = "compilations: not available for this version of torch"
 
 
 def note_sites_of(file: str) -> None:
-    """Into the stream that runs, if one does, for a process that is killed."""
+    """Write the calls of a graph to the running stream, in case the process is killed."""
     _native.note_in_stream(json.dumps({_NOTE: sites_as_json([file])}))
 
 
 when_loaded.append(note_sites_of)
 
 
-def noted_sites(notes: Iterable[str]) -> dict[str, Any]:
-    """What was noted in a stream, as :func:`sites_as_json` gives it."""
+def sites_from_notes(notes: Iterable[str]) -> dict[str, Any]:
+    """Graphs noted in a stream, in the form of :func:`sites_as_json`."""
     found: dict[str, Any] = {}
     for note in notes:
         found |= json.loads(note).get(_NOTE, {}) if _NOTE in note else {}
@@ -52,23 +52,23 @@ def noted_sites(notes: Iterable[str]) -> dict[str, Any]:
 
 
 class LoadedSites:
-    """Of all graphs that are loaded in this process, as text: each file is read once."""
+    """Calls of all graphs loaded in this process, as text. Reads each file once."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
         self._text = b""
 
     def text(self) -> bytes:
-        """A line of JSON for each graph; those that were loaded since the last call come last."""
+        """A line of JSON for each graph; graphs loaded since the last call come last."""
         new = loaded_files() - self._known
-        for file, said in sites_as_json(new).items():
-            self._text += json.dumps({file: said}).encode() + b"\n"
+        for file, encoded in sites_as_json(new).items():
+            self._text += json.dumps({file: encoded}).encode() + b"\n"
         self._known |= new
         return self._text
 
 
 def read_sites(text: bytes) -> GraphSites:
-    """What :class:`LoadedSites` wrote; its last line may be cut."""
+    """Read the text of :class:`LoadedSites`, whose last line may be truncated."""
     whole, _, _ = text.rpartition(b"\n")
     found: GraphSites = {}
     for line in whole.splitlines():
@@ -77,7 +77,7 @@ def read_sites(text: bytes) -> GraphSites:
 
 
 def sites_as_json(files: Iterable[str]) -> dict[str, list[Any]]:
-    """Of those of these generated files that are loaded here, by file."""
+    """Graph name and calls of each of these generated files that is loaded here, by file."""
     return {
         file: [graph, [_as_list(site) for site in sites]]
         for file, (graph, sites) in sites_of(files).items()
@@ -89,22 +89,22 @@ def _as_list(site: Site) -> list[Any]:
     return [site.line, site.callee, site.is_cpp, origins, int(site.known_from)]
 
 
-def sites_from_json(said: Mapping[str, Any]) -> GraphSites:
-    """What :func:`sites_as_json` gave."""
-    return {file: (graph, list(map(_from_list, sites))) for file, (graph, sites) in said.items()}
+def sites_from_json(encoded: Mapping[str, Any]) -> GraphSites:
+    """Inverse of :func:`sites_as_json`."""
+    return {file: (graph, list(map(_from_list, sites))) for file, (graph, sites) in encoded.items()}
 
 
-def _from_list(said: list[Any]) -> Site:
-    line, callee, is_cpp, origins, known_from = said
+def _from_list(encoded: list[Any]) -> Site:
+    line, callee, is_cpp, origins, known_from = encoded
     made = tuple(Origin(*one) for one in origins)
     known = OriginsKnownFrom(known_from)
     return Site(line, callee, is_cpp, origins=made, known_from=known)
 
 
 class GeneratedCode(Listener):
-    """Has graphs and kernels recorded, and knows which lines they are of.
+    """Records graphs and kernels, with the lines of the program that they come from.
 
-    In a process that only decodes, no graph is loaded: it knows what it has learnt.
+    A process that only decodes loads no graph: it has what :meth:`learn` was given.
     """
 
     def __init__(self) -> None:
@@ -113,46 +113,46 @@ class GeneratedCode(Listener):
         self._sites: GraphSites | None = None
 
     def begin(self) -> None:
-        """Have them recorded."""
+        """Start recording graphs and kernels."""
         begin_listening(self._number)
 
     def end(self) -> None:
-        """No more, unless another window wants them."""
+        """Stop, unless another window wants them."""
         end_listening(self._number)
 
     def before_end(self) -> None:
-        """Remember what was compiled until now."""
-        self._compilations = known_compilations()
+        """Keep the compilations until now."""
+        self._compilations = finished_compilations()
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
+        """Add the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
         return with_compilations(with_sites(decoded, self._sites), self._compilations)
 
     def known(self) -> list[list[Any]]:
-        """What was compiled."""
+        """Compilations, a list of columns each."""
         return [list(astuple(one)) for one in self._compilations]
 
     def learn(self, known: Any) -> None:
-        """From the process that compiled."""
+        """Take over compilations from the recorded process."""
         self._compilations = [Compilation(CompilationKind(kind), *rest) for kind, *rest in known]
 
-    def known_of_window(self) -> Any:
-        """Also what the graphs call that are loaded."""
+    def window_state(self) -> Any:
+        """Compilations, and the calls of the loaded graphs."""
         return [self.known(), sites_as_json(loaded_files())]
 
     def learn_of_window(self, known: Any) -> None:
-        """From the process that compiled."""
+        """Take over compilations and graphs from the recorded process."""
         compilations, sites = known
         self.learn(compilations)
         self.learn_sites(sites_from_json(sites))
 
     def learn_sites(self, sites: GraphSites) -> None:
-        """Know what these graphs call, instead of those that are loaded here."""
+        """Use these graphs instead of those loaded here."""
         self._sites = sites
 
 
 def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
-    """With what the generated files that ran call; ``known``: None for those loaded here."""
+    """Add the calls of the generated files that ran; ``known`` None: of graphs loaded here."""
     files = _generated_files(decoded, loaded_files() if known is None else known)
     if not files:
         return decoded
@@ -181,7 +181,7 @@ def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
 
 
 def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> Decoded:
-    """With what torch.compile did."""
+    """Add the compilations of torch.compile."""
     if not is_listening():
         decoded = decoded.with_notes(((_SOURCE, _CANNOT_LISTEN, 1.0),))
     if not compilations:
@@ -196,10 +196,10 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
 
 
 def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]:
-    """The files whose graphs ran, with their rows in ``names``.
+    """Files whose graphs ran, with their rows in ``names``.
 
-    Where calls are there without their events, as where a long recording is put together, those
-    are all files that are ``known`` and that something called.
+    Without events, as when a long recording is put together from segments, these are all files in
+    ``known`` with a function that was called.
     """
     kinds, calls = decoded.events["kind"], decoded.tables["python_calls"]
     called = calls["frame"]
@@ -235,7 +235,7 @@ def _columns(columns: Any, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
 
 
 class _Texts:
-    """Rows for texts behind those that there are; -1 for an empty one."""
+    """Rows for new texts, after the existing names; -1 for an empty text."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""One operation of the program that generated code does, and where in the program it is."""
+"""Operations of the program that generated code does, and their places in the program."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ _MODULE_STEP = re.compile(r"\._modules\['([^']*)'\]|\['([^']*)'\]|\.([^.\[]+)")
 
 @dataclass(frozen=True)
 class Origin:
-    """One node of the graph that was compiled."""
+    """One node of the compiled graph."""
 
-    node: str = ""  # its name there; empty where only its line is known
-    operator: str = ""  # what the program called, as in ``aten.relu``; empty if that is not known
-    file: str = ""  # where the program called it; empty if that is not known
-    line: int = -1  # the line there, -1 if it is not known
-    function: str = ""  # the function there
-    # path of the module that called it, as in ``blocks.3.mlp``; empty if it is the outermost, or
-    # not known
+    node: str = ""  # name in the graph; empty if only the line is known
+    operator: str = ""  # operator that the program called, such as ``aten.relu``; empty if unknown
+    file: str = ""  # file of the call; empty if unknown
+    line: int = -1  # line of the call; -1 if unknown
+    function: str = ""  # function with the call
+    # path of the calling module, such as ``blocks.3.mlp``; empty for the outermost or if unknown
     module: str = ""
 
 
 def origin_of_node(node: Any) -> Origin:
-    """What inductor's graph says of one of its nodes."""
+    """The origin of one node of inductor's graph."""
     meta = getattr(node, "meta", {})
     operator = meta.get("original_aten") or getattr(node, "target", "")
     placed = _with_place(node)
@@ -48,9 +47,9 @@ def origin_of_node(node: Any) -> Origin:
 
 
 def _with_place(node: Any) -> Any:
-    """The node, or where inductor has added that itself, the first that needs it and has a place.
+    """The node, or if inductor added it, its first user that has a place.
 
-    Such are the seeds of random numbers, and copies into another order of memory.
+    Inductor adds seeds of random numbers and copies into another memory order.
     """
     pending, seen = deque([node]), {node}
     while pending and len(seen) < _MOST_NODES:
@@ -69,7 +68,7 @@ def _modules_around(node: Any) -> Mapping[str, tuple[str, Any]]:
 
 
 def _place_of_module(stack: Mapping[str, tuple[str, Any]]) -> tuple[str, int, str]:
-    """Where the innermost module computes, for modules of torch itself, which stacks leave out."""
+    """Place of the innermost module's forward(), for modules of torch, which stacks omit."""
     for _, kind in reversed([entry for entry in stack.values() if isinstance(entry, tuple)]):
         code = getattr(getattr(kind, "forward", None), "__code__", None)
         if code is not None:
@@ -78,9 +77,9 @@ def _place_of_module(stack: Mapping[str, tuple[str, Any]]) -> tuple[str, int, st
 
 
 def place_in_stack(text: str) -> tuple[str, int, str]:
-    """File, line and function where the program is in a stack, as torch writes it.
+    """File, line and function of the program in a stack, as torch writes it.
 
-    That is the innermost frame of the program's own; of libraries, where there is no such frame.
+    The innermost frame of the program's own code; of libraries if there is none.
     """
     frames = [(file, int(line), function) for file, line, function in _FRAME.findall(text)]
     own = [frame for frame in frames if not is_library(frame[0])]
@@ -88,28 +87,28 @@ def place_in_stack(text: str) -> tuple[str, int, str]:
 
 
 def present_place(place: tuple[str, int, str], stack: str) -> tuple[str, int, str]:
-    """The same place in the file as it is now: a cache has kept where it was when it was compiled.
+    """The same place in the current file: a cache has the place at compile time.
 
-    That is the nearest line that says what the stack says, in a module that is loaded: in that
-    file, or in one of its name where a program was moved or copied. Without one the place is not
-    known, nor is it where another program was compiled to the same code.
+    The nearest line with the stack's text, in a loaded module: in that file, or in one of the same
+    name if the program was moved or copied. ``("", -1, "")`` without such a line, and if another
+    program was compiled to the same code.
     """
     old, line, function = place
     file = _loaded_as(old, len(sys.modules)) if old else ""
     if old and not file:
         return "", -1, ""
-    said = re.search(rf'File "{re.escape(old)}", line {line}, in .*\n(.*)', stack)
+    statement = re.search(rf'File "{re.escape(old)}", line {line}, in .*\n(.*)', stack)
     lines = [text.strip() for text in linecache.getlines(file)] if file else []
-    if said is None or not said.group(1).strip() or not lines:
+    if statement is None or not statement.group(1).strip() or not lines:
         return place if file == old else ("", -1, "")
-    same = [number for number, text in enumerate(lines, 1) if text == said.group(1).strip()]
+    same = [number for number, text in enumerate(lines, 1) if text == statement.group(1).strip()]
     nearest = min(same, key=lambda number: abs(number - line), default=-1)
     return (file, nearest, function) if nearest > 0 else ("", -1, "")
 
 
 @lru_cache(maxsize=1024)
 def _loaded_as(file: str, _: int) -> str:
-    """The file, or else the one most like it, of the modules that there are by now; or empty."""
+    """The file if a loaded module has it, else the most similar file of one; empty without any."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     loaded = [known for known in files if known]
     if any(os.path.abspath(known) == os.path.abspath(file) for known in loaded):
@@ -120,13 +119,12 @@ def _loaded_as(file: str, _: int) -> str:
 
 
 def _common_parts(one: str, other: str) -> int:
-    """How many names at the end of two paths are the same."""
     pairs = zip(reversed(one.split(os.sep)), reversed(other.split(os.sep)), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def operator_text(operator: Any) -> str:
-    """``aten.add`` for any overload of that; another function by its own name."""
+    """``aten.add`` for any overload of it; the function's name for other functions."""
     if isinstance(operator, str):
         return operator
     packet = getattr(operator, "_overloadpacket", operator)
@@ -134,7 +132,7 @@ def operator_text(operator: Any) -> str:
 
 
 def module_path(stack: Mapping[str, tuple[str, Any]]) -> str:
-    """The path of the innermost module, as ``named_modules()`` of the outermost has it."""
+    """Path of the innermost module, as in ``named_modules()`` of the outermost."""
     paths = [entry[0] for entry in stack.values() if isinstance(entry, tuple) and entry]
     innermost = next((path for path in reversed(paths) if isinstance(path, str)), "")
     rest = _VARIABLE.sub("", innermost)
@@ -142,5 +140,5 @@ def module_path(stack: Mapping[str, tuple[str, Any]]) -> str:
 
 
 def without_doubles(origins: Iterable[Origin]) -> tuple[Origin, ...]:
-    """Each once, in their order."""
+    """The origins in their order, each once."""
     return tuple(dict.fromkeys(origins))

@@ -1,10 +1,9 @@
-"""Getting along with torch's own profiler, whose state is the program's.
+"""Coexistence with torch's own profiler, whose state belongs to the program.
 
-What a program asks torch about its profiler is answered as if opscope were not there. One flag is
-in the way: where ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler begins
-no spans for what it compiles and for what it has compiled. So torch's compiler, and nothing else,
-reads true there while opscope records; and everything does while an ``opscope.profile`` is open,
-which is a profile of the program's own.
+A program that reads the state of torch's profiler gets the state without opscope. One flag is an
+obstacle: while ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler makes no
+spans for compiling and for compiled code. So torch's compiler alone reads true while opscope
+records. While an ``opscope.profile`` is open, all code reads true: it is the program's own profile.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _of_profiles: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _TorchProfiler(ModuleType):
-    """What ``torch.autograd.profiler`` is while opscope is set up: the flag, by who reads it."""
+    """``torch.autograd.profiler`` while opscope is set up: the flag depends on its reader."""
 
     @property
     def _is_profiler_enabled(self) -> bool:
@@ -39,7 +38,7 @@ _TorchProfiler.__module__ = "builtins"
 
 
 def set_up_coexistence() -> None:
-    """Tell torch's compiler apart from the program, once torch is imported. Idempotent."""
+    """Let the flag distinguish torch's compiler from the program; needs torch. Idempotent."""
     import torch.autograd.profiler as torch_profiler
 
     if type(torch_profiler) is ModuleType and _FLAG in vars(torch_profiler):
@@ -47,7 +46,7 @@ def set_up_coexistence() -> None:
 
 
 def is_recording() -> bool:
-    """Whether any window of this process collects anything now."""
+    """Whether any window of this process records now."""
     return _native.wanted() != 0
 
 
@@ -58,15 +57,15 @@ def is_torch_recording() -> bool:
 
 
 def torch_collects() -> bool:
-    """Whether torch's own profiler has been started on any thread and not stopped yet."""
+    """Whether torch's own profiler has been started on any thread and not stopped."""
     profiler: Any = sys.modules.get("torch.autograd.profiler")
-    # With the drop-in installed it is opscope that was started.
+    # With the drop-in installed, opscope was started.
     is_torchs = isinstance(getattr(profiler, "_enable_profiler", None), BuiltinFunctionType)
     return is_torchs and bool(vars(profiler).get(_FLAG))
 
 
 def announce_profile(recording: Any) -> None:
-    """While this is running, libraries that ask read that a profiler runs."""
+    """Report to libraries that a profiler runs, while ``recording`` runs."""
     if recording is not None:
         _of_profiles.add(recording)
 
@@ -76,6 +75,6 @@ def _is_profile_open() -> bool:
 
 
 def _is_compiler_asking() -> bool:
-    """Called by the property: its reader is the caller's caller."""
+    """Whether torch's compiler reads the property: its reader is the caller's caller."""
     name = sys._getframe(2).f_globals.get("__name__")
     return isinstance(name, str) and name.startswith(_COMPILERS)

@@ -1,8 +1,8 @@
 """Paths of modules, as in ``named_modules()`` of the outermost module.
 
-A module does not know where it is; the one around it does. So when a module is met that is in none
-known before, everything in it is given its path, and once more when the recording ends, because
-modules are added meanwhile. Nothing is kept alive, and no method of the program's is called.
+A module does not know its path; the module around it does. So when a module outside all known
+networks is called, everything in it gets a path, and again when the recording ends, because modules
+may be added. Nothing is kept alive, and no method of the program is called.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ _WRAPPERS = {
     ("FullyShardedDataParallel", "_fsdp_wrapped_module"),
     ("CheckpointWrapper", "_checkpoint_wrapped_module"),
 }
-"""Class and attribute: what is in there is what the program calls its network."""
+"""Class and attribute: the attribute holds the program's network."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a module is."""
+    """Path of a module."""
 
-    module: weakref.ref[Any]  # itself
-    root: int  # address of the outermost module that it was found in; its own if it is that
-    path: str  # from there; empty for the outermost itself, and for what a wrapper holds
-    children: _Children  # what it held then, by name and address
+    module: weakref.ref[Any]
+    root: int  # address of the outermost module around it; its own if it is the outermost
+    path: str  # from there; empty for the outermost, and for the network in a wrapper
+    children: _Children  # its children when found: names and addresses
 
 
 _Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 _NO_CHILDREN: _Children = ((), ())
 _NONE = id(None)
 _LOOKED_AT_ONCE = 200
-"""Modules that are looked at with the GIL: up to 1.5 µs for each."""
+"""Modules looked at without releasing the GIL: up to 1.5 µs for each."""
 
 _places: dict[int, _Place] = {}
 _NOTE = "module paths"
 
 
 def meet(module: Any) -> None:
-    """A module is called for the first time in a recording; costs a look-up if it is known."""
+    """Find the path of a module called for the first time in a recording; one look-up if known."""
     place = _places.get(id(module))
     if place is None or place.module() is not module:
         _find_places(module)
 
 
 def _find_places(root: Any) -> None:
-    """Give all that is in ``root`` its path, unless it is part of another network already."""
+    """Give all modules in ``root`` their paths, except those of another network."""
     new: dict[int, tuple[int, str]] = {}
     found = {id(module): (module, path) for module, path in _inside(root)}
     for address, (module, path) in found.items():
@@ -76,19 +76,18 @@ def _find_places(root: Any) -> None:
 
 
 def _note(places: Mapping[int, tuple[int, str]]) -> None:
-    """For a recording that will not come to its end, if that is what this is."""
+    """Write paths to the stream, if one runs, for a recording that does not finish."""
     if places:
         _native.note_in_stream(json.dumps({_NOTE: list(places.items())}))
 
 
-def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
-    """What was noted in a stream: by address the outermost module's, and the path from there."""
+def paths_from_notes(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
+    """Paths noted in a stream, by address: address of the outermost module, and path from it."""
     found = (json.loads(note).get(_NOTE, []) for note in notes)
     return {address: (root, path) for places in found for address, (root, path) in places}
 
 
 def _known() -> dict[int, tuple[int, str]]:
-    """As things stand; other threads may call modules, and so add to it, meanwhile."""
     return {address: (place.root, place.path) for address, place in list(_places.items())}
 
 
@@ -100,11 +99,11 @@ def _children_of(module: Any) -> _Children:
     return names, tuple(map(id, map(children.get, names)))
 
 
-def _look_again() -> None:
-    """Find what was added, exchanged or renamed since it was found.
+def _search_again() -> None:
+    """Find modules that were added, exchanged or renamed.
 
-    A network has thousands, and a recorder that dumps looks at them every second: so others run
-    in between, and what is found again is what has changed alone.
+    A network has thousands, and the flight recorder looks at them every second. So other threads
+    run in between, and only changed modules are searched again.
     """
     changed = []
     for count, (address, place) in enumerate(list(_places.items())):
@@ -114,12 +113,12 @@ def _look_again() -> None:
             let_others_run()
     _find_in([place.root for place in map(_places.get, changed) if place is not None])
     left = [place for place in map(_places.get, changed) if place is not None]
-    if any(map(_has_changed, left)):  # its network is gone, or it went from that to another
+    if any(map(_has_changed, left)):  # their network is gone, or they moved to another
         _find_in(list(_places))
 
 
 def _find_in(addresses: Iterable[int]) -> None:
-    """Those of outermost modules alone, in order: what two networks share is called as in one."""
+    """Search the outermost modules of ``addresses``, in order: a shared module gets one path."""
     for address in dict.fromkeys(addresses):
         place = _places.get(address)
         root = place.module() if place is not None and place.root == address else None
@@ -128,7 +127,6 @@ def _find_in(addresses: Iterable[int]) -> None:
 
 
 def _has_changed(place: _Place) -> bool:
-    """Whether what a module holds is not what was found there."""
     module = place.module()
     if module is None:
         return False
@@ -139,8 +137,7 @@ def _has_changed(place: _Place) -> bool:
 
 
 def _is_new(address: int, root: int) -> bool:
-    """Whether a module was not found in a network yet: its address was that of one that is gone, or
-    it was called first, and so taken for an outermost module."""
+    """Whether a module was in no network yet: its address was reused, or it seemed outermost."""
     known = _places.get(address)
     return known is None or known.module() is None or known.root == address != root
 
@@ -172,32 +169,32 @@ class ModulePaths(Listener):
         self._found: dict[int, tuple[int, str]] = {}
 
     def begin(self) -> None:
-        """Forget modules that are gone."""
+        """Forget modules that no longer exist."""
         for address, place in list(_places.items()):
             if place.module() is None:
                 _places.pop(address, None)
         _note(_known())
 
     def before_end(self) -> None:
-        """Look once more, and remember what is known now."""
-        _look_again()
+        """Search again, and keep the paths known now."""
+        _search_again()
         self._found = _known()
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As column ``path`` of ``modules``."""
+        """Add the column ``path`` of ``modules``."""
         return with_paths(decoded, self._found)
 
     def known(self) -> list[tuple[int, int, str]]:
-        """Address, address of the outermost module, path."""
+        """Address, address of the outermost module, and path of each module."""
         return [(address, root, path) for address, (root, path) in self._found.items()]
 
     def learn(self, known: Any) -> None:
-        """Those."""
+        """Take over the paths that :meth:`known` returned."""
         self._found = {int(address): (int(root), str(path)) for address, root, path in known}
 
 
 def with_paths(decoded: Decoded, found: Mapping[int, tuple[int, str]]) -> Decoded:
-    """With the column ``path`` of ``modules``, from what is known of addresses."""
+    """Add the column ``path`` of ``modules``, from paths by address."""
     table = decoded.tables["modules"]
     paths = _paths_of(table, decoded.names, found)
     if not any(paths):
@@ -210,10 +207,10 @@ def with_paths(decoded: Decoded, found: Mapping[int, tuple[int, str]]) -> Decode
 
 
 def _paths_of(table: Table, names: Names, found: Mapping[int, tuple[int, str]]) -> list[str]:
-    """The path of every row, of several networks with the name of the network; empty for none."""
+    """Path of every row, with the network's name if there are several; empty if unknown."""
     addresses = table["address"].tolist()
     again = {address for address, count in Counter(addresses).items() if count > 1}
-    # An address that was used again says nothing of which of both had the path.
+    # A reused address does not tell which module had the path.
     places = [(0, "") if one in again else found.get(one, (0, "")) for one in addresses]
     roots = {root for root, path in places if path}
     if len(roots) < 2:

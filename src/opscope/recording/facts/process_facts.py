@@ -1,8 +1,8 @@
 """Process facts in a trace: host, rank, job.
 
-A program takes its process group down before it ends, and looks at what was recorded later, often
-at its very end. So the last group that a recording saw counts; without any, what the launcher
-(torchrun, Slurm's and others like it) set in the environment.
+A program destroys its process group before it ends, and often reads the trace later. So the last
+group seen by a recording counts; without one, the environment of the launcher (torchrun, Slurm and
+others).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from typing import Any
 from opscope.columns.confidential_copy import CONFIDENTIAL, LEAVE_OUT
 
 JOB_KEY = "distributedInfo"
-"""In the metadata of a trace, as torch calls it."""
+"""Key in a trace's metadata; torch's name."""
 
 _last_seen: dict[str, Any] = {}
 
 
 def note_job() -> None:
-    """Remember the process group that there is now, if there is one."""
+    """Remember the current process group, if there is one."""
     global _last_seen
     _last_seen = _initialized() or _last_seen
 
 
 def describe_job() -> dict[str, Any]:
-    """Rank, world size and, where it was seen, the group, as torch says it; empty outside a job."""
+    """Rank, world size and, if seen, the process group, in torch's form; empty outside a job."""
     return joined_job() or _launched()
 
 
 def joined_job() -> dict[str, Any]:
-    """The same of the last group that a recording saw; empty without one."""
+    """Rank, world size and configuration of the last process group seen; empty without one."""
     note_job()
     return _last_seen
 
@@ -47,7 +47,7 @@ def is_rank_of_several() -> bool:
 
 
 def launched_rank() -> int | None:
-    """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
+    """Rank of this process from launchers such as torchrun; None outside such a job."""
     return _launched().get("rank")
 
 
@@ -63,7 +63,7 @@ def _initialized() -> dict[str, Any]:
             "pg_count": distributed.get_pg_count(),
             "pg_config": distributed.distributed_c10d._get_all_pg_configs(),
         }
-    except Exception:  # another thread takes groups down, or this one is in the middle of it
+    except Exception:  # this or another thread is destroying groups
         return {}
 
 
@@ -76,7 +76,7 @@ def _launched() -> dict[str, int]:
 
 @functools.cache
 def _boot_id() -> str:
-    """Of this start of the machine: processes of one, in containers too, share its clocks."""
+    """Id of the machine's boot: processes with the same id share clocks, also in containers."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -84,7 +84,7 @@ def _boot_id() -> str:
 
 
 def process_facts() -> dict[str, Any]:
-    """Of this process, as keys of a trace's metadata."""
+    """Facts about this process, as keys of a trace's metadata."""
     torch, job = sys.modules.get("torch"), describe_job()
     left_out = os.environ.get(LEAVE_OUT)
     return {
@@ -93,7 +93,7 @@ def process_facts() -> dict[str, Any]:
         "command_line": list(map(str, sys.orig_argv)),
         "host_name": socket.gethostname(),
         **({"boot_id": _boot_id()} if _boot_id() else {}),
-        "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
+        "program": str(sys.argv[0]) if sys.argv else "",  # programs may put anything there
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
         **({JOB_KEY: job} if job else {}),

@@ -1,7 +1,7 @@
 """Facts that only the recorded process knows, for the process that writes its trace.
 
-What listeners know is noted in the stream as the recording ends; what they want to survive a kill
-they note sooner. Measurements and lookups happen after the recording has ended.
+Listeners write their state to the stream as the recording ends, or earlier to survive a kill.
+Measurements and look-ups happen after the recording has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opscope import _native
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.overloads import described
 from opscope.recording.assemble import knows_overloads
-from opscope.recording.compiled.listener import GeneratedCode, noted_sites
+from opscope.recording.compiled.listener import GeneratedCode, sites_from_notes
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded
 from opscope.recording.detail import DetailStretches
@@ -30,35 +30,35 @@ from opscope.recording.sources import RecordingOptions, listeners_of
 _NOTE = "known at the end"
 
 Known = Mapping[str, Any]
-"""By class of the listener."""
+"""State of listeners, by class name."""
 
 
-def note_known(listeners: Sequence[Listener]) -> None:
-    """Into the stream that runs; the window is about to close."""
-    known = {type(one).__name__: one.known_of_window() for one in listeners}
+def write_state(listeners: Sequence[Listener]) -> None:
+    """Write the listeners' state to the running stream; the window is about to close."""
+    known = {type(one).__name__: one.window_state() for one in listeners}
     _native.note_in_stream(json.dumps({_NOTE: known}))
 
 
-def noted_known(notes: Iterable[str]) -> Known:
-    """What was noted; of a recording that did not come to its end only what it noted sooner."""
+def state_from_notes(notes: Iterable[str]) -> Known:
+    """State noted in a stream; of an unfinished recording only what was noted early."""
     known: dict[str, Any] = {}
     sooner: dict[str, Any] = {}
     notes = list(notes)
     for note in notes:
-        said = json.loads(note)
-        if DETAIL in said:
-            sooner[DetailStretches.__name__] = said[DETAIL]
-        if DEVICES in said:
-            sooner[DeviceActivity.__name__] = said[DEVICES]
-        known = said.get(_NOTE, known)
-    places = noted_sites(notes)
+        values = json.loads(note)
+        if DETAIL in values:
+            sooner[DetailStretches.__name__] = values[DETAIL]
+        if DEVICES in values:
+            sooner[DeviceActivity.__name__] = values[DEVICES]
+        known = values.get(_NOTE, known)
+    places = sites_from_notes(notes)
     if places:
         sooner[GeneratedCode.__name__] = [[], places]
     return {**sooner, **known}
 
 
-def with_known(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
-    """What was decoded, with what its listeners knew."""
+def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
+    """Add the state of the recorded process's listeners."""
     for listener in listeners_of(options):
         name = type(listener).__name__
         if name in known:
@@ -68,32 +68,32 @@ def with_known(decoded: Decoded, options: RecordingOptions, known: Known) -> Dec
 
 
 _MOST_TEXT = 4 << 20
-"""Characters of source that is in no file."""
+"""Largest number of characters of source without a file."""
 
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What a process says of its recording beside what is in the file, once that has ended.
+    """Facts that a process measures or looks up after its recording has ended.
 
-    What listeners know is noted in the file itself; this is measured or looked up afterwards.
+    The listeners' state is in the stream itself.
     """
 
-    cost: Mapping[str, float] = field(default_factory=dict)  # of recording, as measured there
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # more of the trace's
-    # text of code that is in no file, by what Python calls that
+    cost: Mapping[str, float] = field(default_factory=dict)  # measured cost of recording
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # more metadata of the trace
+    # source text without a file, by Python's name for it
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """For the other process."""
+        """Facts as JSON, for the process that makes the trace."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> ProgramFacts:
-        """What :meth:`as_json` gave."""
-        return cls(said["cost"], said["metadata"], said["sources"])
+    def from_json(cls, values: Mapping[str, Any]) -> ProgramFacts:
+        """Inverse of :meth:`as_json`."""
+        return cls(values["cost"], values["metadata"], values["sources"])
 
     def keep_sources(self) -> None:
-        """Have views and tracebacks of this process find that code."""
+        """Give this process's linecache the source text, for views and tracebacks."""
         for name, text in self.sources.items():
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
 
@@ -102,7 +102,7 @@ NO_FACTS = ProgramFacts()
 
 
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
-    """Those of this process, which recorded with these; takes no longer for a longer recording."""
+    """Facts of this process, recorded with ``options``. The time does not depend on the length."""
     sources = _sources() if options.source_lines else {}
     overloads: dict[str, Any] = {}
     if knows_overloads(options):
@@ -113,7 +113,7 @@ def facts_of_program(options: RecordingOptions) -> ProgramFacts:
 
 
 def _sources() -> dict[str, str]:
-    """Of ``-c``, of standard input and of notebooks, and of modules in zip files."""
+    """Source text of ``-c``, standard input, notebooks and modules in zip files."""
     found: dict[str, str] = {}
     for name in [name for name in list(linecache.cache) if not os.path.exists(name)]:
         _keep(found, name, linecache.getlines(name))

@@ -18,7 +18,7 @@ _set_up = False
 
 
 def set_up_python_source() -> None:
-    """Tell the native call recorder about torch's classes, once torch is imported."""
+    """Give the native call recorder torch's classes, once torch is imported."""
     global _set_up
     if _set_up:
         return
@@ -47,7 +47,7 @@ def set_up_python_source() -> None:
 
 
 def path_prefixes() -> list[str]:
-    """Folders modules are imported from, longest first: left out of the names of functions."""
+    """Folders that modules are imported from, longest first: function names omit them."""
     folders = {*_site_folders()}
     for folder in sys.path:
         is_absolute = type(folder) is str and folder.startswith(os.sep)
@@ -70,13 +70,12 @@ def _above_module(file: str) -> str | None:
 
 
 def _absolute(folder: Any) -> str | None:
-    """As a path from the root; None for what Python itself passes over when it imports."""
     try:
         path = os.path.abspath(folder)
-    except (TypeError, ValueError, OSError):  # no path at all, or the current folder is gone
+    except (TypeError, ValueError, OSError):  # not a path, or the current folder is gone
         return None
     return path if isinstance(path, str) else None
 
 
-# Of a path that the current folder has no part in; asked at every dump, while the program waits.
+# For absolute paths. Cached because every dump needs them while the program waits.
 _from_the_root = functools.lru_cache(maxsize=1000)(_absolute)

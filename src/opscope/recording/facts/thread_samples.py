@@ -1,8 +1,8 @@
 """Kernel counters of every thread during a window.
 
-How long each computed, waited for a CPU, was in which call, and how many pages it touched for
-the first time: what no span can say, and what the account of time (``analysis/account/``) tells
-gaps by. A native thread reads these (``native/sampler/``).
+For each thread: CPU time, waits for a CPU, system calls and first-touched pages. Spans lack these,
+and the account of time (``analysis/account/``) uses them to explain gaps. A native thread reads the
+counters (``native/sampler/``).
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _SOURCE = "thread samples"
 
 
 class ThreadSamples(Listener):
-    """The rows of one window; none in a process that only decodes it."""
+    """Samples of one window; none in a process that only decodes."""
 
     def __init__(self) -> None:
         self._number = _native.new_number()
         self._taken: tuple[Any, int, int, bool] | None = None
 
     def prepare(self) -> None:
-        """What the kernel is waited for once, before the window."""
+        """Make the kernel's slow one-time preparations, before the window."""
         _native.prepare_thread_samples()
 
     def begin(self) -> None:
-        """Have threads looked at."""
-        with suppress(MemoryError):  # the recording goes on without
+        """Start sampling threads."""
+        with suppress(MemoryError):  # the recording continues without samples
             _native.begin_thread_samples(self._number)
 
     def before_end(self) -> None:
-        """Have them looked at for the last time."""
+        """Sample threads for the last time."""
         with suppress(MemoryError):
             self._taken = self._taken or _native.end_thread_samples(self._number)
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As the table ``thread_samples``."""
+        """Add the table ``thread_samples``."""
         if self._taken is None:
             return decoded
         columns, processor_ns, looks, is_cut = self._taken
@@ -56,8 +56,8 @@ class ThreadSamples(Listener):
         )
         return decoded.with_tables(thread_samples=table).with_notes(notes)
 
-    def known_of_window(self) -> Any:
-        """All of it: columns as their bytes."""
+    def window_state(self) -> Any:
+        """All samples, columns as bytes."""
         if self._taken is None:
             return None
         columns, *counts = self._taken
@@ -68,7 +68,7 @@ class ThreadSamples(Listener):
         return [texts, *counts]
 
     def learn_of_window(self, known: Any) -> None:
-        """That."""
+        """Take over samples that :meth:`window_state` returned."""
         if known is not None:
             texts, processor_ns, looks, is_cut = known
             columns = {

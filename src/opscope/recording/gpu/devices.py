@@ -1,6 +1,6 @@
 """CUDA devices: finding CUPTI, NVIDIA's library that reports on them, and when it collects.
 
-CUPTI is searched for in this order, and of each name first one that the process has loaded already:
+CUPTI is searched for in this order; a library that the process has already loaded comes first:
 
 1. ``OPSCOPE_CUPTI``, a path; nothing else is tried then
 2. the folders of the packages that torch was installed with (``nvidia/*/lib``)
@@ -9,7 +9,7 @@ CUPTI is searched for in this order, and of each name first one that the process
 
 It collects from the first recording that wants devices until the last stops. The library is one per
 process, and others use it: torch's own profiler, tools around the program. Stopping waits for the
-devices, has all records delivered and leaves nothing of opscope's in the library.
+devices, fetches all records and removes everything of opscope from the library.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _TOOLS = {
     "libcuda-injection": "Nsight Compute",
     "libsanitizer-collection": "Compute Sanitizer",
 }
-"""Tools that load a library into the programs they look at, by how its name begins."""
+"""Tools that inject a library into the program, by prefix of the library's name."""
 
 
 class CudaDevices:
-    """The devices of this process, and the library that reports what they do."""
+    """CUDA devices of this process, and the library that reports their activity."""
 
     library = "CUPTI"
 
     def candidates(self) -> list[str]:
-        """Paths and names that CUPTI may have, best first: releases that fit torch's CUDA."""
+        """Possible paths and names of CUPTI, best first: releases that fit torch's CUDA."""
         chosen = os.environ.get("OPSCOPE_CUPTI")
         if chosen:
             return [chosen]
@@ -51,7 +51,7 @@ class CudaDevices:
         return [str(file) for file in files if file.exists()] + [*names, "libcupti.so"]
 
     def advice(self) -> str:
-        """What to do where CUPTI is not found: a sentence."""
+        """A sentence of advice for when CUPTI is not found."""
         if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
             return "This torch is built for AMD's ROCm; opscope records only NVIDIA devices."
         return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in another place."
@@ -67,7 +67,7 @@ class CudaDevices:
         return not torch_collects()
 
     def tool_around(self) -> str:
-        """One of NVIDIA's, by the library it has put into this process."""
+        """Name of the NVIDIA tool whose library is in this process; empty without one."""
         injected = os.environ.get("CUDA_INJECTION64_PATH", "")
         try:
             with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
@@ -77,7 +77,7 @@ class CudaDevices:
         return next((tool for library, tool in _TOOLS.items() if f"/{library}" in loaded), "")
 
     def are_lost(self) -> bool:
-        """Whether this process was forked from one that used CUDA: it works no more then."""
+        """Whether this process was forked from one that used CUDA, so CUDA no longer works."""
         torch = sys.modules.get("torch")
         is_lost = getattr(getattr(torch, "_C", None), "_cuda_isInBadFork", None)
         return bool(is_lost is not None and is_lost())
@@ -85,8 +85,8 @@ class CudaDevices:
     def wait(self) -> None:
         """Wait for every device that the program has used.
 
-        Not while a graph is captured, which waiting would spoil. A device that has failed is not
-        waited for either: the program will hear of that from its own next call.
+        Not during graph capture, which waiting would break. Errors of a failed device are ignored:
+        the program's next call raises them.
         """
         cuda = _cuda_in_use()
         if cuda is None:
@@ -101,7 +101,7 @@ class CudaDevices:
             return
 
     def properties(self) -> list[dict[str, Any]]:
-        """As torch tells them."""
+        """Properties of each device, from torch; empty before CUDA is used."""
         cuda = _cuda_in_use()
         if cuda is None:
             return []
@@ -112,7 +112,7 @@ class CudaDevices:
 
 
 def _cuda_in_use() -> Any:
-    """``torch.cuda``; None before the program has begun to use CUDA."""
+    """``torch.cuda``; None before the program uses CUDA."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
@@ -120,7 +120,7 @@ def _cuda_in_use() -> Any:
 
 
 def _fitting_names() -> list[str]:
-    """Of the CUDA release torch uses, if that is known: another's would not see torch's work."""
+    """Names for torch's CUDA release, if known: other releases would not see torch's work."""
     torch = sys.modules.get("torch")
     version = str(getattr(getattr(torch, "version", None), "cuda", None) or "")
     major = version.split(".")[0]
@@ -161,28 +161,28 @@ _reported: set[str] = set()
 
 @lru_cache(maxsize=1)
 def devices() -> CudaDevices:
-    """The devices of this process; the native core has the source of what they do."""
+    """CUDA devices of this process; the native core records their activity."""
     return CudaDevices()
 
 
 @lru_cache(maxsize=1)
 def set_up_gpu() -> None:
-    """Tell the recorder where to look for the library."""
+    """Give the recorder the paths to search for CUPTI."""
     _native.set_gpu_candidates(devices().candidates())
 
 
 @lru_cache(maxsize=1)
 def _end_noting_at_exit() -> None:
-    """Stop calling the library, which may be unloaded before the process ends."""
+    """Stop calling CUPTI at exit, before it may be unloaded."""
     atexit.register(_native.end_noting_devices)
 
 
 def begin_gpu(wants: int = 0) -> str:
-    """Start collecting for open windows; why that is impossible, or an empty string.
+    """Start collecting for open windows; returns why that is impossible, or an empty string.
 
-    Recording goes on without the device then, and a message is printed once. A forked child
-    of a process that used devices cannot use them, so nothing is missing there, and the library,
-    which would wait for threads that are not there, is not touched.
+    Recording continues without devices then, and prints one notice. A forked child of a process
+    that used devices cannot use them, so nothing is missing there. The library is not called there,
+    because it would wait for threads that the child does not have.
     """
     if devices().are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"
@@ -199,19 +199,19 @@ def begin_gpu(wants: int = 0) -> str:
 
 
 def end_gpu() -> None:
-    """A window that had devices has closed; the last one leaves the library."""
+    """Stop collecting if the closed window was the last one with devices."""
     if not _native.gpu_is_wanted():
         wait_for_devices()
         _native.configure_gpu()
 
 
 def end_gpu_in_stream() -> None:
-    """A window that streams has closed: what its devices did is in its file, all of it."""
-    if _native.gpu_is_wanted():  # by another; else stopping waited
+    """Write the device activity of a closed streamed window to its file."""
+    if _native.gpu_is_wanted():  # by another window; else stopping has waited
         wait_for_devices()
     _native.note_devices()
 
 
 def wait_for_devices() -> None:
-    """Wait until what was launched has run: work is reported when it is over."""
+    """Wait until all launched work has run: work is reported when it ends."""
     devices().wait()

@@ -1,8 +1,7 @@
 """Device activity as tables of a recording.
 
-Calls of the device's runtime become events: on the thread that made them, inside whatever ran there
-at the time. Work is linked to its call by correlation id; nothing had to be pushed or popped around
-operators while recording.
+Calls of the device's runtime become events of the calling thread, inside the span around them. Work
+is linked to its call by correlation id; recording adds nothing around operators.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 def with_devices(decoded: Decoded) -> Decoded:
-    """With what devices did as rows of ``events`` and the device tables, if they were recorded."""
+    """Add device activity as rows of ``events`` and the device tables, if it was recorded."""
     devices = decoded.devices
     if devices is None:
         return decoded
@@ -51,14 +50,13 @@ def with_devices(decoded: Decoded) -> Decoded:
 
 
 def _completed(delivered: Table, **filled: Any) -> Table:
-    """A device table as traces have it: what they keep of it, and what is filled in now."""
     schema = TABLES[delivered.schema.name]
     kept = {column.name for column in schema.columns} & delivered.given.keys()
     return Table(schema, {**{name: delivered.given[name] for name in kept}, **filled})
 
 
 def _with_threads(threads: Table, devices: Devices) -> Table:
-    """With rows for those that recorded nothing else."""
+    """Add rows for threads that recorded nothing else."""
     known = set(threads["system_thread_id"].tolist())
     found: dict[int, None] = {}
     for table in ("runtime_calls", "gpu_graph_nodes", "gpu_overheads"):
@@ -73,7 +71,6 @@ def _with_threads(threads: Table, devices: Devices) -> Table:
 
 
 def _thread_rows(decoded: Decoded, table: Table) -> Int32:
-    """Rows of ``threads``, by ``table``'s system thread ids."""
     threads = decoded.tables["threads"]["system_thread_id"]
     rows = {thread: row for row, thread in enumerate(threads.tolist())}
     distinct, inverse = np.unique(table["system_thread_id"], return_inverse=True)
@@ -82,14 +79,14 @@ def _thread_rows(decoded: Decoded, table: Table) -> Int32:
 
 
 def _with_calls(decoded: Decoded, calls: Table) -> tuple[Decoded, Int32]:
-    """With calls as events, and their rows. Whatever refers to events is renumbered."""
+    """Add runtime calls as events; also returns their rows. Renumbers all references to events."""
     events, start = decoded.events, calls["start_ns"]
     thread = _thread_rows(decoded, calls)
     before = np.searchsorted(events["start_ns"], start, side="right")
     rows = (before + np.arange(len(start))).astype(np.int32)
     shifted = np.searchsorted(start, events["start_ns"], side="left")
     new_row = (np.arange(len(shifted)) + shifted).astype(np.int32)
-    renumbered = np.append(new_row, np.int32(-1))  # the last serves -1
+    renumbered = np.append(new_row, np.int32(-1))  # the last entry is for -1
     tables = {name: _renumbered(table, renumbered) for name, table in decoded.tables.items()}
     inside = _runtime_call_around(calls, thread)
     parent = renumbered[_innermost(events, thread, start)]
@@ -110,13 +107,13 @@ def _with_calls(decoded: Decoded, calls: Table) -> tuple[Decoded, Int32]:
 
 
 def _renumbered(table: Table, new_row: Int32) -> Table:
-    """With rows of ``events`` as they are now; the last of ``new_row`` is for none."""
+    """The table with references to new rows of ``events``; the last of ``new_row`` is for -1."""
     refer = (column.name for column in table.schema.columns if column.refers == "events")
     return table.replaced({name: new_row[table[name]] for name in refer if table.has(name)})
 
 
 def _interleaved(table: Table, new_row: Int32, filled: Mapping[str, Any], rows: Int32) -> Table:
-    """With rows added at ``rows``, the others at ``new_row``; what is not given has its default."""
+    """Insert new rows at ``rows``, with old ones at ``new_row``; missing values are defaults."""
     columns = {}
     for name, values in table.given.items():
         columns[name] = np.empty(len(new_row) + len(rows), dtype=values.dtype)
@@ -126,7 +123,7 @@ def _interleaved(table: Table, new_row: Int32, filled: Mapping[str, Any], rows: 
 
 
 def _runtime_call_around(calls: Table, thread: Int32) -> Int64:
-    """For calls of the driver, the call of the runtime that made them, or -1."""
+    """Runtime call around each driver call; -1 without one and for other calls."""
     runtime = np.flatnonzero(calls["api"] == RuntimeApi.RUNTIME)
     driver = np.flatnonzero(calls["api"] == RuntimeApi.DRIVER)
     result = np.full(len(thread), -1, dtype=np.int64)
@@ -150,7 +147,7 @@ def _innermost(events: Table, thread: Int32, time: Int64) -> Int32:
 
 
 def _captures(decoded: Decoded, nodes: Table) -> tuple[Int64, Int32]:
-    """The nodes, and the innermost event at the capture of each: -1 outside, or before this."""
+    """The nodes, and the innermost event at each capture; -1 without one or if captured before."""
     at = _innermost(decoded.events, _thread_rows(decoded, nodes), nodes["time_ns"])
     return nodes["node"], np.where(nodes["time_ns"] > 0, at, -1).astype(np.int32)
 
@@ -173,7 +170,6 @@ def _memory_table(memory: Table, calls: Table) -> Table:
 
 
 def _looked_up(wanted: Int64, keys: Int64, values: Int32) -> Int32:
-    """The value that stands beside each wanted key, -1 where there is none."""
     found = np.full(len(wanted), -1, dtype=np.int32)
     order = np.argsort(keys, kind="stable")
     if len(order):

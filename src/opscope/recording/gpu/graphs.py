@@ -1,8 +1,8 @@
 """CUDA graphs: the program's operator at the capture of each node.
 
-A replay launches hundreds of kernels with one call and no operator around any of them. All there is
-to know about a kernel was known when its node was captured, so that is recorded once per node, and
-kept by the process: a graph captured in one recording is replayed in many.
+A replay launches hundreds of kernels with one call and no operator around any of them. Everything
+about a kernel is known when its node is captured, so it is recorded once per node and kept by the
+process: a graph captured in one recording is replayed in many.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opscope.recording.decoded import Decoded
 
 _FIELDS = ("operator", "module", "shapes", "stack")
 _captured: dict[int, tuple[str, ...]] = {}
-"""Texts of ``_FIELDS`` by node, of every capture that a recording has seen."""
+"""Texts of ``_FIELDS`` by node, for every capture in any recording."""
 
 _KEPT = 1_000_000
 
@@ -25,12 +25,13 @@ _KEPT = 1_000_000
 def graph_nodes(
     decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]
 ) -> tuple[Table, Names]:
-    """The ``gpu_graph_nodes`` table, and the names with those that it needs besides.
+    """The ``gpu_graph_nodes`` table, and the names with its additional texts.
 
     Args:
         decoded: the recording's tables, with their final numbering of events.
-        node: as CUPTI numbers them.
-        event: the innermost event at the capture, -1 if that was in an earlier recording.
+        node: CUPTI's numbers of the nodes. Shape (nodes,).
+        event: innermost event at each capture; -1 if an earlier recording captured it. Shape
+            (nodes,).
     """
     first_name = len(decoded.names)
     _remember(decoded, node, event)
@@ -59,7 +60,7 @@ def _remember(decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[
 
 
 class _Describer:
-    """An event and what is around it, as the four texts."""
+    """Describes an event and its context by the four texts of ``_FIELDS``."""
 
     def __init__(self, decoded: Decoded) -> None:
         self._names = decoded.names

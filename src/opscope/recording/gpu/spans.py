@@ -1,4 +1,4 @@
-"""Annotations as a device saw them: from the first to the last work launched inside, per stream."""
+"""Annotations on devices: from the first to the last work launched inside, per stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def annotation_spans(events: Table, gpu: Table) -> Table:
     if not added:
         return gpu
     start = np.concatenate([gpu["start_ns"], spans["start_ns"]])
-    # An annotation begins with its first work and stands before it.
+    # An annotation begins with its first work and precedes it.
     is_work = np.arange(len(start)) < len(gpu)
     order = np.lexsort((is_work, start))
     merged: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
 
 
 def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.int64]]:
-    """One row per piece of work and annotation around its launch."""
+    """One row per piece of work and annotation around its launch, as columns."""
     rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= GpuKind.SET))
     parent, kind = events["parent"], events["kind"]
     event = gpu["launch"][rows]
@@ -72,7 +72,7 @@ def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.i
 
 
 def _spread(column: ListColumn, order: npt.NDArray[Any]) -> ListColumn:
-    """The lists in a new order; rows past the end have none."""
+    """The lists in a new order; rows beyond the column's end are empty."""
     lengths = np.zeros(len(order), dtype=np.int64)
     lengths[: len(column)] = np.diff(column.offsets)
     starts = np.append(column.offsets[:-1], np.zeros(len(order) - len(column), dtype=np.int64))

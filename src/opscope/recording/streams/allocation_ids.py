@@ -1,4 +1,4 @@
-"""Which allocations and tensors share memory, told from all segments of a recording together."""
+"""Which allocations and tensors share memory, found from all segments of a recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.columns.table import Table
 from opscope.recording.segments import RecordingSegment
 
 MOST = 4_000_000
-"""Rows of a recording that are matched: each takes about 100 bytes of memory at its end."""
+"""Largest number of rows to match: each takes about 100 bytes of memory."""
 
 _TABLES = ("tensors", "parameters", "allocations")
 _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
@@ -24,24 +24,24 @@ _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
 @dataclass(frozen=True)
 class AllocationIds:
-    """Those of the rows of each segment, by table and folder of the segment."""
+    """Allocation ids of the rows of all segments."""
 
-    of: Mapping[tuple[str, Path], npt.NDArray[np.int64]]
+    of: Mapping[tuple[str, Path], npt.NDArray[np.int64]]  # by table and folder of the segment
     unheard_frees: int  # allocations that ended without a free
 
     def added_to(self, table: Table, segment: RecordingSegment) -> Table:
-        """A table of a segment with them."""
+        """A segment's table with its allocation ids."""
         ids = self.of.get((table.schema.name, segment.folder))
         return table if ids is None else table.replaced({"allocation_id": ids})
 
 
 def can_match_frees(segments: Sequence[RecordingSegment]) -> bool:
-    """Whether a recording is short enough."""
+    """Whether a recording is short enough for matching."""
     return sum(one.rows.get(name, 0) for one in segments for name in _TABLES) <= MOST
 
 
 def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
-    """Those of a recording in which memory was recorded; none where it is too long."""
+    """Allocation ids of a recording with memory; empty if it is too long."""
     rows: list[tuple[tuple[str, Path], npt.NDArray[np.bool_]]] = []
     sightings: list[Sequence[npt.NDArray[Any]]] = []
     for name in _TABLES if can_match_frees(segments) else ():
@@ -62,7 +62,7 @@ def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
 
 
 def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any], ...]:
-    """Which rows saw a storage; then of all rows when, of which tensor, where, and if it ended."""
+    """Which rows have a storage; then of all rows: time, tensor, address, device, is freed."""
     kind, index = (table[name].view(np.uint8) for name in ("device_type", "device_index"))
     device = kind.astype(np.uint16) << 8 | index
     if table.schema.name == "allocations":
@@ -75,10 +75,10 @@ def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any
 
 
 def _times(tensors: Table, segment: RecordingSegment) -> npt.NDArray[np.int64]:
-    """When each was seen: an input where its event starts, an output where that ends."""
+    """Time of each tensor: an input at the start of its event, an output at the end."""
     events = segment.table("events")
     event = tensors["event"].astype(np.int64) - segment.first_event
-    # Results of what an earlier segment has were seen when this one began, or had no event.
+    # Results of earlier segments' events: their time is the start of this segment.
     began_ns = events["start_ns"][0] if len(events) else segment.account()["end_ns"]
     time_ns = np.full(len(event), began_ns, dtype=np.int64)
     here = (event >= 0) & (event < len(events))

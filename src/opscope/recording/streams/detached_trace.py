@@ -1,6 +1,6 @@
 """Builds a trace in another process, from a copied log and the facts of the recorded process.
 
-The log says what was recorded (``native/log/log_copy.h``); the rest goes along as JSON.
+The log has the records (``native/log/log_copy.h``); the facts are JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opscope import _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import Shape, has_shape, reading
-from opscope.columns.confidential_copy import as_confidential_as_asked
+from opscope.columns.confidential_copy import apply_confidentiality
 from opscope.columns.overloads import described
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
@@ -43,33 +43,33 @@ _FACTS: Shape = {
     "known": dict,
 }
 _ASKED_AT_ONCE = 3
-"""Operators whose overloads are asked for with the GIL: some 60 µs for each."""
+"""Operators whose overloads are read at once, with the GIL held: about 60 µs each."""
 
 
 class ProcessKnowledge:
-    """What this process knows of its recordings with some options, whichever windows they have."""
+    """Facts of this process about its recordings with some options, for all their windows."""
 
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
-        # Said at every dump, while the program waits for the GIL.
-        said_options = replace(options, thread_samples=False)  # of a whole recording alone
+        # Made once: every dump includes it, while the program waits for the GIL.
+        said_options = replace(options, thread_samples=False)  # only whole recordings have these
         self._said_options = asdict(said_options)
         self._listeners = _listeners(options)
         self._overloads: dict[str, list[str]] = {}
         self._names_seen = 0
 
     def begin(self) -> None:
-        """A recording begins."""
+        """Start the listeners."""
         for listener in self._listeners:
             listener.begin()
 
     def end(self) -> None:
-        """It is over; what was not begun, or ended before, stays as it is."""
+        """Stop the listeners; idempotent."""
         for listener in reversed(self._listeners):
             listener.end()
 
     def facts(self) -> dict[str, Any]:
-        """As JSON, as things stand."""
+        """Current facts as JSON."""
         for listener in self._listeners:
             listener.before_end()
         return {
@@ -82,7 +82,7 @@ class ProcessKnowledge:
         }
 
     def facts_at_end(self) -> dict[str, Any]:
-        """Also what takes long to say: places in the code that torch.compile generated."""
+        """Facts including slow ones: calls in code that torch.compile generated."""
         return {
             **self.facts(),
             "places": sites_as_json(loaded_files()) if self._options.compiled else {},
@@ -109,14 +109,14 @@ def trace_of_log(
 ) -> TraceData:
     """The trace of a log that another process wrote, which may be gone.
 
-    ``facts`` are those of :class:`ProcessKnowledge`; ``places`` what graphs of torch.compile call,
-    where ``facts`` do not have it. Raises TraceFormatError where the log is damaged, or of another
-    version, and InsufficientMemoryError where it does not fit.
+    ``facts`` are from :class:`ProcessKnowledge`; ``places`` are calls of torch.compile's graphs
+    that ``facts`` lacks. Raises TraceFormatError if the log is damaged or of another version, and
+    InsufficientMemoryError if the trace does not fit in memory.
     """
     with memory_for("decoding what was recorded"), reading(source):
         if not has_shape(facts, _FACTS):
             raise ValueError("its metadata is not from opscope")
-        options = RecordingOptions.of_known(facts["options"])
+        options = RecordingOptions.from_mapping(facts["options"])
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):
             listener.learn(facts["known"][type(listener).__name__])
@@ -125,13 +125,13 @@ def trace_of_log(
             decoded = listener.added_to(decoded)
         trace = assemble_trace(decoded.with_notes(more_rows), options, facts["cost"])
         known = dict(facts["metadata"])
-        if met := facts.get("overloads"):  # as assemble_trace keeps them where torch is
+        if met := facts.get("overloads"):  # the same form as in assemble_trace
             known["overloads"] = {name: met[name] for name in trace.names if name in met}
-        trace = as_confidential_as_asked(trace.with_metadata(known))
+        trace = apply_confidentiality(trace.with_metadata(known))
         return checked_trace(trace, str(source))
 
 
 def _listeners(options: RecordingOptions) -> list[Listener]:
-    """All but those whose source only the recorded process can read, in a window of its own."""
+    """Listeners whose facts hold for all windows and can be sent to another process."""
     of_one_window = (DeviceActivity, ProcessorTime, ThreadSamples)
     return [one for one in listeners_of(options) if not isinstance(one, of_one_window)]

@@ -1,4 +1,4 @@
-"""Beginning and dismissing the keeper: the process that outlives this one, see ``launch``."""
+"""Starting and dismissing the keeper: the process that outlives this one, see ``launch``."""
 
 from __future__ import annotations
 
@@ -21,64 +21,63 @@ from opscope.launch import keeper_process
 from opscope.launch.process_end import NO_PROCESS
 
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
-"""By folder: the process that has a keeper for it, and this end of what connects it to that."""
+"""By folder: the process with a keeper for it, and this end of the connection to the keeper."""
 _BECOMES = Path(__file__).parents[2] / "cli" / "session" / "keeper.py"
 _LONGEST_S = 5
-"""What is sent to a keeper is read at once."""
+"""Timeout of sending; a keeper reads at once."""
 _was_said = False
 
 
 def begin_keeper(folder: Path) -> None:
-    """Have a process wait for the end of this one, for recordings in ``folder``.
+    """Start a keeper: a process that waits for the end of this one, for recordings in ``folder``.
 
-    It is no child of this process, has no terminal, and no more of this process's files than its
-    standard error. Without one only ``opscope doctor --recover`` is left, so trouble is no
-    error: it is said once, and who calls this again tries again.
+    The keeper is no child of this process, has no terminal, and of this process's files only its
+    standard error. Failure is no error, as ``opscope doctor --recover`` remains: it is printed
+    once, and the next call tries again.
     """
     process, pipe = _pipes.get(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
-        return  # else the program has closed it, and the keeper goes
+        return  # else the program has closed it, and the keeper ends
     try:
         _pipes[folder] = (os.getpid(), _begun(folder))
-    except (OSError, ValueError, TypeError) as error:  # no more processes or files, or no Python
-        _said(folder, str(error))
+    except (OSError, ValueError, TypeError) as error:  # too many processes or files, or no Python
+        _warning(folder, str(error))
 
 
-def ask_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
-    """Have the keeper of ``folder`` make something of the recordings that have ended, now.
+def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
+    """Request work on the ended recordings from the keeper of ``folder``.
 
     Args:
-        folder: of the trace.
+        folder: folder of the trace.
         request: one line.
-        goes_on: the program goes on meanwhile, so that the keeper gives way to it.
+        goes_on: the program continues, so the keeper runs with low priority.
 
     Returns:
-        What can be read from once it has, or is gone. For what is recorded later there is another
-        keeper, if one is begun.
+        A socket that is readable once the work is done or the keeper is gone. Later recordings need
+        a new keeper.
 
     Raises:
-        OSError, ValueError, TypeError: there is none, and none can be begun.
+        OSError, ValueError, TypeError: there is no keeper, and none can be started.
     """
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
-        with suppress(OSError, ValueError):  # it was killed, or closed just now
+        with suppress(OSError, ValueError):  # the keeper was just killed, or the socket closed
             return _sent(OwnSocket.of(pipe), request, goes_on)
     return _sent(OwnSocket.of(_begun(folder)), request, goes_on)
 
 
 def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
-    # Not settimeout(): poll() fails in a process that may have no more files.
+    # Not settimeout(): poll() fails in a process that may not open more files.
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-    # Without a signal, whatever the program has SIGPIPE do.
+    # Without a signal, whatever the program does on SIGPIPE.
     kind = keeper_process.BESIDE if goes_on else keeper_process.AT_END
     pipe.socket.sendall(kind + f"{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
 
 
 def _begun(folder: Path) -> OwnFile:
-    """This end of what connects this process to one."""
-    # Not Python's own sockets, which close whatever has their numbers when they go.
+    # Not Python's sockets, whose destructors close whatever file has their number by then.
     theirs, ours = (OwnFile(end.detach()) for end in _socket.socketpair())
     try:
         words = ["program", str(theirs.descriptor), os.fspath(folder), owner()]
@@ -94,13 +93,13 @@ def _begun(folder: Path) -> OwnFile:
 def begin_watching(
     script: str, words: Sequence[str], error: int | None = subprocess.DEVNULL, *kept: int
 ) -> None:
-    """Begin a process that watches this one, and is none of its children.
+    """Start a process that watches this one and is no child of it.
 
     Args:
-        script: what it runs, which takes the number of this process and ``words``.
-        words: and what it becomes in the end.
+        script: its script, which takes the id of this process and ``words``.
+        words: more arguments; before the command that it becomes in the end.
         error: its standard error; None for this process's.
-        kept: descriptors that it has, too.
+        kept: descriptors that it inherits.
     """
     begun = subprocess.run(
         [*bare_python(script, str(os.getpid())), *words, *own_python(str(_BECOMES))],
@@ -115,7 +114,7 @@ def begin_watching(
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def _said(folder: Path, why: str) -> None:
+def _warning(folder: Path, why: str) -> None:
     global _was_said
     if not _was_said:
         _was_said = True
@@ -126,7 +125,7 @@ def _said(folder: Path, why: str) -> None:
 
 
 def dismiss_keepers() -> None:
-    """All is written: they look once more, and go."""
+    """Let all keepers end after a last look: everything is written."""
     for process, pipe in _pipes.values():
         if process == os.getpid():
             pipe.close()
@@ -134,14 +133,14 @@ def dismiss_keepers() -> None:
 
 
 def dismiss_keeper(folder: Path) -> None:
-    """Nothing is to be written to that folder any more: its keeper looks once more, and goes."""
+    """Let the keeper of a folder end after a last look: nothing more is written there."""
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid():
         pipe.close()
 
 
 def _forget_in_child() -> None:
-    """A child keeps no keeper waiting."""
+    """Close the connections in a forked child, so that no keeper waits for it."""
     for _, pipe in _pipes.values():
         pipe.close()
     _pipes.clear()

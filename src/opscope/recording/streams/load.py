@@ -14,34 +14,34 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.file_kind import FileKind, file_kind
 from opscope.storage.manifest import is_later, unfinished_recordings
-from opscope.storage.partition import Partition, asked_partition, in_order, partition_folders
+from opscope.storage.partition import Partition, chosen_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
 
 _T = TypeVar("_T")
 
 
 def parts_of(path: Path) -> tuple[Partition, ...]:
-    """The processes that a folder holds recordings of, those without an end among them; ranks come
-    first. Empty for what is no folder of ours.
-    """
+    """Processes with recordings in a folder, finished or not; ranks first. Empty for others."""
     if not is_folder(path):
         return ()
     begun = _of_begun(path, _parts_of_begun) or set()
     return tuple(in_order({*partition_folders(path), *begun}))
 
 
-def begun_again(path: Path) -> set[Partition]:
-    """The processes of a folder of which a recording without an end is later than the trace."""
-    return _of_begun(path, _parts_begun_again) or set()
+def restarted_parts(path: Path) -> set[Partition]:
+    """Processes whose unfinished recording is later than their trace in a folder."""
+    return _of_begun(path, _restarted_parts) or set()
 
 
 def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
-    """What the recording of a process that did not end holds so far; None where a trace that was
-    written later is there, or no such recording.
+    """The trace so far of a process's unfinished recording.
 
     Args:
-        path: of a folder.
+        path: the folder.
         part: which process; None for the only one.
+
+    Returns:
+        None without such a recording, or if there is a later trace.
     """
 
     def newest(begun: list[Path]) -> TraceData | None:
@@ -53,9 +53,9 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
 
 
 def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
-    """What ``ask`` finds in the recordings of a folder that did not end; None without any.
+    """Result of ``ask`` for the unfinished recordings of a folder; None without any.
 
-    Once more where one of them went meanwhile, because its trace was written.
+    Asks again if one of them was removed meanwhile, because its trace was written.
     """
     while begun := unfinished_recordings(path):
         try:
@@ -67,7 +67,7 @@ def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
 
 
 def _parts_of_begun(begun: list[Path]) -> set[Partition]:
-    """Those that can be read; that others cannot is no reason not to read these."""
+    """Parts of the readable recordings. Raises only if none is readable and there is no trace."""
     from opscope.recording.recovered import part_of_recording
 
     found, unreadable = set(), None
@@ -83,7 +83,7 @@ def _parts_of_begun(begun: list[Path]) -> set[Partition]:
     return found
 
 
-def _parts_begun_again(begun: list[Path]) -> set[Partition]:
+def _restarted_parts(begun: list[Path]) -> set[Partition]:
     from opscope.recording.recovered import part_of_recording
 
     found = set()
@@ -107,27 +107,27 @@ def load_trace(
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope, torch.profiler or another
-            tool. In a folder where a recording was begun later than the last one ended, its part
-            until the end of the process; its metadata has ``ended``.
-        rank: which rank of a folder that holds several.
-        process: likewise, the id of a process that has no rank (``opscope run --children``).
+            tool. If the newest recording in a folder is unfinished, its events until the process
+            ended; its metadata has ``ended``.
+        rank: which rank of a folder with several.
+        process: which process without a rank, by id (``opscope run --children``).
 
     Raises:
         TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
-        InsufficientMemoryError: it does not fit in the memory there is.
+        InsufficientMemoryError: the trace does not fit in memory.
         UsageError: the folder holds several and neither ``rank`` nor ``process`` says which.
     """
     with memory_for(f"reading {os.fsdecode(path)}"):
-        return _load(local_path(path), asked_partition(rank, process))
+        return _load(local_path(path), chosen_partition(rank, process))
 
 
-def _load(path: Path, asked: Partition | None) -> TraceData:
+def _load(path: Path, part: Partition | None) -> TraceData:
     if is_folder(path):
-        # Importing Arrow takes longer than importing opscope, so only reading a folder does.
+        # Only reading a folder imports Arrow, which takes longer than importing opscope.
         from opscope.storage.read_part import load_part
 
-        unfinished = unfinished_part(path, asked)
-        return load_part(path, asked) if unfinished is None else unfinished
+        unfinished = unfinished_part(path, part)
+        return load_part(path, part) if unfinished is None else unfinished
     if status_of(path) is None:
         raise TraceFormatError(
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
@@ -138,4 +138,4 @@ def _load(path: Path, asked: Partition | None) -> TraceData:
         raise TraceFormatError(f"{shown_path(path)} is {kind.value}.")
     from opscope.storage.chrome import load_chrome_trace
 
-    return load_chrome_trace(path, asked)
+    return load_chrome_trace(path, part)

@@ -1,6 +1,6 @@
-"""The trace of a recording that is in segments: one group of rows per segment, none of them all.
+"""The trace of a recording in segments: one row group per segment, without loading all of them.
 
-What became known of a row only later (its end, what it ran in) is put where the row is.
+Later values of a row (its end, its parent) are written into the row.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ _CALLS = ("python_calls", "operator_calls")
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """What the process that recorded knows, and its file does not."""
+    """Facts that the recorded process has and its file does not."""
 
-    added_to: Callable[[Decoded], Decoded]  # adds what its listeners know to what was decoded
-    cost: Mapping[str, float]  # of the recording, as it was measured
-    metadata: Mapping[str, Any]  # of the trace
+    added_to: Callable[[Decoded], Decoded]  # adds the listeners' facts to decoded tables
+    cost: Mapping[str, float]  # measured cost of the recording
+    metadata: Mapping[str, Any]  # metadata of the trace
 
 
 @dataclass
 class Merge:
-    """A recording that is whole, in segments."""
+    """A complete recording in segments."""
 
     segments: Sequence[RecordingSegment]  # all of them
     options: RecordingOptions  # what was recorded
-    process: Mapping[str, Any]  # what is known of the process
+    process: Mapping[str, Any]  # facts about the process
     rows: Sequence[Row] = ()  # more rows of the ledger
-    # of modules, as the program calls them
+    # paths of modules, by address
     paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
-    groups: Groups = field(default_factory=dict)  # torch.distributed's
-    own: OwnFacts | None = None  # None where another process makes the trace
-    counts: dict[str, int] = field(default_factory=dict)  # rows found, by name of the table
+    groups: Groups = field(default_factory=dict)  # process groups of torch.distributed
+    own: OwnFacts | None = None  # None if another process makes the trace
+    counts: dict[str, int] = field(default_factory=dict)  # rows, by name of the table
     _unfinished: int = 0
     _ids: AllocationIds = field(default_factory=lambda: AllocationIds({}, 0))
 
-    def save(self, folder: Path, asked: Partition | None, metadata: Mapping[str, Any]) -> Path:
+    def save(self, folder: Path, part: Partition | None, metadata: Mapping[str, Any]) -> Path:
         """Write the trace as one part of ``folder``; returns that part's folder."""
 
         def write(unfinished: Path, rank: int) -> None:
@@ -78,7 +78,7 @@ class Merge:
                     sizes.update([write_table(rest, name, unfinished)])
             Manifest(sizes, rank).write(unfinished)
 
-        return save_files(folder, asked, {**self.process, **metadata}, write)
+        return save_files(folder, part, {**self.process, **metadata}, write)
 
     def _write_row_groups(self, folder: Path) -> dict[str, dict[str, int]]:
         sizes = {}
@@ -113,7 +113,7 @@ class Merge:
         return None if found is None else found.table("events").take(np.array([0]))
 
     def _rest(self) -> TraceData:
-        """All but what was written by groups of rows."""
+        """Everything except the tables written as groups of rows."""
         decoded = self._decoded()
         cost: Mapping[str, float] = {} if self.own is None else self.own.cost
         trace = assemble_trace(decoded, self.options, cost, self.process, self.rows)
@@ -137,7 +137,7 @@ class Merge:
         }
 
     def _decoded(self) -> Decoded:
-        """With no events, and of calls one of each kind."""
+        """Tables without events, with one call of each kind."""
         last = self.segments[-1]
         tables = {schema.name: Table(schema, {}) for schema in RECORDED_TABLES}
         for name in tables:
@@ -158,7 +158,7 @@ class Merge:
         return decoded if self.own is None else self.own.added_to(decoded)
 
     def _task_runs(self) -> Iterator[Table]:
-        """With their rows in all of tasks: a task has a row in each segment that it ran in."""
+        """Runs with rows of the joined table of tasks: a task has a row in each of its segments."""
         first = 0
         for segment in self.segments:
             runs = segment.table("task_runs")
@@ -167,7 +167,7 @@ class Merge:
 
 
 def _by_event(parts: Sequence[Late]) -> Late:
-    """The last that is known of each event, in order of events."""
+    """The newest row of each event, in order of events."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     newest_first = {name: column[::-1] for name, column in joined.items()}
     _, rows = np.unique(newest_first["event"], return_index=True)
@@ -187,7 +187,7 @@ def _amended(events: Table, first: int, late: Late) -> Table:
 
 
 def _distinct(calls: Table) -> Table:
-    """One row for each function and line that called something."""
+    """One row for each function and line with a call."""
     if not len(calls):
         return calls
     key = (

@@ -24,31 +24,31 @@ from opscope.recording.streams.keeper import begin_keeper
 from opscope.storage.processes import job_of
 
 NO_ROOM = "no space in its file: disk full, or size limit reached"
-"""Why a recording that streams drops something, by the ledger's words."""
+"""Why a stream drops records, as the ledger says it."""
 
 _SHARE_OF_FREE = 0.5
-"""Of a disk, for one recording: the default limit."""
+"""Default limit of a recording: share of the free disk space."""
 
 _LITTLE_BYTES = 4 << 20
-"""With less free, its limit is smaller than what a file grows by."""
+"""With less free space, the limit is smaller than the step by which a file grows."""
 
 
 @dataclass
 class Stream:
-    """Where one recording goes."""
+    """The file of one recording."""
 
-    folder: Path  # of the trace that it will be
-    of: Streams  # of the profile
-    # told why nothing can be written there, and then the recording is in memory only; None raises
-    # it
+    folder: Path  # folder of the future trace
+    of: Streams  # files of the whole profile
+    # called with the reason if nothing can be written; the recording is then in memory only. None:
+    # raise
     when_refused: Callable[[str], object] | None
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the trace
-    path: Path | None = None  # of the file, once there is one
-    is_discarded: bool = False  # the file is gone, if there was one, because the trace is elsewhere
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # metadata of the trace
+    path: Path | None = None  # path of the file, once it exists
+    is_discarded: bool = False  # the file was removed, because the trace is elsewhere
     _owner: str = ""
 
     def begin(self, window: int, about: Mapping[str, Any]) -> None:
-        """Have what this window records go there."""
+        """Write the records of this window to the file."""
         path = self.folder / new_name(".recording-", window, ".opscope")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -59,11 +59,11 @@ class Stream:
         except OSError as error:
             is_full = error.errno == errno.EFBIG and self._has_no_room()
             self._refuse(os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error))
-        except RuntimeError as error:  # another recording streams: what that one has, has all
+        except RuntimeError as error:  # another recording streams, which includes these records
             notice(f"{error}, so this recording is only in memory until it ends.")
 
     def _has_no_room(self) -> bool:
-        """Half of what is free is less than a file has at least."""
+        """Whether half of the free space is less than the smallest file."""
         return (
             self.of.max_disk_bytes is None and shutil.disk_usage(self.folder).free < _LITTLE_BYTES
         )
@@ -78,12 +78,12 @@ class Stream:
         self.when_refused(reason)
 
     def end(self, window: int) -> None:
-        """The recording has ended: its file has all of it."""
+        """End the file: the recording has ended."""
         _native.end_stream(window)
 
     @property
     def is_drained(self) -> bool:
-        """Part of it was moved out of its file: it is in segments."""
+        """Whether part of the recording was moved from the file to segments."""
         if self.path is None:
             return False
         with suppress(OSError):
@@ -92,11 +92,11 @@ class Stream:
 
     @property
     def is_parents(self) -> bool:
-        """This is a forked child of the process that records; it leaves the file to that."""
+        """Whether this is a forked child of the recorded process, which keeps the file."""
         return self.path is not None and self._owner != owner()
 
     def discard(self) -> None:
-        """The trace is elsewhere: remove the file."""
+        """Remove the file: the trace is elsewhere."""
         if self.is_discarded or self.is_parents:
             return
         self.is_discarded = True
@@ -110,24 +110,23 @@ class Stream:
 
 @dataclass
 class Streams:
-    """Where the recordings of a profile go, one after the other."""
+    """Files of the recordings of a profile, one after the other."""
 
-    folder: Path  # of the trace; of all traces if each has a folder in it
-    by_cycle: bool = False  # each has: ``cycle-1`` and so on
-    max_disk_bytes: int | None = None  # of a file; None for half of what is free
-    # a process waits for the end of this one, to write the trace if that does not
+    folder: Path  # folder of the trace; with ``by_cycle``, of all traces
+    by_cycle: bool = False  # each trace has a folder ``cycle-N``
+    max_disk_bytes: int | None = None  # limit of a file; None for half of the free space
+    # start a process that writes the trace if this one does not
     keeper: bool = True
-    # the profile writes each trace as it ends; otherwise another process does, also if the
-    # recording ends well
+    # the profile writes each trace as it ends; else another process does, also after a regular end
     saves: bool = True
-    rank: int | None = None  # as which traces are saved; None for that of the job
-    process: int | None = None  # likewise, of one without a rank among several processes
-    when_refused: Callable[[str], object] | None = None  # as of :class:`Stream`
+    rank: int | None = None  # rank of the traces; None for the rank in the job
+    process: int | None = None  # process number of the traces, for processes without ranks
+    when_refused: Callable[[str], object] | None = None  # see :class:`Stream`
     _begun: int = 0
     _owner: str = ""
 
     def next(self) -> Stream | None:
-        """For the next recording; None in a forked child of the process that has the folder."""
+        """File for the next recording; None in a forked child of the folder's process."""
         if self._begun and self._owner != owner():
             notice(
                 f"the parent of this process records to {self.folder}, so this process records "
@@ -139,8 +138,8 @@ class Streams:
             begin_keeper(self.folder)
         self._begun += 1
         folder = self.folder / f"cycle-{self._begun}" if self.by_cycle else self.folder
-        # Who cannot record to a file at all learns it when that begins; later it would end the
-        # program in the middle of its work.
+        # Only the first recording raises if it has no file: later an error would end the program in
+        # the middle of its work.
         when_refused = self.when_refused or (None if self._begun == 1 else _in_memory_only)
         return Stream(folder, self, when_refused)
 
@@ -152,7 +151,7 @@ def _in_memory_only(reason: str) -> None:
 def about_recording(
     stream: Stream, recorded: RecordingOptions, throughout: RecordingOptions
 ) -> dict[str, Any]:
-    """All that a trace needs beside what was recorded; see ``recovered.py``."""
+    """Facts that a trace needs besides the records; see ``recovered.py``."""
     return {
         "recorded": asdict(recorded),
         "throughout": asdict(throughout),

@@ -63,7 +63,7 @@ _NO_ID_OF_A_SYSTEM = 1 << 48
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 
 
-def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> TraceData:
+def load_chrome_trace(path: str | Path, part: Partition | None = None) -> TraceData:
     """Read a Chrome JSON (plain or packed) written by torch.profiler, opscope or another tool.
 
     Spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants, device activities,
@@ -74,19 +74,19 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
 
     Args:
         path: of the file.
-        asked: which process, of a file that holds several.
+        part: the process to load from a file that has several.
 
     Raises:
         TraceFormatError: the file is missing, damaged or not a Chrome trace.
         UsageError: it holds several processes and none, or another, was asked for.
     """
     found = load_chrome_processes(path)
-    if asked is None and len(found) == 1:
+    if part is None and len(found) == 1:
         return next(iter(found.values()))
-    parts = [part for part in found if part is not None]
-    if asked in parts:
-        return found[asked]
-    if asked is None:
+    parts = [one for one in found if one is not None]
+    if part in parts:
+        return found[part]
+    if part is None:
         raise UsageError(
             f"{path} holds several processes ({listed(parts)}) in one file. Choose one with "
             f"{parts[0].option}, or give each its own part of a folder, to look at them together: "
@@ -95,10 +95,10 @@ def load_chrome_trace(path: str | Path, asked: Partition | None = None) -> Trace
         )
     if not parts:
         raise UsageError(
-            f"{path} is a single file of one process, so {asked.kind}={asked.number} means "
-            f"nothing. Leave {asked.kind} out."
+            f"{path} is a single file of one process, so {part.kind}={part.number} means "
+            f"nothing. Leave {part.kind} out."
         )
-    raise UsageError(f"{path} has no {asked}. It contains: {listed(parts)}.")
+    raise UsageError(f"{path} has no {part}. It contains: {listed(parts)}.")
 
 
 def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
@@ -107,9 +107,9 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]
     reader, others = read_json(path)
     collector = CollectedEvents(reader)
     del reader
-    said = others.pop(KEY, None)
-    collector.not_exported.update(left_out(said))
-    if lost := dropped(said):
+    recorded = others.pop(KEY, None)
+    collector.not_exported.update(left_out(recorded))
+    if lost := dropped(recorded):
         collector.skipped["when it was recorded"] = lost
     metadata, unsound = sound_metadata(others)
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in unsound)
@@ -237,8 +237,8 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
     names = []
     for key, name in zip(collector.threads, collector.thread_names, strict=True):
         match = _KINETO_THREAD.match(name)
-        said = match[1] if match else name
-        names.append(f"{said} (process {key[0]})" if several else said)
+        recorded = match[1] if match else name
+        names.append(f"{recorded} (process {key[0]})" if several else recorded)
     return {
         "system_thread_id": _thread_numbers(collector),
         "torch_thread_id": torch_thread_ids(events, len(collector.threads)),

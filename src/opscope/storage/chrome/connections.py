@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
-from opscope.columns.codes import LinkKind
+from opscope.columns.codes import AllocationAction, LinkKind
 from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import EventKind
 from opscope.storage.chrome.native_columns import CollectedEvents, rows_of
 from opscope.storage.chrome.vocabulary import integer
@@ -28,9 +27,22 @@ def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
     columns["time_ns"] += base
     columns = rows_of(columns, np.argsort(columns["time_ns"], kind="stable"))
     columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
-    names = ("action", "device_type", "device_index", "address")
-    columns["allocation_id"] = _native.pair_allocations({name: columns[name] for name in names})
+    columns["allocation_id"] = _numbered(columns)
     return columns
+
+
+def _numbered(columns: Columns) -> Int64:
+    """Allocations in order; a free has the number of the block that was there, -1 if none was."""
+    action, names = columns["action"], ("device_type", "device_index", "address")
+    made = action == AllocationAction.ALLOCATE
+    number = np.where(made, np.cumsum(made) - 1, -1)
+    rows = np.flatnonzero(made | (action == AllocationAction.FREE))
+    block = group_rows(*(columns[name][rows] for name in names)).group
+    order = rows[order_rows(block)]
+    block = np.sort(block, kind="stable")
+    frees = ~made[order[1:]] & (block[1:] == block[:-1])
+    number[order[1:][frees]] = number[order[:-1]][frees]
+    return number
 
 
 def device_activities(collector: CollectedEvents, base: int, events: Columns) -> Columns:
@@ -72,7 +84,7 @@ def unmatched_arrows(collector: CollectedEvents) -> int:
 
 
 def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
-    """For every id looked up (0 and below: none), the first wanted row that has it, or -1."""
+    """First wanted row with each id looked up; -1 for none, and for ids of 0 and below."""
     rows = np.flatnonzero(wanted & (ids > 0))
     if not len(rows):
         return np.full(len(looked_up), -1, dtype=np.int64)
@@ -83,7 +95,8 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
 
 
 def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
-    """As :func:`row_with`; of several rows with one id the last before a row, if there is one."""
+    """Like :func:`row_with`; if several rows have an id, the last one before row ``before``, if
+    there is one."""
     found = row_with(ids, wanted, looked_up)
     rows = np.flatnonzero(wanted & (ids > 0))
     if (np.diff(np.sort(ids[rows])) != 0).all():
@@ -91,8 +104,8 @@ def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, befo
     known, number = np.unique(ids[rows], return_inverse=True)
     place = number * (len(ids) + 1) + rows
     order = np.argsort(place)
-    asked = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
-    at = np.searchsorted(place[order], asked * (len(ids) + 1) + before, side="left") - 1
+    nearest = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    at = np.searchsorted(place[order], nearest * (len(ids) + 1) + before, side="left") - 1
     last = rows[order[np.maximum(at, 0)]]
     return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
 
@@ -104,8 +117,7 @@ SHARED_IDS = "launches share a number: their activities are matched by time"
 
 
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
-    """What is wrong with launches and their work, where that is more than a border of the recording
-    cutting some apart."""
+    """Doubts about launches and their work, beyond what the borders of a recording cut apart."""
     texts = list(texts)
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
     is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)

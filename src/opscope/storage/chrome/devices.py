@@ -69,7 +69,7 @@ _UNKNOWN, _LAST = -2, 127
 
 
 def hardware_counters(collected: CollectedEvents, base: int) -> list[dict[str, Any]]:
-    """What the device counted in each range of NVIDIA's range profiler; mostly empty."""
+    """Values of device counters in each range of NVIDIA's range profiler; mostly empty."""
     gpu, texts = collected.gpu, list(collected.texts)
     return [
         {

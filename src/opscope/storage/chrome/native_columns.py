@@ -54,7 +54,7 @@ class CollectedEvents:
         ]
         self.thread_names: list[str] = [name for _, _, name in taken["threads"]]
         self.processes = {_label(process): name for process, name, _ in taken["processes"] if name}
-        self.labels = {_label(process): said for process, _, said in taken["processes"] if said}
+        self.labels = {_label(process): label for process, _, label in taken["processes"] if label}
         self.owners = [_label(process) for process in taken["owners"]]
         self.categories: list[str] = taken["categories"]
         self.spans = _columns(taken["spans"])
@@ -102,7 +102,7 @@ class CollectedEvents:
     def of_process(
         self, threads: npt.NDArray[np.bool_], work: npt.NDArray[np.bool_]
     ) -> CollectedEvents:
-        """The same, of one process."""
+        """The collected events of one process."""
         found = copy(self)
         found.texts, found.skipped = dict(self.texts), self.skipped.copy()
         found.not_shown, found.doubts = self.not_shown.copy(), [*self.doubts]

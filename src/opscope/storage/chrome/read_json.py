@@ -39,7 +39,7 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
     if reader.problem is not None:
         reader = _read(path, mends=True)
     if reader.problem is not None:
-        raise TraceFormatError(_what_is_wrong(path, reader.problem))
+        raise TraceFormatError(_problem_text(path, reader.problem))
     if not reader.has_events:
         raise TraceFormatError(
             f"{path} is JSON but not a Chrome trace: it has no traceEvents. opscope.load() takes "
@@ -93,7 +93,7 @@ def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
         zeros += len(piece) - len(text)
 
 
-def _what_is_wrong(path: Path, problem: _native.JsonProblem) -> str:
+def _problem_text(path: Path, problem: _native.JsonProblem) -> str:
     place = f"line {problem['line']}, column {problem['column']}"
     if problem["is_at_end"] and not any(map(bytes.strip, _without_padding(_utf8_pieces(path)))):
         return f"{path} is empty. Its writer was probably interrupted: export the trace again."

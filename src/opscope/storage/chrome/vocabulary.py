@@ -80,7 +80,7 @@ TIME_LIMIT = 1 << 61
 
 
 class CategoryMeaning(NamedTuple):
-    """What an event is, by its category, and when the category is kept beside that."""
+    """Kind of an event, from its category, and whether the category itself is kept."""
 
     gpu_kind: int
     span_kind: int
@@ -95,7 +95,7 @@ class CategoryMeaning(NamedTuple):
 
 
 def meaning_of(category: str) -> CategoryMeaning:
-    """What a category means."""
+    """Look up the meaning of a category."""
     lower = category.lower()
     is_kept = bool(category) and category not in _WRITTEN_SPANS
     return CategoryMeaning(
@@ -113,7 +113,7 @@ def meaning_of(category: str) -> CategoryMeaning:
 
 
 def vocabulary() -> dict[str, Any]:
-    """What the native reader knows before it reads."""
+    """Terms of Chrome files that the native reader needs."""
     return {
         "dtypes": CODES_BY_CPP_NAME,
         "overheads": {name: kind for kind, name in OVERHEAD_NAMES.items()},
@@ -132,8 +132,8 @@ def labelled_device_type(labels: str) -> int | None:
 
 
 def file_device_type(categories: Iterable[str]) -> int:
-    """The same for kernels without other attributes, from the runtimes whose calls are in the file:
-    Kineto calls kernels of all devices ``kernel``."""
+    """Device type of kernels without other attributes, from the runtimes whose calls are in the
+    file: Kineto calls kernels of all devices ``kernel``."""
     runtimes = {
         category.split("_")[0]
         for category in map(str.lower, categories)
@@ -164,27 +164,27 @@ def integer(value: Any, default: int = 0, low: int = -(1 << 63), high: int = (1 
     return value if type(value) is int and low <= value <= high else default
 
 
-def said_of(trace: TraceData) -> dict[str, Any]:
+def recorded_counts(trace: TraceData) -> dict[str, Any]:
     """The value of :data:`KEY` in a file of ``trace``; empty where nothing is left out or lost."""
     rows = {name: len(trace.table(name)) for name in _TABLES_LEFT_OUT}
-    said = {
+    recorded = {
         _LEFT_OUT: {name: count for name, count in rows.items() if count},
         _DROPPED: int(trace.ledger.lost()),
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in recorded.items() if value}
 
 
-def left_out(said: Any) -> dict[str, int]:
+def left_out(recorded: Any) -> dict[str, int]:
     """Rows by table that a file's recording had and the file has not, as :func:`said_of` says."""
-    counts = said.get(_LEFT_OUT) if isinstance(said, dict) else None
+    counts = recorded.get(_LEFT_OUT) if isinstance(recorded, dict) else None
     if not isinstance(counts, dict):
         return {}
     return {name: count for name, count in counts.items() if name in TABLES and _is_count(count)}
 
 
-def dropped(said: Any) -> int:
-    """How many events that recording had lost."""
-    count: Any = said.get(_DROPPED) if isinstance(said, dict) else 0
+def dropped(recorded: Any) -> int:
+    """Number of events that the exported recording had lost."""
+    count: Any = recorded.get(_DROPPED) if isinstance(recorded, dict) else 0
     return count if _is_count(count) else 0
 
 

@@ -1,4 +1,4 @@
-"""The recorded arguments of single events, decoded on request."""
+"""Recorded arguments of single events, decoded on request."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class TensorRecord:
     """A tensor as it was when an event started; it keeps no tensor alive.
 
     Attributes:
-        tensor_id: follows the tensor across views, ``set_`` and ``resize_``; -1 unknown.
-        allocation_id: the allocation its storage came from; -1 unknown.
+        tensor_id: id of the tensor across views, ``set_`` and ``resize_``; -1 unknown.
+        allocation_id: allocation that its storage came from; -1 unknown.
         impl: address of the TensorImpl, 0 if undefined.
         storage: address of the first byte of its storage, 0 if none.
-        storage_offset: in elements.
-        version: autograd version counter, -1 where there is none.
+        storage_offset: offset in elements.
+        version: autograd version counter, -1 if there is none.
         dtype: torch's name, as in ``float32``; empty if undefined.
         device_type: c10::DeviceType.
         device_index: -1 for the CPU.
         layout: torch's name, as in ``strided``.
-        requires_grad: as seen at the call.
-        is_wrapped_number: a Python number that torch wrapped.
+        requires_grad: value at the call.
+        is_wrapped_number: whether torch wrapped a Python number.
         sizes: shape.
-        strides: in elements.
+        strides: strides in elements.
     """
 
     tensor_id: int
@@ -61,8 +61,8 @@ class Scalar:
     """An argument that is not a tensor.
 
     Attributes:
-        type: what it is.
-        value: the Python value, None where it has no text form.
+        type: its type.
+        value: Python value, None if it has no text form.
     """
 
     type: ScalarType
@@ -73,7 +73,7 @@ Argument = TensorRecord | list[TensorRecord] | Scalar
 
 
 class Arguments:
-    """The arguments of a trace's events."""
+    """Arguments of a trace's events."""
 
     def __init__(self, trace: TraceData) -> None:
         self._names = trace.names
@@ -81,7 +81,7 @@ class Arguments:
         self._scalars = RowsOfEvent(trace.table("scalars"))
 
     def inputs(self, event: int) -> list[Argument | None]:
-        """Positional arguments in order; None where nothing was recorded of one."""
+        """Positional arguments in order; None for one that was not recorded."""
         return self._positional(event, Role.INPUT)
 
     def outputs(self, event: int) -> list[Argument | None]:
@@ -120,7 +120,7 @@ class Arguments:
 
 
 class RowsOfEvent:
-    """Rows of a table by the event they belong to, whether the table is sorted or not."""
+    """Rows of a table by event, for sorted and unsorted tables."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -137,13 +137,13 @@ class RowsOfEvent:
 
     def rows(self, event: int) -> Values:
         """Rows of ``event``, in table order."""
-        # Of the column's own dtype, or all of it would be converted every time.
+        # The column's own dtype avoids a conversion of the whole column each time.
         wanted = np.array([event, event + 1], dtype=self._sorted.dtype)
         first, last = np.searchsorted(self._sorted, wanted)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
     def columns_of(self, events: Values, *names: str) -> list[list[tuple[Any, ...]]]:
-        """Of each event its rows as tuples of some columns, in table order; lists as tuples."""
+        """Rows of each event as tuples of some columns, in table order; lists as tuples."""
         wanted = events.astype(self._sorted.dtype)
         first = np.searchsorted(self._sorted, wanted)
         last = np.searchsorted(self._sorted, wanted, side="right")
@@ -163,7 +163,7 @@ class RowsOfEvent:
 
 
 def tensor_record(table: Table, row: int) -> TensorRecord:
-    """One row of ``tensors``."""
+    """Record of one row of ``tensors``."""
     dtype, layout = int(table["dtype"][row]), int(table["layout"][row])
     return TensorRecord(
         tensor_id=int(table["tensor_id"][row]),
@@ -184,7 +184,7 @@ def tensor_record(table: Table, row: int) -> TensorRecord:
 
 
 def scalar_value(kind: ScalarType, text: str) -> Any:
-    """The Python value behind the text torch prints for a scalar; None if it has no value."""
+    """Python value of a scalar's text from torch; None if it has no value."""
     if kind in (ScalarType.STRING, ScalarType.DEVICE):
         return text
     if kind == ScalarType.TENSOR_LIST:
@@ -199,9 +199,9 @@ def scalar_value(kind: ScalarType, text: str) -> Any:
 
 
 def list_of_strings(text: str) -> list[str] | None:
-    """The strings behind the text of an ``OTHER_LIST``; None if it holds anything else.
+    """Strings in the text of an ``OTHER_LIST``; None if it contains anything else.
 
-    They are spelled as nested values are (see ``columns.schema.SCALARS``), or as a JSON array.
+    The text is as for nested values (see ``columns.schema.SCALARS``), or a JSON array.
     """
     try:
         value = json.loads(text)
@@ -220,7 +220,7 @@ _LIST_ELEMENTS = {
 
 
 def _spelled_kind(kind: ScalarType, text: str) -> ScalarType:
-    """What an element of a list of Scalar is: each has a type of its own, which its text shows."""
+    """Type of an element of a list of Scalar: elements have own types, visible in their text."""
     if kind != ScalarType.FLOAT:
         return kind
     text = text.strip()
@@ -241,12 +241,12 @@ def _number(kind: ScalarType, text: str) -> Any:
         if kind == ScalarType.FLOAT:
             return float(text)
         return complex(text) if kind == ScalarType.COMPLEX else None
-    except ValueError:  # written by a torch version with another format: keep the text
+    except ValueError:  # another format of another torch version: keep the text
         return text
 
 
 def keyword_values(trace: TraceData, keywords: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Keyword arguments by event and name, for the few events that have any of ``keywords``."""
+    """Keyword arguments by event and name, for the few events with any of ``keywords``."""
     scalars = trace.table("scalars")
     rows = np.flatnonzero(scalars["role"] == Role.KEYWORD)
     if not len(rows):

@@ -11,10 +11,9 @@ from opscope.timeline.tree.arguments import Argument
 
 
 class NodeKind(Enum):
-    """What a node of the tree is: the kinds of ``events``, and memory.
+    """Kind of a tree node: the kinds of ``events``, and memory.
 
-    Kinds of events that nothing here asks for by name are members all the same, once asked for by
-    value.
+    Kinds of events that are not listed here become members when they are first requested by value.
     """
 
     OPERATOR = "operator"
@@ -35,7 +34,7 @@ class NodeKind(Enum):
             return None
         kind = object.__new__(cls)
         kind._name_, kind._value_ = str(value).upper(), str(value)
-        cls._value2member_map_[value] = kind  # so that it is the same the next time
+        cls._value2member_map_[value] = kind  # the same member next time
         return kind
 
 
@@ -48,7 +47,7 @@ class OperatorDetail:
         overload: operator overload name, empty if not recorded.
         sequence_number: shared by a forward operator and its backward; -1 none.
         forward_thread: torch's id of the thread that ran the forward; 0 none.
-        inputs: positional arguments; None where nothing was recorded of one.
+        inputs: positional arguments; None for one that was not recorded.
         keywords: keyword arguments.
         outputs: results.
     """
@@ -67,13 +66,13 @@ class PythonDetail:
     """A call of a Python or C function, an nn.Module or an optimizer.
 
     Attributes:
-        frame: the function, at the line where it begins; None if unknown.
-        caller: who called it, and where; None if unknown.
+        frame: the function, at its first line; None if unknown.
+        caller: location of the call; None if unknown.
         module: row in modules, -1 none.
         optimizer: row in optimizers, -1 none.
-        class_name: of the module or optimizer, else empty.
-        instance: name of the module, as in ``Linear_0``, else empty.
-        address: ``id()`` of the module or optimizer, else 0.
+        class_name: class of the module or optimizer, otherwise empty.
+        instance: name of the module, as in ``Linear_0``, otherwise empty.
+        address: ``id()`` of the module or optimizer, otherwise 0.
     """
 
     frame: Location | None

@@ -1,8 +1,8 @@
 """The call tree of a trace as arrays: ancestors, sums over subtrees, children, true ends.
 
 A parent column holds the row of each event's parent, ``-1`` for none. Nothing recurses, so 100,000
-levels are as safe as a flat list. Each answer is one pass in the order of rows, in which parents
-stand close before their children: what a row costs does not grow with the trace.
+levels are safe. Each function is one pass in row order, in which parents are close before their
+children: the cost per row does not grow with the trace.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ Index = npt.NDArray[np.signedinteger[Any]]
 
 
 def nearest_ancestor(parent: Index, keep: Flags) -> Index:
-    """For every row the closest proper ancestor with ``keep``, or -1. Shape (rows,)."""
+    """Closest proper ancestor with ``keep`` of every row, or -1. Shape (rows,)."""
     return _native.nearest_ancestor(parent_column(parent), np.ascontiguousarray(keep))
 
 
 def outermost_ancestor(parent: Index, keep: Flags) -> Index:
-    """For every row the furthest of it and its ancestors with ``keep``, or -1. Shape (rows,)."""
+    """Outermost of each row and its ancestors with ``keep``, or -1. Shape (rows,)."""
     return _native.outermost_ancestor(parent_column(parent), np.ascontiguousarray(keep))
 
 
 def depths(parent: Index) -> Rows:
-    """How many ancestors every row has; 0 for roots. Shape (rows,)."""
+    """Number of ancestors of every row; 0 for roots. Shape (rows,)."""
     return _native.depths(parent_column(parent))
 
 
 def subtree_sums(parent: Index, own: Values) -> Values:
-    """Every row's ``own`` value plus those of all its descendants. Shape (rows,)."""
+    """Value of every row plus those of all its descendants. Shape (rows,)."""
     return _native.subtree_sums(parent_column(parent), np.ascontiguousarray(own, dtype=np.int64))
 
 
 def parent_column(parent: Index) -> Index:
-    """``parent`` as native code takes it."""
+    """``parent`` with a dtype and layout for native code."""
     wide = parent.dtype if parent.dtype in (np.int32, np.int64) else np.int64
     return np.ascontiguousarray(parent, dtype=wide)
 
 
 def levels(depth: Rows) -> list[Values]:
-    """Rows grouped by depth, roots first, each group in row order."""
+    """Rows by depth, roots first, each group in row order."""
     if not len(depth):
         return []
     deepest = int(depth.max())
@@ -58,9 +58,9 @@ def levels(depth: Rows) -> list[Values]:
 
 
 def minus_children(parent: Index, value: Values, counted: Flags | None = None) -> Values:
-    """Each row's value minus the values of its direct children. Shape (rows,).
+    """Value of each row minus the values of its direct children. Shape (rows,).
 
-    ``counted`` names the rows that count as children; all by default.
+    ``counted`` are the rows that count as children; all by default.
     """
     children = None if counted is None else np.ascontiguousarray(counted)
     value = np.ascontiguousarray(value, dtype=np.int64)
@@ -68,17 +68,17 @@ def minus_children(parent: Index, value: Values, counted: Flags | None = None) -
 
 
 class EventTree:
-    """The structure the ``parent`` column spells out; every array is made on first use.
+    """Structure given by the ``parent`` column; arrays are computed on first use.
 
-    Row numbers are event ids. All arrays have shape (events,) unless said otherwise.
+    Row numbers are event ids. All arrays have shape (events,) unless noted.
 
     Attributes:
-        parent: the event each ran directly inside, -1 at top level.
+        parent: event directly around each, -1 at top level.
         start_ns: start, Unix nanoseconds.
     """
 
     def __init__(self, trace: TraceData) -> None:
-        # The trace itself is not kept: this object lives in a cache keyed by it.
+        # The trace itself is not kept, because the trace's cache holds this object.
         events = trace.events
         self.parent: Index = events["parent"]
         self.start_ns: Values = events["start_ns"]
@@ -90,19 +90,19 @@ class EventTree:
 
     @cached_property
     def duration_ns(self) -> Values:
-        """Duration, where an event that never ended closes with its parent."""
+        """Duration; an event without an end ends with its parent."""
         if not self._unfinished.any():
             return self._duration_ns
         left_open = np.flatnonzero(self._unfinished & (self.parent >= 0))
         end = self.start_ns + self._duration_ns
-        for row in left_open:  # in order of start: a parent's end is settled before its children's
+        for row in left_open:  # in order of start: parents before their children
             end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
         duration: Values = end - self.start_ns
         return duration
 
     @cached_property
     def by_start(self) -> Values | None:
-        """Rows in order of start; None where they are in that order already."""
+        """Rows in order of start; None if they already are."""
         in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
         return None if in_order else np.argsort(self.start_ns, kind="stable")
 
@@ -127,7 +127,7 @@ class EventTree:
 
 @derived
 def event_tree(trace: TraceData) -> EventTree:
-    """The tree of ``trace``; the same object for the same trace."""
+    """Tree of ``trace``; cached for each trace."""
     return EventTree(trace)
 
 
@@ -139,7 +139,7 @@ def group_by_parent(parent: Index) -> tuple[Values, Values]:
 
 
 def event_arrays(trace: TraceData) -> _native.EventArrays:
-    """What tells how events nest and what they are, column by column. Shapes (events,)."""
+    """Columns that describe nesting and kinds of events. Shapes (events,)."""
 
     def column(name: str) -> npt.NDArray[Any]:
         return np.ascontiguousarray(trace.events[name])
@@ -156,19 +156,19 @@ def event_arrays(trace: TraceData) -> _native.EventArrays:
 
 
 def numbers_of_threads(trace: TraceData) -> Values:
-    """torch's id of every thread, by its row; shape (threads,)."""
+    """torch's id of every thread, by row; shape (threads,)."""
     known = trace.table("threads")["torch_thread_id"]
     if len(known):
         return np.ascontiguousarray(known, dtype=np.int64)
-    # Traces of other tools may have no threads table: take the row as the id.
+    # Traces of other tools may lack a threads table: the row is the id.
     return np.arange(int(trace.events["thread"].max(initial=-1)) + 1)
 
 
 def self_times(tree: EventTree, is_async: Flags | None = None) -> Values:
     """Duration minus that of direct children, in nanoseconds. Shape (events,).
 
-    An asynchronous event (``is_async``) overlaps what runs after it, so it has no self time and
-    takes none from its parent; what ran inside it counts as its parent's.
+    An asynchronous event (``is_async``) overlaps later events, so it has no self time and takes
+    none from its parent; events inside it count as its parent's children.
     """
     parent: Index = tree.parent
     if is_async is not None and is_async.any():

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived
@@ -28,8 +27,8 @@ def python_events(trace: TraceData) -> Flags:
 
 
 def is_python(events: Table) -> Flags:
-    """As :func:`python_events`, of the table alone."""
-    of_kind = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
+    """Which rows of an events table are frames of a Python stack. Shape (events,)."""
+    of_kind = np.zeros(256, dtype=np.bool_)  # by kind, including unknown kinds of a newer opscope
     of_kind[list(PYTHON_KINDS)] = True
     found: Flags = of_kind[events["kind"]]
     return found
@@ -37,18 +36,21 @@ def is_python(events: Table) -> Flags:
 
 @derived
 def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
-    """The text each event is shown under, as (row in texts, texts).
+    """Displayed text of each event, as (row in texts, texts).
 
-    That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
-    are written from the frame. The array has shape (events,); equal texts have equal rows. The same
-    ones for the same trace.
+    The text is the event's name; module calls get torch's prefix, and calls recorded only by frame
+    get the frame's text. Shape (events,); equal texts have equal rows. Cached for each trace.
     """
     events, names = trace.events, len(trace.names)
-    name = np.ascontiguousarray(events["name"])
-    frames = _frames(trace) if name.min(initial=0) < 0 else None
-    keys, used = _native.text_keys(
-        name, np.ascontiguousarray(events["kind"]), frames, names, len(trace.table("frames"))
-    )
+    # Names come first, then those of modules, nothing at all, and frames.
+    keys = events["name"] + 1
+    keys[np.flatnonzero(events["kind"] == EventKind.MODULE_CALL)] += names + 1
+    if events["name"].min(initial=0) < 0:
+        unnamed = np.flatnonzero(events["name"] < 0)
+        keys[unnamed] = _frames(trace)[unnamed] + (2 * names + 3)
+    is_used = np.zeros(2 * names + 3 + len(trace.table("frames")), dtype=np.bool_)
+    is_used[keys] = True
+    used = np.flatnonzero(is_used)
     rows: dict[str, int] = {}
     row_of_key = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int32)
     for key in used.tolist():
@@ -59,7 +61,7 @@ def event_texts(trace: TraceData) -> tuple[Rows, list[str]]:
 
 
 def own_texts(trace: TraceData) -> tuple[Rows, list[str]]:
-    """As :func:`event_texts` for opscope's own views: modules as the program calls them."""
+    """:func:`event_texts` for opscope's own views, with modules named as in the program."""
     label, texts = event_texts(trace)
     names = module_names(trace)
     shown = [names[name].text if (name := _module_of(text)) in names else text for text in texts]
@@ -70,9 +72,9 @@ def own_texts(trace: TraceData) -> tuple[Rows, list[str]]:
 
 @dataclass(frozen=True)
 class ModuleName:
-    """What a module is called."""
+    """Names of a module."""
 
-    path: str  # ``blocks.3.mlp.0``; empty for the outermost, and where it is not known
+    path: str  # ``blocks.3.mlp.0``; empty for the outermost module, or if unknown
     class_name: str  # ``Linear``
     numbered: str  # class and number, ``Linear_22``
 
@@ -83,7 +85,7 @@ class ModuleName:
 
 
 def module_names(trace: TraceData) -> dict[str, ModuleName]:
-    """The names of all modules by class and number."""
+    """Names of all modules by class and number."""
     table, names = trace.table("modules"), trace.names
     columns = (table[column].tolist() for column in ("path", "class_name", "name"))
     found = (
@@ -98,7 +100,7 @@ def _module_of(text: str) -> str | None:
 
 
 def frame_text(trace: TraceData, frame: int) -> str:
-    """One row of ``frames``; C functions, which have no line, by name alone."""
+    """Text of a row of ``frames``; only the name for C functions, which have no line."""
     frames, names = trace.table("frames"), trace.names
     function, line = names[frames["function"][frame]], int(frames["line"][frame])
     file = names[frames["file"][frame]]
@@ -115,7 +117,7 @@ def _text(trace: TraceData, key: int, size: int) -> str:
 
 
 def _frames(trace: TraceData) -> Values:
-    """Row in frames of each event, -1 where it has none."""
+    """Row in frames of each event, -1 for none."""
     calls = trace.table("python_calls")
     frame = np.full(len(trace.events), -1, dtype=np.int64)
     frame[calls["event"]] = calls["frame"]

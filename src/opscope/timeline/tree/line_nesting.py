@@ -1,11 +1,11 @@
-"""Nesting of spans by time, and the innermost span of every instant.
+"""Nesting of spans by time, and the innermost span at every instant.
 
-Recorded parents do not say that: an annotation begins within the Python call that opens it and
-outlives that, times in files are rounded, and files of other tools hold spans that overlap in any
-way. Here each instant of a thread belongs to the span that began last of those that run then. A
-span that another one begins in and outlasts has no time from then on: for this question it ends
-there, and so spans nest. Only where a recorded child ends within rounding after its parent it is
-inside all the same. Asynchronous spans are not what a thread does: they have no time of their own.
+Recorded parents do not give that: an annotation begins within the Python call that opens it and
+ends later, times in files are rounded, and files of other tools have spans that overlap in any way.
+Here each instant of a thread belongs to the running span that began last. A span that begins inside
+another and outlasts it ends the other's time: for this question the other ends there, so spans
+nest. Only a recorded child that ends within rounding after its parent is inside it all the same.
+Asynchronous spans are not the activity of a thread: they have no time of their own.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ from opscope.timeline.tree.event_tree import event_tree
 class Line:
     """One line of a timeline."""
 
-    name: str  # the thread's name, or ``stream 7``; empty if a thread has none
-    number: int  # of the thread in the system, or of the stream
-    device: int  # index of the device of a stream; -1 for a thread
+    name: str  # name of the thread, or ``stream 7``; empty if a thread has none
+    number: int  # kernel thread id, or number of the stream
+    device: int  # device index of a stream; -1 for a thread
     lane: int  # 0 for the thread or stream itself, from 1 for lanes beside it
-    home: int  # row in the same list of the line this lane is beside; its own row if it is lane 0
-    process: int = -1  # of a thread; -1 for the one that the trace is of
+    home: int  # row in the same list of the line that this lane is beside; its own row for lane 0
+    process: int = -1  # process id of a thread; -1 for the trace's process
 
 
 @dataclass(frozen=True, eq=False)
 class LineNesting:
-    """The threads of a trace and their spans; shape (events,) unless said otherwise."""
+    """Threads of a trace and their spans; shape (events,) unless noted."""
 
     threads: list[Line]  # one line per thread of the system
     thread: Rows  # row in ``threads`` of every event
     start_ns: Values  # as recorded
-    took_ns: Values  # as recorded, never negative; unfinished spans close with their parent
+    took_ns: Values  # as recorded, never negative; unfinished spans end with their parent
     parent: Rows  # as recorded
-    # the span directly around each by time, -1 for none; of asynchronous ones the parent
+    # span directly around each by time, -1 for none; the parent for asynchronous ones
     around: Rows
-    own_ns: Values  # time in which it was the innermost span of its thread
-    is_async: Flags  # spans that are not what their thread does
-    by_start: Values | None  # rows in order of start; None where they are in that order already
-    # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``. Of a row that
-    # is there twice, the last counts
+    own_ns: Values  # time as the innermost span of its thread
+    is_async: Flags  # spans that are not the activity of their thread
+    by_start: Values | None  # rows in order of start; None if they already are
+    # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``; for a repeated
+    # row the last counts
     moved: Rows
-    moved_until_ns: Values  # until when each has time of its own
+    moved_until_ns: Values  # end of the own time of each
 
     @property
     def is_as_recorded(self) -> bool:
-        """Whether all spans nest by the times that they were recorded with."""
+        """Whether all spans nest by their recorded times."""
         return not len(self.moved) and not self.is_async.any()
 
     @cached_property
     def until_ns(self) -> Values:
-        """Until when each span has time of its own, so that spans nest."""
+        """End of the own time of each span, so that spans nest."""
         until = self.start_ns + self.took_ns
         until[self.moved] = self.moved_until_ns
         return until
 
     @cached_property
     def rows(self) -> list[Rows]:
-        """Of every thread its spans in order of start, without asynchronous ones."""
+        """Spans of every thread in order of start, without asynchronous ones."""
         rows, begin = rows_by_line(self.thread, len(self.threads), self.by_start)
         found = [rows[first:last] for first, last in pairwise(begin.tolist())]
         if not self.is_async.any():
@@ -80,12 +80,12 @@ class LineNesting:
 
 @derived
 def line_nesting(trace: TraceData) -> LineNesting:
-    """That of a trace; the same object for the same trace."""
+    """Nesting of a trace's spans; cached for each trace."""
     return nest(trace, trace.events["is_async"], trace.events["parent"])
 
 
 def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger]) -> LineNesting:
-    """The nesting of the spans of a trace that are not ``left_out``; ``parent`` as recorded."""
+    """Nesting of the spans that are not ``left_out``; ``parent`` as recorded."""
     tree = event_tree(trace)
     threads, thread = thread_lines(trace)
     start, took = np.ascontiguousarray(tree.start_ns), np.ascontiguousarray(tree.duration_ns)
@@ -106,9 +106,9 @@ def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger
 
 
 def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
-    """A line for every thread of the system, and the row of every event's."""
+    """A line for every thread of the system, and every event's line."""
     threads, thread = trace.table("threads"), trace.events["thread"]
-    if not len(threads):  # a foreign trace without a threads table
+    if not len(threads):  # a trace of another tool, without a threads table
         return [Line("", 0, -1, 0, 0)], np.zeros(len(thread), dtype=np.int32)
     groups = group_rows(threads["process_id"], threads["system_thread_id"])
     names = [trace.names[threads["name"][t]] for t in groups.first]
@@ -117,29 +117,29 @@ def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
         for i, (name, (process, number)) in enumerate(zip(names, groups.rows(), strict=True))
     ]
     own = groups.group.astype(np.int32)
-    # Mostly each thread of torch's is one of the system, in the same order.
+    # Usually torch's threads are the system's threads, in the same order.
     return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
 def rows_by_line(line: Rows, lines: int, by_start: Values | None) -> tuple[Rows, Values]:
-    """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
+    """Rows by line in order of start, and where each line begins, shape (lines + 1,)."""
     ordered = line if by_start is None else line[by_start]
-    rows, begin = _native.rows_by_line(np.ascontiguousarray(ordered), lines)
-    return (rows if by_start is None else by_start[rows].astype(np.int32)), begin
+    rows = order_rows(ordered)
+    begin = np.append(0, np.cumsum(np.bincount(ordered, minlength=lines)))
+    return (rows if by_start is None else by_start[rows]).astype(np.int32), begin
 
 
 def own_times(trace: TraceData) -> Values:
-    """Nanoseconds of every event, shape (events,); the same array for the same trace."""
+    """Own nanoseconds of every event, shape (events,); cached for each trace."""
     return line_nesting(trace).own_ns
 
 
 def outermost_of(
     trace: TraceData, events: Values, group: npt.NDArray[np.signedinteger[Any]]
 ) -> Flags:
-    """Which of ``events`` do not run, by time, within another of them of their thread and group.
+    """Which of ``events`` are not, by time, inside another of them of their thread and group.
 
-    Shape (events,), as ``group``. A function that calls itself is one stretch of time, however
-    deep.
+    Shape (events,), as ``group``. A recursive function is one stretch of time, however deep.
     """
     start = event_tree(trace).start_ns[events]
     end = line_nesting(trace).until_ns[events]
@@ -151,7 +151,7 @@ def outermost_of(
     order = order if by_start is None else by_start[order]
     key, start, end = key[order], start[order], end[order]
     begins = key[1:] != key[:-1]
-    # Every group gets a stretch of its own, so that one running maximum serves them all.
+    # Groups are shifted apart, so that one running maximum serves them all.
     origin = int(start.min())
     shift = np.append(0, np.cumsum(begins)) * (int(end.max()) - origin + 1) - origin
     reached = np.maximum.accumulate(np.add(end, shift, out=end), out=end)
@@ -161,6 +161,6 @@ def outermost_of(
 
 
 def _by_start(start_ns: Values) -> Values | None:
-    """Rows in order of start, equal ones in their own; None where they are in that order."""
+    """Rows in order of start, stable; None if they already are."""
     in_order = bool((start_ns[1:] >= start_ns[:-1]).all())
     return None if in_order else np.argsort(start_ns, kind="stable")

@@ -16,10 +16,10 @@ from opscope.timeline.arrays import Flags, Values
 
 @dataclass(frozen=True)
 class Links:
-    """Arrows between events, those of a kind in order of their targets."""
+    """Arrows between events, for each kind in order of their targets."""
 
-    source: Values  # where they begin, as forward operators, shape (links,)
-    # where they end, as the backward operator that each caused, shape (links,)
+    source: Values  # begins, such as forward operators, shape (links,)
+    # ends, such as the backward operator of each source, shape (links,)
     target: Values
 
     def __len__(self) -> int:
@@ -29,10 +29,9 @@ class Links:
 def forward_backward_links(trace: TraceData) -> Links:
     """Forward→backward arrows, from the ``links`` table if it has any, else by sequence number.
 
-    torch gives a forward operator and the backward node it creates the same sequence number.
-    Operators nested in one another share a number: the innermost, which started last, made the
-    node. A node that runs twice (``retain_graph``) is linked the first time only. A recording whose
-    metadata say so (``left_out``) has none.
+    torch gives a forward operator and the backward node it creates the same sequence number. Nested
+    operators share a number: the innermost, which started last, made the node. A node that runs
+    twice (``retain_graph``) is linked the first time only. Metadata (``left_out``) may exclude all.
     """
     if "forward_backward" in trace.metadata.get("left_out", ()):
         return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -45,7 +44,7 @@ def forward_backward_links(trace: TraceData) -> Links:
 
 
 def rank_links(trace: TraceData) -> Links:
-    """In a trace of several ranks, from each that waited in a collective to the awaited one."""
+    """Links of collectives in a trace of several ranks: from waiting to awaited rank."""
     table = trace.table("links")
     given = np.flatnonzero(table["kind"] == LinkKind.COLLECTIVE)
     order = given[np.argsort(table["target"][given], kind="stable")]
@@ -53,7 +52,7 @@ def rank_links(trace: TraceData) -> Links:
 
 
 def arrows(trace: TraceData) -> Links:
-    """All of them, those from forward to backward first."""
+    """All arrows, forward to backward first."""
     both = forward_backward_links(trace), rank_links(trace)
     return Links(
         np.concatenate([one.source for one in both]), np.concatenate([one.target for one in both])
@@ -61,10 +60,10 @@ def arrows(trace: TraceData) -> Links:
 
 
 def thread_numbers(trace: TraceData) -> Values:
-    """torch's thread id of every event, as ``forward_thread`` uses it. Shape (events,)."""
+    """torch's thread id of every event, as in ``forward_thread``. Shape (events,)."""
     known = trace.table("threads")["torch_thread_id"]
     thread = trace.events["thread"]
-    if not len(known):  # traces of other tools may have no threads table: take the row as the id
+    if not len(known):  # traces of other tools may lack a threads table: the row is the id
         return thread.astype(np.int64)
     numbers: Values = known[thread]
     return numbers
@@ -77,7 +76,7 @@ def _by_sequence_number(trace: TraceData) -> Links:
     number = trace.events["sequence_number"][rows]
     order = np.lexsort((rows, number, thread))
     same = (np.diff(thread[order]) == 0) & (np.diff(number[order]) == 0)
-    # Among events with one sequence number: a backward node that follows a forward operator.
+    # Consecutive events with one number: a forward operator and its backward node.
     hit = np.flatnonzero(same & is_backward[order][1:] & ~is_backward[order][:-1])
     source, target = rows[order[hit]], rows[order[hit + 1]]
     by_target = np.argsort(target)
@@ -85,10 +84,10 @@ def _by_sequence_number(trace: TraceData) -> Links:
 
 
 def _numbered(trace: TraceData) -> tuple[Values, Flags]:
-    """Backward operators, and the forward ones of the same numbers; whether each is backward.
+    """Backward operators and forward ones with the same numbers; whether each is backward.
 
-    Most programs number far more operators than a backward pass ever reaches, and sorting them all
-    would take longer than everything else about links.
+    Most programs number far more operators than backward passes reach, and sorting them all would
+    take longer than all other work on links.
     """
     events = trace.events
     is_backward = events["scope"] == RecordScope.BACKWARD_FUNCTION

@@ -4,7 +4,7 @@
         print(node.name, node.duration_ns)
 
 Memory events are nodes too, inside the span they happened in. A node is two words and holds no
-copies: ask it a second time and it reads the columns a second time.
+copies: each access reads the columns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Node:
     """One event of a tree; see :class:`Tree`.
 
     Attributes:
-        tree: the tree it belongs to.
+        tree: tree of the node.
         row: row in events; memory events are numbered after them.
     """
 
@@ -64,7 +64,7 @@ class Node:
 
     @property
     def kind(self) -> NodeKind:
-        """What it is."""
+        """Kind of event."""
         if self.is_memory:
             return NodeKind.OUT_OF_MEMORY if self._out_of_memory else NodeKind.ALLOCATION
         kind = int(self.tree.trace.events["kind"][self.row])
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """As torch shows it: ``aten::mm``, ``file(line): function``, ``[memory]``."""
+        """Name as in torch: ``aten::mm``, ``file(line): function``, ``[memory]``."""
         if self.is_memory:
             return _MEMORY_NAMES[self._out_of_memory]
         rows, texts = self.tree.texts
@@ -80,28 +80,28 @@ class Node:
 
     @property
     def parent(self) -> Node | None:
-        """The span it ran directly inside."""
+        """Span directly around it; None at top level."""
         row = int(self.tree.parent[self.row])
         return Node(self.tree, row) if row >= 0 else None
 
     @property
     def children(self) -> list[Node]:
-        """What ran directly inside, in order of start."""
+        """Events directly inside, in order of start."""
         return [Node(self.tree, int(row)) for row in self.tree.children_of(self.row)]
 
     @property
     def start_ns(self) -> int:
-        """Unix nanoseconds."""
+        """Start, Unix nanoseconds."""
         return int(self.tree.start_ns[self.row])
 
     @property
     def duration_ns(self) -> int:
-        """0 for memory; up to the parent's end if it never ended."""
+        """Duration; 0 for memory; up to the parent's end if it never ended."""
         return 0 if self.is_memory else int(self.tree.arrays.duration_ns[self.row])
 
     @property
     def end_ns(self) -> int:
-        """Unix nanoseconds."""
+        """End, Unix nanoseconds."""
         return self.start_ns + self.duration_ns
 
     @property
@@ -112,23 +112,23 @@ class Node:
 
     @property
     def system_thread_id(self) -> int:
-        """The kernel's thread id; -1 if the trace does not know."""
+        """Kernel thread id; -1 if unknown."""
         threads = self.tree.trace.table("threads")["system_thread_id"]
         return int(threads[self.thread]) if self.thread < len(threads) else -1
 
     @property
     def correlation_id(self) -> int:
-        """The id other views of the trace show this event under: row + 1; 0 for memory."""
+        """Id of this event in other views of the trace: row + 1; 0 for memory."""
         return 0 if self.is_memory else self.row + 1
 
     @property
     def unfinished(self) -> bool:
-        """Whether it was still open when the recording stopped, or closed with its parent."""
+        """Whether its end is missing: it ends with its parent or the recording."""
         return not self.is_memory and bool(self.tree.trace.events["unfinished"][self.row])
 
     @property
     def detail(self) -> Detail:
-        """What is known beyond the span; None for a garbage collection."""
+        """Data beyond the span; None for a garbage collection."""
         if self.is_memory:
             return _memory_detail(*self._table)
         kind = self.kind
@@ -149,10 +149,10 @@ class Node:
 
 
 class Tree:
-    """All events of a trace and how they nest.
+    """All events of a trace and their nesting.
 
     Attributes:
-        trace: where everything is read from.
+        trace: source of all data.
         arrays: the same tree as columns.
         event_count: rows below this are events, the rest allocations.
     """
@@ -197,7 +197,7 @@ class Tree:
         return rows[offsets[row] : offsets[row + 1]]
 
     def node(self, row: int) -> Node:
-        """The node of one row; IndexError where there is none."""
+        """Node of one row; IndexError for an invalid row."""
         if not 0 <= row < len(self.parent):
             raise IndexError(f"row {row}, but the tree has {len(self.parent)} nodes")
         return Node(self, row)
@@ -225,7 +225,7 @@ class Tree:
 
 
 def build_tree(trace: TraceData) -> Tree:
-    """The tree of ``trace``; costs nothing until it is walked."""
+    """Tree of ``trace``; computed when it is walked."""
     return Tree(trace)
 
 

@@ -1,1 +1,1 @@
-"""opscope in the place of torch.profiler; see ``opscope.drop_in``."""
+"""Replaces torch.profiler by opscope; see ``opscope.drop_in``."""

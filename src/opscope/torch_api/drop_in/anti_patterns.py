@@ -1,8 +1,8 @@
-"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which do not have it any more.
+"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which no longer have it.
 
-The same classes find the same events in a profile's event tree, so that programs which match
-patterns of their own, or ask for torch's, go on working. Their results use words of
-opscope's; ``trace.findings()`` knows more mistakes, and what each costs.
+The same classes find the same events in a profile's event tree, so that programs which match their
+own or torch's patterns keep working. Their messages are opscope's; ``trace.findings()`` knows more
+mistakes, and the cost of each.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Any
 _BFLOAT16_OR_HALF = ("torch.bfloat16", "torch.float16")
 _FILLS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_"})
 _LOOP = 10
-"""How often the same operators follow each other in what is taken for a loop."""
+"""Repetitions of the same operators that count as a loop."""
 _REPORT = "torchtidy_report.json"
 _LINE = f"{'-' * 40}TorchTidy Report{'-' * 40}"
 NO_PLACE = "No source code location found"
 
 
 class AntiPattern:
-    """A mistake, and how an event that shows it is known; derive and give :meth:`match`.
+    """A mistake, and the events that show it; derive and implement :meth:`match`.
 
     Args:
         prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; ``trace.findings(benchmark=True)`` measures what it costs.
+        should_benchmark: accepted; ``trace.findings(benchmark=True)`` measures the cost.
 
     Attributes:
-        name: of the mistake.
+        name: name of the mistake.
         description: what to do.
-        url: where to read more, or "".
-        event_tree: the outermost events.
-        tid_root: the same by thread.
+        url: further reading, or "".
+        event_tree: outermost events.
+        tid_root: outermost events by thread.
     """
 
     name = "Pattern"
@@ -55,7 +55,7 @@ class AntiPattern:
 
     @property
     def skip(self) -> bool:
-        """Whether the profile does not have what this takes."""
+        """Whether the profile lacks needed data."""
         return False
 
     def match(self, event: Any) -> bool:
@@ -63,15 +63,15 @@ class AntiPattern:
         raise NotImplementedError
 
     def report(self, event: Any) -> str:
-        """What to say of an event."""
+        """Message for one event."""
         return f"{self.description}\n[Source Code Location] {source_code_location(event)}"
 
     def summary(self, events: list[Any]) -> str:
-        """What to say of all."""
+        """Message for all events."""
         return f"{self.name}: {len(events)} events matched."
 
     def eventTreeTraversal(self) -> Iterator[Any]:
-        """All events, in the order in which they are looked at."""
+        """All events, in the order of matching."""
         yield from _in_depth(self.event_tree)
 
     def matched_events(self) -> list[Any]:
@@ -79,36 +79,36 @@ class AntiPattern:
         return [] if self.skip else [e for e in self.eventTreeTraversal() if self.match(e)]
 
     def root_of(self, event: Any) -> Any:
-        """The outermost event around one."""
+        """The outermost event around an event."""
         return self.go_up_until(event, lambda _: False)
 
     def siblings_of(self, event: Any) -> tuple[list[Any], list[Any]]:
-        """Those before and those after it, in the same event or thread."""
+        """Events before and after an event, in the same parent or thread."""
         around = event.parent.children if event.parent else self.tid_root[event.start_tid]
         place = around.index(event)
         return around[:place], around[place + 1 :]
 
     def next_of(self, event: Any) -> Any:
-        """The one after it; None if it is the last."""
+        """The next sibling; None for the last event."""
         return next(iter(self.siblings_of(event)[1]), None)
 
     def prev_of(self, event: Any) -> Any:
-        """The one before it; None if it is the first."""
+        """The previous sibling; None for the first event."""
         return next(reversed(self.siblings_of(event)[0]), None)
 
     def go_up_until(self, event: Any, predicate: Callable[[Any], bool]) -> Any:
-        """The innermost event around one, or itself, for which this holds; else the outermost."""
+        """The innermost event, from this one outwards, with the property; else the outermost."""
         while event and event.parent and not predicate(event):
             event = event.parent
         return event
 
 
 Pattern = AntiPattern
-"""torch's name of it."""
+"""torch's name of the class."""
 
 
 class NamePattern(AntiPattern):
-    """Events whose name has a regular expression in it."""
+    """Events whose name matches a regular expression."""
 
     def __init__(self, prof: Any, name: str, should_benchmark: bool = False) -> None:
         super().__init__(prof, should_benchmark)
@@ -116,12 +116,12 @@ class NamePattern(AntiPattern):
         self.description = f"Matched Name Event: {name}"
 
     def match(self, event: Any) -> bool:
-        """Whether it is named so."""
+        """Whether the name matches."""
         return re.search(self.name, event.name) is not None
 
 
 class _OfOperators(AntiPattern):
-    """Takes stacks and shapes."""
+    """Needs stacks and shapes."""
 
     @property
     def skip(self) -> bool:
@@ -135,7 +135,7 @@ class ExtraCUDACopyPattern(_OfOperators):
     description = "A tensor was filled on the CPU and then moved. Make it on the device at once."
 
     def match(self, event: Any) -> bool:
-        """Whether it is such a copy."""
+        """Whether the event is such a copy."""
         copy = event
         for inner in ("aten::_to_copy", "aten::copy_"):
             copy = next(reversed(copy.children), None) if event.name == "aten::to" else None
@@ -169,7 +169,7 @@ class ForLoopIndexingPattern(AntiPattern):
             waiting.extend(event.children)
 
     def match(self, event: Any) -> bool:
-        """Whether a loop begins with it."""
+        """Whether a loop begins with the event."""
         if event.name != "aten::select" or event.id in self.visited:
             return False
         later = self.siblings_of(event)[1]
@@ -208,16 +208,16 @@ class FP32MatMulPattern(AntiPattern):
         return not has_tf32 or not self.prof.record_shapes
 
     def match(self, event: Any) -> bool:
-        """Whether it is such a product."""
+        """Whether the event is such a product."""
         return event.name == "aten::mm" and event.extra_fields.allow_tf32_cublas is False
 
     def report(self, event: Any) -> str:
-        """The same of all, so that it is said once."""
+        """One message for all events, so that it appears once."""
         return self.description
 
 
 class OptimizerSingleTensorPattern(AntiPattern):
-    """An optimizer that updates one parameter after the other."""
+    """An optimizer that updates parameters one by one."""
 
     name = "Optimizer Single Tensor Pattern"
     description = "The optimizer updates one tensor at a time. Make it with foreach=True."
@@ -227,7 +227,7 @@ class OptimizerSingleTensorPattern(AntiPattern):
         self.optimizers_with_foreach = ["adam", "sgd", "adamw"]
 
     def match(self, event: Any) -> bool:
-        """Whether it is the function that does so."""
+        """Whether the event is the function that does it."""
         names = [f"_single_tensor_{one}" for one in self.optimizers_with_foreach]
         return any(event.name.endswith(name) for name in names)
 
@@ -239,7 +239,7 @@ class SynchronizedDataLoaderPattern(AntiPattern):
     description = "The DataLoader loads while the program waits. Make it with num_workers > 0."
 
     def match(self, event: Any) -> bool:
-        """Whether such a DataLoader begins with it."""
+        """Whether the event starts such a DataLoader."""
         names = [event.name]
         for _ in range(2):
             if not event.children:
@@ -260,7 +260,7 @@ class GradNotSetToNonePattern(AntiPattern):
     description = "Gradients are filled with zeros. Call zero_grad(set_to_none=True)."
 
     def match(self, event: Any) -> bool:
-        """Whether it is a ``zero_grad`` that does so."""
+        """Whether the event is a ``zero_grad`` that fills with zeros."""
         return event.name.endswith(": zero_grad") and any(
             inner.name == "aten::zero_" and inner.parent.name != "aten::zeros"
             for inner in _in_depth(event.children)
@@ -268,7 +268,7 @@ class GradNotSetToNonePattern(AntiPattern):
 
 
 class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
-    """A bias that the batch norm after it takes away."""
+    """A bias that the following batch norm removes."""
 
     name = "Enabling Bias in Conv2d Followed By BatchNorm Pattern"
     description = "A batch norm takes away the bias of the Conv2d before it. Set bias=False there."
@@ -279,7 +279,7 @@ class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
         return not self.prof.record_shapes
 
     def match(self, event: Any) -> bool:
-        """Whether it is such a convolution."""
+        """Whether the event is such a convolution."""
         if event.name != "aten::conv2d" or (*input_dtypes(event), None, None, None)[2] is None:
             return False
         module = self.go_up_until(event, lambda e: e.name.startswith("nn.Module: Conv2d"))
@@ -288,13 +288,13 @@ class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
 
 
 class MatMulDimInFP16Pattern(_OfOperators):
-    """A product of matrices of 16-bit numbers whose sizes are no multiples of 8."""
+    """A product of 16-bit matrices with sizes that are not multiples of 8."""
 
     name = "Matrix Multiplication Dimension Not Aligned Pattern"
     description = "Sizes of a matrix product are not multiples of 8. Pad them."
 
     def match(self, event: Any) -> bool:
-        """Whether it is such a product."""
+        """Whether the event is such a product."""
         if event.name not in ("aten::mm", "aten::bmm", "aten::addmm"):
             return False
         kinds = input_dtypes(event)
@@ -314,12 +314,12 @@ def source_code_location(event: Any) -> str:
 
 
 def input_shapes(event: Any) -> tuple[tuple[int, ...], ...]:
-    """The shape of each argument of an operator; empty for what is no tensor."""
+    """Shape of each argument of an operator; empty for other values."""
     return tuple(tuple(getattr(one, "sizes", ())) for one in event.extra_fields.inputs)
 
 
 def input_dtypes(event: Any) -> tuple[Any, ...]:
-    """The dtype of each argument of an operator; None for what is no tensor."""
+    """Dtype of each argument of an operator; None for other values."""
     return tuple(getattr(one, "dtype", None) for one in event.extra_fields.inputs)
 
 
@@ -329,15 +329,15 @@ def report_all_anti_patterns(
     print_enable: bool = True,
     json_report_dir: str | None = None,
 ) -> None:
-    """Look for all patterns but loops that index, as torch did; print and write what was found.
+    """Match all patterns except indexing in loops, like torch; print and write the results.
 
     Args:
         prof: a ``torch.profiler.profile`` that has ended.
         should_benchmark: accepted; see :class:`AntiPattern`.
-        print_enable: print it.
-        json_report_dir: an existing folder for ``torchtidy_report.json``, which is added to.
+        print_enable: print the results.
+        json_report_dir: an existing folder for ``torchtidy_report.json``; its content is extended.
     """
-    said: dict[str, None] = {}
+    matches: dict[str, None] = {}
     summaries: list[str] = []
     by_file: dict[str, list[dict[str, Any]]] = {}
     for kind in _REPORTED:
@@ -347,9 +347,9 @@ def report_all_anti_patterns(
             summaries.append(pattern.summary(events))
         for event in events:
             text = pattern.report(event)
-            if text in said:
+            if text in matches:
                 continue
-            said[text] = None
+            matches[text] = None
             file, found, line = source_code_location(event).rpartition(":")
             if found:
                 by_file.setdefault(file, []).append(
@@ -363,7 +363,7 @@ def report_all_anti_patterns(
     if json_report_dir is not None:
         _add_to_report(Path(json_report_dir, _REPORT), by_file)
     if print_enable:
-        print("\n".join([_LINE, "Matched Events:", *said, "Summary:", *summaries, _LINE]))
+        print("\n".join([_LINE, "Matched Events:", *matches, "Summary:", *summaries, _LINE]))
 
 
 _REPORTED = (

@@ -18,7 +18,7 @@ from opscope.base.private_files import OwnSocket
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.recording.recorder import Recording
-from opscope.torch_api.activities import ChosenActivities, devices_are_there
+from opscope.torch_api.activities import ChosenActivities, has_devices
 from opscope.torch_api.drop_in import daemon_messages as messages
 from opscope.torch_api.drop_in.daemon_messages import TraceRequest
 from opscope.torch_api.settings import ProfileSettings
@@ -27,11 +27,11 @@ from opscope.torch_api.steps import StepClock
 _EVERY_S = 1.0
 _ANSWER_S = 0.5
 _STEPS_S = 600.0
-"""So long steps may take to come; a program that makes none is recorded no longer."""
+"""Longest wait for steps; without steps, recording ends then."""
 
 
 class DaemonClient:
-    """A thread that asks once a second. What goes wrong reaches the program as a line at most."""
+    """A thread that polls once a second. Errors print at most one line."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -47,12 +47,12 @@ class DaemonClient:
         self._endpoint = OwnSocket(messages.open_endpoint(self._name))
 
     def begin(self) -> None:
-        """Ask from now on."""
+        """Start polling."""
         atexit.register(self._remove)
         self._thread.start()
 
     def end(self) -> None:
-        """Ask no more; a trace that is being recorded ends early."""
+        """Stop polling; ends a running recording early."""
         self._ending.set()
         self._thread.join(_EVERY_S + _ANSWER_S + 5)
         self._endpoint.close()
@@ -60,7 +60,6 @@ class DaemonClient:
         self._remove()
 
     def _remove(self) -> None:
-        """An endpoint with a file leaves none."""
         if isinstance(self._name, str) and os.getpid() == self._process:
             with contextlib.suppress(OSError):
                 os.unlink(self._name)
@@ -72,7 +71,7 @@ class DaemonClient:
                 if request is not None:
                     self._record(request)
             except (OSError, ValueError):
-                self._is_registered = False  # no daemon, or another one: say again who this is
+                self._is_registered = False  # no daemon, or a new one: register again
             except Exception as error:
                 notice(f"the trace for Dynolog could not be made: {error}")
 
@@ -88,16 +87,16 @@ class DaemonClient:
         content = self._exchange(messages.question(self._pids, self._job), "req")
         return TraceRequest.parse(content.decode("utf-8", "replace"))
 
-    def _exchange(self, said: bytes, kind: str) -> bytes:
+    def _exchange(self, message: bytes, kind: str) -> bytes:
         endpoint = self._endpoint
         if endpoint.is_ours():
-            endpoint.socket.sendto(said, messages.address(messages.DAEMON))
+            endpoint.socket.sendto(message, messages.address(messages.DAEMON))
         until_s = time.monotonic() + _ANSWER_S
         arrived = select.poll()
         arrived.register(endpoint.socket, select.POLLIN)
         while (left_s := until_s - time.monotonic()) > 0:
             arrived.poll(left_s * 1000)
-            if not endpoint.is_ours():  # the program has closed it meanwhile
+            if not endpoint.is_ours():  # the program has closed it
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             with contextlib.suppress(BlockingIOError):
                 content = self._received(kind)
@@ -106,7 +105,7 @@ class DaemonClient:
         raise TimeoutError
 
     def _received(self, kind: str) -> bytes | None:
-        """What has arrived, if it is of that kind, and of one whose orders are taken."""
+        """The received message, if it has this kind and a trusted sender; else None."""
         try:
             answered, content = messages.receive(self._endpoint.socket, {0, os.getuid()})
         except messages.ForeignSenderError as sender:
@@ -144,8 +143,10 @@ class DaemonClient:
 
 
 def _write(trace: TraceData, path: str) -> None:
-    """In the place of what is there, as Kineto does; a link is replaced, and not followed: the
-    names that Dynolog gives are in folders of everybody, and known before."""
+    """Write to a new file and rename it, as Kineto does.
+
+    A link is replaced and not followed: Dynolog's file names are predictable and in shared folders.
+    """
     beside = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
     try:
         write_chrome_trace(trace, beside)
@@ -156,8 +157,6 @@ def _write(trace: TraceData, path: str) -> None:
 
 
 class _StepWait:
-    """Waits for steps of the program."""
-
     def __init__(self) -> None:
         self._stepped = threading.Event()
         self._clock = StepClock()
@@ -166,11 +165,10 @@ class _StepWait:
 
     @property
     def count(self) -> int:
-        """Steps so far."""
         return self._clock.counter.count
 
     def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:
-        """Until ``is_reached(count)`` after a step, the end, or for too long."""
+        """Wait until ``is_reached(count)`` after a step, the end, or the time limit."""
         until_s = time.monotonic() + _STEPS_S
         while not ending.is_set() and time.monotonic() < until_s:
             self._stepped.clear()
@@ -178,9 +176,8 @@ class _StepWait:
                 return
 
     def close(self) -> None:
-        """Wait for no more."""
         self._clock.end()
 
 
 def _activities() -> ChosenActivities:
-    return ChosenActivities(cpu=True, cuda=devices_are_there())
+    return ChosenActivities(cpu=True, cuda=has_devices())

@@ -1,7 +1,7 @@
 """The protocol between a traced process and Dynolog's daemon, as both projects publish it.
 
-Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each is
-the length of its content (8 bytes), its type (32 bytes, ended by a zero), and the content. The
+Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each
+has the length of its content (8 bytes), its type (32 bytes, zero-terminated), and the content. The
 daemon listens as ``dynolog``.
 
 | type | content | answer |
@@ -30,33 +30,33 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class ForeignSenderError(Exception):
-    """A message is of a user whose orders this process does not take; of which one."""
+    """A message is from a user who is not trusted; its text is the user id."""
 
 
 def address(name: str) -> str | bytes:
-    """Of an endpoint, as ``bind`` and ``sendto`` take it."""
+    """Address of an endpoint, for ``bind`` and ``sendto``."""
     folder = os.environ.get("KINETO_IPC_SOCKET_DIR", "")
     return f"{folder}/{name}" if folder else b"\0" + name.encode() + b"\0"
 
 
 def registration(device: int, process: int, job: int) -> bytes:
-    """That a process is there."""
+    """Message that registers a process."""
     return message("ctxt", _PROCESS.pack(device, process, job))
 
 
 def question(processes: Sequence[int], job: int) -> bytes:
-    """Whether a trace of the first of these processes is requested; the others are its parents."""
+    """Message that asks for trace requests for the first process; the others are its ancestors."""
     head = _PROCESS.pack(_ACTIVITIES, len(processes), job)
     return message("req", head + struct.pack(f"={len(processes)}i", *processes))
 
 
 def message(kind: str, content: bytes) -> bytes:
-    """One datagram."""
+    """A datagram."""
     return _HEAD.pack(len(content), kind.encode()) + content
 
 
 def read_message(data: bytes) -> tuple[str, bytes]:
-    """Type and content."""
+    """Kind and content of a datagram."""
     if len(data) < _HEAD.size:
         raise ValueError("a message that is too short")
     size, kind = _HEAD.unpack_from(data)
@@ -67,7 +67,7 @@ def read_message(data: bytes) -> tuple[str, bytes]:
 
 
 def open_endpoint(name: str | bytes) -> socket.socket:
-    """A non-blocking socket of that name, which receives the credentials of senders."""
+    """A non-blocking socket with this name that receives the credentials of senders."""
     endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -80,18 +80,18 @@ def open_endpoint(name: str | bytes) -> socket.socket:
 
 
 def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, bytes]:
-    """The next message; ForeignSenderError where a user has sent it who is not ``trusted``."""
+    """The next message. Raises ForeignSenderError if its sender is not in ``trusted``."""
     data, about, _, _ = endpoint.recvmsg(_MOST_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
-    user = next((_CREDENTIALS.unpack(said)[1] for level, kind, said in about
+    user = next((_CREDENTIALS.unpack(payload)[1] for level, kind, payload in about
                  if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-                 and len(said) == _CREDENTIALS.size), None)  # fmt: skip
+                 and len(payload) == _CREDENTIALS.size), None)  # fmt: skip
     if user not in trusted:
         raise ForeignSenderError("unknown" if user is None else str(user))
     return read_message(data)
 
 
 def ancestors() -> list[int]:
-    """This process and those above it, nearest first: a request may name any of them."""
+    """This process and its ancestors, nearest first: a request may name any of them."""
     found = [os.getpid()]
     while found[-1] > 1 and len(found) < _MOST_ANCESTORS:
         try:
@@ -106,7 +106,7 @@ def ancestors() -> list[int]:
 
 
 def job_id() -> int:
-    """The scheduler's number of the job, as Kineto finds it; 0 outside of one."""
+    """The scheduler's id of the job, as Kineto finds it; 0 without one."""
     text = os.environ.get("SLURM_JOB_ID", "")
     return int(text) if text.isdecimal() else 0
 
@@ -124,18 +124,18 @@ _FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRequest:
-    """What is wanted."""
+    """A requested trace."""
 
-    path: str  # of the Chrome trace, with the process's number in its name as Kineto puts it there
+    path: str  # path of the Chrome trace, with the process id as in Kineto
     flags: dict[str, bool]  # arguments of a profile
     start_ns: int  # Unix time to begin at; 0: at once
-    duration_s: float  # how long, where steps do not say it
-    steps: int  # how many steps; 0: for a time
-    start_multiple: int  # begin at a step whose number this divides
+    duration_s: float  # duration if ``steps`` is 0
+    steps: int  # number of steps; 0: record for a time
+    start_multiple: int  # begin at a multiple of this step number
 
     @classmethod
     def parse(cls, text: str) -> TraceRequest | None:
-        """What a configuration says; None where it asks for no trace."""
+        """Read a configuration; None if it requests no trace."""
         given = dict(_lines(text))
         log_file = given.get("ACTIVITIES_LOG_FILE", "")
         if not log_file:

@@ -1,10 +1,10 @@
-"""Putting opscope beneath torch.profiler, and taking it away again.
+"""Switching torch.profiler to opscope and back.
 
-What is replaced are the functions torch's Python profiler calls into C++ for, the classes of what
-they return, and the few Python methods that would turn columns into objects. Classes such as
-``torch.profiler.profile`` stay what they are, so a program that imported them before the switch is
-switched as well. A module that imported one of the replaced names, under whatever name, has it
-replaced too; what is held elsewhere (in a default argument, as a base class) stays torch's.
+Replaced are the C++ functions that torch's Python profiler calls, the classes of their results, and
+the few Python methods that would turn columns into objects. Classes such as
+``torch.profiler.profile`` stay, so a program that imported them before is switched too. Modules
+that imported a replaced name, under any name, are updated; references elsewhere (a default
+argument, a base class) stay torch's.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
-from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
+from opscope.launch.kineto_switch import hidden_from_kineto, is_daemon_enabled, restore_variable
 
 if TYPE_CHECKING:
     from opscope.torch_api.drop_in.daemon import DaemonClient
     from opscope.torch_api.drop_in.replacements import Replacements
 
 _section = _native.Section()
-_saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
-_added: list[str] = []  # names of modules that torch has no more
+_saved: list[tuple[Any, str, Any]] = []  # owner, name and original value
+_added: list[str] = []  # names of modules that this torch no longer has
 _installed: Replacements | None = None
 _daemon: DaemonClient | None = None
-_had_ours: set[tuple[str, str]] = set()  # globals that held one of ours before install()
+_had_ours: set[tuple[str, str]] = set()  # globals that held a replacement before install()
 
 
 class Installed:
-    """What :func:`install` returns: in a ``with`` block, takes opscope away at its end."""
+    """Result of :func:`install`; uninstalls at the end of a ``with`` block."""
 
     def __enter__(self) -> Installed:
         return self
@@ -46,26 +46,26 @@ def install() -> Installed:
     """Make torch.profiler record with opscope, until :func:`uninstall`. Idempotent.
 
     Raises:
-        BridgeError: there is no torch.
+        BridgeError: torch is not installed.
         LifecycleError: torch's own profiler is running.
     """
     with hidden_from_kineto() as is_ours:
         originals = _section.run(_install, _install_not)
     _warn_of_subclasses(originals)
-    if is_asked_for():
+    if is_daemon_enabled():
         _answer_daemon(is_ours)
     return Installed()
 
 
 def install_and_answer() -> None:
-    """As :func:`install`, once torch is imported; the daemon's switch was hidden until now."""
-    if show_again():
+    """:func:`install`, once torch is imported and the daemon's variable was hidden."""
+    if restore_variable():
         answer_daemon()
     install()
 
 
 def answer_daemon() -> None:
-    """Answer Dynolog's daemon from now on, instead of Kineto, which must not do so."""
+    """Answer Dynolog's daemon from now on, in place of Kineto."""
     global _daemon
     if _daemon is not None:
         return
@@ -89,7 +89,7 @@ def _answer_daemon(is_ours: bool) -> None:
 
 
 def _install() -> dict[int, tuple[Any, Any]]:
-    """What was replaced now, by ``id()``."""
+    """Replace torch's names; returns the replaced objects, by ``id()``."""
     global _installed
     if _installed is not None:
         return {}
@@ -136,7 +136,10 @@ def _leave_daemon() -> None:
 
 
 def _uninstall() -> bool:
-    """Whether a profile was running. May be interrupted anywhere and called again."""
+    """Restore torch's names; returns whether a profile was running.
+
+    May be interrupted anywhere and called again.
+    """
     global _installed
     found = _installed
     if found is None:
@@ -181,18 +184,18 @@ def _restore() -> None:
 
 
 def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:
-    """Module, name and value of every global of a module not ours that is one of ``values``."""
+    """Module, name and value of every global outside opscope that is one of ``values``."""
     for module_name, module in list(sys.modules.items()):
         if module_name.partition(".")[0] == "opscope":
             continue
-        # Lazy modules answer getattr by importing; only what they already hold counts.
+        # Not getattr(), for which lazy modules import.
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if id(value) in values and values[id(value)][0] is value:
                 yield module, name, value
 
 
 def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
-    """Say which classes were derived from torch's own before the switch, and stay so."""
+    """Warn of classes that were derived from torch's before the switch and do not change."""
     children: list[type] = []
     for original, _ in originals.values():
         if isinstance(original, type):

@@ -1,8 +1,8 @@
 """torch's ``MemoryProfile``, over memory accounts that are computed from columns.
 
 torch's class walks the event tree with Python objects, which takes minutes for a million events.
-Its timeline and categories are made here from arrays instead; they are the same. What else it has,
-such as the data flow graph, is torch's own, made when it is asked for.
+Its timeline and categories are computed here from arrays, with equal results. Other members, such
+as the data flow graph, are torch's own, created on access.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opscope.torch_api.drop_in.backend.result import ProfilerResult
 
 
 def memory_profile(self: Any) -> Any:
-    """In place of ``_KinetoProfile._memory_profile``; ``self`` is the profiler."""
+    """Replaces ``_KinetoProfile._memory_profile``; ``self`` is the profiler."""
     required = ("record_shapes", "profile_memory", "with_stack")
     missing = [f"{name}=True" for name in required if not getattr(self, name)]
     if missing:
@@ -37,7 +37,7 @@ def memory_profile(self: Any) -> Any:
 
 @cache
 def _profile_class() -> Any:
-    """The class, made once torch can be imported."""
+    """The class; made once torch can be imported."""
     from torch.profiler import _memory_profiler as torchs
 
     class ColumnMemoryProfile(torchs.MemoryProfile):  # type: ignore[misc]
@@ -62,14 +62,13 @@ def _profile_class() -> Any:
 
         @property
         def timeline(self) -> tuple[Any, ...]:
-            """(time, action, (key, version), size) of everything that happened, in order."""
+            """(time, action, (key, version), size) of every memory event, in order."""
             return _timeline(self._accounts, self._keys)
 
     return ColumnMemoryProfile
 
 
 def _tensor_keys(trace: TraceData, blocks: MemoryBlocks) -> list[Any]:
-    """torch's key of every block."""
     from torch.profiler._memory_profiler import TensorKey, _Storage
 
     address = np.zeros(len(blocks), dtype=np.uint64)

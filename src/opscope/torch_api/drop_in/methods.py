@@ -1,7 +1,7 @@
 """Methods of torch's classes that would make objects of columns, need a GPU, or collect.
 
-torch can have Python collect what CUPTI reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
-instead of Kineto. Under the drop-in opscope asks CUPTI, whichever was chosen: two at once would
+torch can have Python collect CUPTI's reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
+instead of Kineto. Under the drop-in opscope uses CUPTI, whichever was chosen: two collectors would
 take each other's records.
 """
 
@@ -27,11 +27,11 @@ from opscope.torch_api.drop_in.backend.result import ProfilerResult
 from opscope.torch_api.event_list.event_list import EventList
 from opscope.torch_api.settings import with_switch
 
-_logger = logging.getLogger("torch.autograd.profiler")  # where torch says so, too
+_logger = logging.getLogger("torch.autograd.profiler")  # torch's logger for this
 
 
 def ensure_function_events(self: Any) -> None:
-    """``profile._ensure_function_events``: the events as a lazy view."""
+    """``profile._ensure_function_events``: the events as a lazy list."""
     if getattr(self.experimental_config, "trace_only", False):
         raise RuntimeError(
             "events() is not available when trace_only=True in ExperimentalConfig. Use "
@@ -60,7 +60,6 @@ def ensure_function_events(self: Any) -> None:
 
 
 def _accumulated(self: Any) -> ProfilerResult | None:
-    """The results of all cycles so far as one."""
     result = self.kineto_results
     if result is None:
         return None
@@ -71,12 +70,12 @@ def _accumulated(self: Any) -> ProfilerResult | None:
 
 
 def _microseconds(start_ns: int, end_ns: int) -> int:
-    """Rounded up, so that a step that ran never takes 0."""
+    """Microseconds, rounded up so that a stage that ran is not 0."""
     return -((start_ns - end_ns) // 1000)
 
 
 def parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None) -> list[Any]:
-    """``profile._parse_kineto_results``: the events of a result, those made within the time."""
+    """``profile._parse_kineto_results``: events of a result, as many as the time allows."""
     events = result.function_events
     if timeout_s is None:
         return list(events)
@@ -107,7 +106,7 @@ def export_chrome_trace(
     graph_lanes: str = "none",
     default_stream: int = 7,
 ) -> None:
-    """``torch.autograd.profiler.profile.export_chrome_trace``: any number of times."""
+    """``torch.autograd.profiler.profile.export_chrome_trace``; can be called repeatedly."""
     _warn_of_lanes(cuda_graph_annotations, graph_lanes)
     self.kineto_results.save(path, _parsed(metadata))
 
@@ -120,7 +119,7 @@ def export_last_cycle(
     graph_lanes: str = "none",
     default_stream: int = 7,
 ) -> None:
-    """``torch.profiler.profile.export_chrome_trace``: the writer itself knows ``.gz``."""
+    """``torch.profiler.profile.export_chrome_trace``; the writer itself handles ``.gz``."""
     _warn_of_lanes(cuda_graph_annotations, graph_lanes)
     if self.profiler is None:
         raise AssertionError("Profiler must be initialized before exporting chrome trace")
@@ -142,7 +141,7 @@ def export_result(
 
 
 def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> None:
-    """Refuse what torch refuses, and say that work of CUDA graphs stays where it ran."""
+    """Raise as torch does, and warn that work of CUDA graphs stays on its streams."""
     if graph_lanes not in ("none", "all"):
         raise ValueError(f"graph_lanes must be 'all' or 'none', got {graph_lanes!r}")
     if graph_lanes == "all" and not annotations:
@@ -157,16 +156,15 @@ def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> N
 
 
 def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:
-    """Values are JSON texts."""
     return {key: json.loads(value) for key, value in (metadata or {}).items()}
 
 
 _WAYS = ("_use_cuspy", "_use_cupti_monitor")
-"""Attributes of ``torch.profiler.profile`` that say that one of the others was chosen."""
+"""Attributes of ``torch.profiler.profile`` that select another collector."""
 
 
 def prepare_trace_of_ours(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """``_KinetoProfile.prepare_trace`` that starts no other collection of device activity."""
+    """``_KinetoProfile.prepare_trace`` that starts no other collector of device activity."""
 
     @functools.wraps(original)
     def prepare_trace(self: Any) -> None:
@@ -178,9 +176,9 @@ def prepare_trace_of_ours(original: Callable[[Any], None]) -> Callable[[Any], No
 
 
 def _import_inductor() -> None:
-    """What torch asks about CUDA graphs, ahead of the recording.
+    """Import torch's setting of CUDA graphs before the recording.
 
-    Older ones import it after that has begun, which would be most of what a short one holds.
+    Older versions of torch import it during the recording, where it would dominate a short one.
     """
     if importlib.util.find_spec("torch._inductor") is not None:
         importlib.import_module("torch._inductor.config")
@@ -194,7 +192,7 @@ def _without_others(profile: Any) -> Iterator[None]:
     if chosen is not None:
         setattr(profile, chosen, False)
         if getattr(profile, "_cuspy_config", None) is not None:
-            configs.append(profile._cuspy_config)  # also made of what a backend was configured with
+            configs.append(profile._cuspy_config)  # may come from a backend's configuration
             profile._cuspy_config = None
     if wants_synchronisations(configs):
         profile.experimental_config = with_switch(
@@ -204,7 +202,7 @@ def _without_others(profile: Any) -> Iterator[None]:
     if not given:
         yield
         return
-    # torch asks for a device where counters are wanted, which are not going to be recorded.
+    # torch requires a device for counters, which opscope does not record.
     profile.activity_configs = {
         activity: type(config)(activity_types=config.activity_types)
         for activity, config in given.items()

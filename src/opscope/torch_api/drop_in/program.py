@@ -1,6 +1,6 @@
 """``python -m opscope.drop_in script.py args...``: run it as python would, but switched.
 
-So it is with ``-m module``, ``-c code`` and ``-``.
+Also with ``-m module``, ``-c code`` and ``-``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The list of what :func:`opscope.drop_in.install` replaces, and by what."""
+"""The names that :func:`opscope.drop_in.install` replaces, and their replacements."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ _EVENTS = {
 
 @dataclass(frozen=True)
 class Replacements:
-    """torch's names, and what replaces each."""
+    """torch's names and their replacements."""
 
-    methods: tuple[tuple[type, str, Any], ...]  # class, name and function, of methods
-    # by ``id()`` of each of torch's functions and classes: it, and what replaces it
+    methods: tuple[tuple[type, str, Any], ...]  # methods: class, name and function
+    # by ``id()`` of torch's function or class: the original and its replacement
     originals: dict[int, tuple[Any, Any]]
-    news: dict[int, tuple[Any, Any]]  # the other way round, by ``id()`` of ours
-    modules: dict[str, ModuleType]  # by name those that this torch has no more
+    news: dict[int, tuple[Any, Any]]  # by ``id()`` of the replacement: replacement and original
+    modules: dict[str, ModuleType]  # modules that this torch no longer has, by name
 
 
 def find_replacements() -> Replacements:
-    """What to replace in the torch that is installed; what it does not have is left out."""
+    """Replacements for the installed torch; names that it lacks are left out."""
     bridge.load()
     import torch.autograd.profiler_util as profiler_util
     import torch.profiler
@@ -102,7 +102,7 @@ def find_replacements() -> Replacements:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
     news = {id(new): (new, original) for original, new in pairs}
-    # Not undone by uninstall(): a program may have imported it from opscope itself.
+    # uninstall() keeps it: a program may have imported it from opscope.
     pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
     originals = {id(original): (original, new) for original, new in pairs}
     return Replacements(_methods(), originals, news, _modules())

@@ -1,7 +1,7 @@
 """Attributes of a ``FunctionEvent``, read from a trace.
 
-A list position holds an event, a piece of memory outside all events, or device activity; each has
-its own way for some attributes and shares the rest.
+A list position holds an event, a memory event outside all spans, or device activity. Each kind has
+its own readers for some attributes and shares the others.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _system_thread(table: str) -> Reader:
 
 
 def _forward_thread(source: ListedTrace, row: int) -> int:
-    """0 where torch says so: for what has no forward, such as the accumulation of a gradient."""
+    """Thread of the forward operator; 0 without one (accumulated gradients), like torch."""
     events = source.trace.events
     return int(events["forward_thread"][row]) if events["sequence_number"][row] >= 0 else 0
 
@@ -101,7 +101,7 @@ def _flops(source: ListedTrace, row: int) -> int:
 
 
 def _event_index(source: ListedTrace, row: int) -> str:
-    """What torch adds to an operator in its files, where ``expose_kineto_event_metadata`` asks."""
+    """Metadata that torch adds to operators if ``expose_kineto_event_metadata`` is on."""
     exposed = source.exposes_metadata and _kind(source, row) <= EventKind.ANNOTATION
     return f'"Ev Idx": {row}' if exposed else ""
 
@@ -264,4 +264,4 @@ READERS: dict[str, Reader] = {
 READERS["name"] = lambda source, position: source.rows.texts[int(source.rows.label[position])]
 READERS["cpu_memory_usage"] = _quantity("cpu_memory_bytes")
 READERS["device_memory_usage"] = _quantity("device_memory_bytes")
-"""By attribute: a function from the source and a list position to the value."""
+"""By attribute: a function from source and list position to the value."""

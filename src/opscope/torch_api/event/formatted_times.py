@@ -8,23 +8,23 @@ from typing import Any
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
 TIME_UNITS = tuple(_UNITS)
-"""Units a table can be asked for."""
+"""Units of times in tables."""
 
 
 def format_time(time_us: float, unit: str | None = None) -> str:
-    """Microseconds as ``1.234ms``; in a unit that suits the value unless one is given."""
+    """Microseconds as ``1.234ms``; in a suitable unit unless one is given."""
     if unit is None:
         unit = "s" if time_us >= _UNITS["s"] else "ms" if time_us >= _UNITS["ms"] else "us"
     return f"{time_us / _UNITS[unit]:.3f}{unit}"
 
 
 def format_time_share(time_us: float, total_time_us: float) -> str:
-    """``12.34%``; ``NaN`` of nothing."""
+    """Percentage such as ``12.34%``; ``NaN`` if the total is 0."""
     return f"{time_us * 100.0 / total_time_us:.2f}%" if total_time_us else "NaN"
 
 
 def format_memory(nbytes: float) -> str:
-    """Bytes as ``1.50 KB``; plain below a KB."""
+    """Bytes as ``1.50 KB``; plain bytes below 1 KB."""
     for exponent, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
         if abs(nbytes) >= 1024**exponent:
             return f"{nbytes / 1024**exponent:.2f} {unit}"
@@ -32,7 +32,7 @@ def format_memory(nbytes: float) -> str:
 
 
 def flops_unit(smallest: float) -> tuple[float, str]:
-    """Factor and header with which a positive number of operations has at most three digits."""
+    """Factor and header that give a positive number of operations at most three digits."""
     units = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
     power = 0
     while power + 1 < len(units) and smallest >= 1000.0 ** (power + 1):
@@ -41,12 +41,12 @@ def flops_unit(smallest: float) -> tuple[float, str]:
 
 
 def shorten(text: str, width: int | None) -> str:
-    """Cut off the end of a text that does not fit, with ``...`` for what is missing."""
+    """Replace the end of a text that does not fit by ``...``."""
     return text if width is None or len(text) < width - 3 else text[: width - 3] + "..."
 
 
 def shorten_path(path: str, width: int) -> str:
-    """Cut off the beginning of a path that does not fit, with ``...`` for what is missing."""
+    """Replace the beginning of a path that does not fit by ``...``."""
     if len(path) <= width:
         return path
     kept = path[len(path) - width :]
@@ -54,7 +54,6 @@ def shorten_path(path: str, width: int) -> str:
 
 
 def _as_text(name: str) -> property:
-    """A time in microseconds as text."""
     return property(lambda self: format_time(float(getattr(self, name))))
 
 
@@ -69,7 +68,7 @@ def deprecated(new: str) -> property:
 
 
 class FormattedTimesMixin:
-    """For classes with ``*_time_total`` in microseconds and ``count``."""
+    """Averages and texts for classes with ``*_time_total`` in microseconds and ``count``."""
 
     count: int
 

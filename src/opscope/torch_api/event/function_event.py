@@ -24,7 +24,7 @@ from opscope.torch_api.event.parts import device_type as _device_type
 class FunctionEvent(FormattedTimesMixin):
     """One event, with torch's attributes; times are microseconds, memory is bytes.
 
-    Events of a trace read an attribute from the columns when it is first asked for, and keep it.
+    Events of a trace read an attribute from the columns at its first use, and keep it.
     """
 
     id: int
@@ -135,7 +135,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @classmethod
     def of_trace(cls, source: ListedTrace, position: int) -> FunctionEvent:
-        """The event at ``position`` of a trace's listed rows; nothing of it is read yet."""
+        """The event at ``position`` of a trace's listed rows; attributes are read later."""
         event = cls.__new__(cls)
         vars(event).update(_source=source, _position=position)
         return event
@@ -169,7 +169,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Say which event this one ran directly inside."""
+        """Set the event that this one ran directly inside."""
         self._require_cpu()
         parent._require_cpu()
         self.cpu_parent = parent
@@ -183,7 +183,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def key(self) -> str:
-        """What averages group it by."""
+        """Key of the event's group in averages."""
         return self.name
 
     @property
@@ -200,13 +200,13 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def device_time_total(self) -> float:
-        """Of the device work launched in this event; its own duration for a device event."""
+        """Microseconds of device work launched in this event; a device event's own duration."""
         if self.is_async or not self.use_device:
             return 0
         if not is_cpu(self.device_type):
             return self.time_range.elapsed_us()
         source = vars(self).get("_source")
-        if source is not None:  # summed over the whole subtree already, without recursion
+        if source is not None:  # already summed over the subtree, without recursion
             total: float = source.device_time_total_us(self._position)
             return total
         own = sum(kernel.duration for kernel in self.kernels)
@@ -214,7 +214,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     @property
     def self_device_time_total(self) -> float:
-        """Of the device work this event launched outside its children."""
+        """Microseconds of device work launched in this event outside its children."""
         if self.is_async or not self.use_device or not is_cpu(self.device_type):
             return self.device_time_total
         inner = sum(child.device_time_total for child in self.cpu_children)

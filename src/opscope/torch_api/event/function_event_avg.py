@@ -63,7 +63,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self._relatives: Callable[[], FunctionEvent] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # Parent and children of the first event are made only when they are looked at.
+        # Parent and children of the first event are made on access.
         if name not in ("cpu_parent", "cpu_children"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         first = vars(self).get("_relatives")
@@ -110,7 +110,7 @@ class FunctionEventAvg(FormattedTimesMixin):
 
 
 class AverageObjects:
-    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one."""
+    """Groups of ``averages`` as torch's ``key_averages()`` returns them, created on access."""
 
     def __init__(self, averages: Averages, source: ListedTrace) -> None:
         self.averages = averages
@@ -123,11 +123,11 @@ class AverageObjects:
 
     @property
     def are_untouched(self) -> bool:
-        """None was handed out, so that none can have been changed."""
+        """Whether no object was created, so that none can have been changed."""
         return not self._made
 
     def at(self, group: int) -> FunctionEventAvg:
-        """The object of a group; the same every time."""
+        """The object of a group; always the same one."""
         made = self._made.get(group)
         if made is None:
             made = self._made[group] = self._make(group)

@@ -32,7 +32,7 @@ SUMS = {
     "self_device_memory_usage": ("device_self_memory_bytes", 1),
     "flops": ("flops", 1),
 }
-"""torch's attribute: the column of ``Quantities``, and its units per unit of torch's."""
+"""By torch's attribute: column of ``Quantities``, and its units per unit of torch."""
 
 
 def sums_in_torch_units(quantities: Quantities, count: int) -> dict[str, npt.NDArray[Any]]:
@@ -51,7 +51,7 @@ EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
 class ListedTrace:
-    """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use."""
+    """A trace as positions 0, 1, … of torch's event list; everything is computed at first use."""
 
     trace: TraceData
     use_device: str | None
@@ -64,7 +64,7 @@ class ListedTrace:
         with_stack: bool,
         make_event: Callable[[ListedTrace, int], Any],
     ) -> None:
-        """``make_event`` gives the object that stands for the event at a position."""
+        """``make_event`` creates the object of the event at a position."""
         self.trace = trace
         self.use_device = use_device
         self.with_flops = with_flops
@@ -73,7 +73,7 @@ class ListedTrace:
         self._made: dict[int, Any] = {}
 
     def event(self, position: int) -> Any:
-        """The event at a position; the same object every time."""
+        """The event at a position; always the same object."""
         event = self._made.get(position)
         if event is None:
             event = self._made[position] = self._make_event(self, position)
@@ -94,22 +94,22 @@ class ListedTrace:
 
     @cached_property
     def listing(self) -> TorchListing:
-        """Which events are listed, and how they nest."""
+        """Listed events and their nesting."""
         return TorchListing(self.trace)
 
     @cached_property
     def rows(self) -> ListedRows:
-        """What is at each position."""
+        """The row at each position."""
         return list_rows(self.listing, self.flops)
 
     @cached_property
     def flops(self) -> FlopCounts | None:
-        """Operations of every event, where they are wanted."""
+        """Operations of every event, if requested."""
         return count_flops(self.trace) if self.with_flops else None
 
     @cached_property
     def stacks(self) -> Stacks | None:
-        """Python stacks, where they are wanted."""
+        """Python stacks, if requested."""
         return Stacks(self.listing) if self.with_stack else None
 
     @cached_property
@@ -119,7 +119,7 @@ class ListedTrace:
 
     @cached_property
     def origin_ns(self) -> int:
-        """The moment that times are counted from: the start of the recording."""
+        """Zero of the list's times: the start of the recording."""
         start = self.trace.metadata.get("start_ns")
         if isinstance(start, int):
             return start
@@ -128,13 +128,13 @@ class ListedTrace:
 
     @cached_property
     def process_id(self) -> int:
-        """The process that was recorded; 0 if the trace does not say."""
+        """Id of the recorded process; 0 if unknown."""
         known = self.trace.metadata.get("process_id")
         return known if isinstance(known, int) else 0
 
     @cached_property
     def exposes_metadata(self) -> bool:
-        """Whether events say what a file says of them beyond their attributes."""
+        """Whether events show more metadata of files."""
         return bool(self.trace.metadata.get(EXPOSES_METADATA))
 
     @cached_property
@@ -152,7 +152,7 @@ class ListedTrace:
 
     @cached_property
     def parent(self) -> Values:
-        """Listed parent of every listed event, as rows of ``events``; -1 none."""
+        """Listed parent of every listed event, as rows of ``events``; -1 without one."""
         return np.where(self.listing.nested, self.listing.parent, -1)
 
     @cached_property
@@ -160,13 +160,13 @@ class ListedTrace:
         return group_by_parent(self.parent)
 
     def children(self, event: int) -> list[Any]:
-        """What ran directly inside an event, in order of start."""
+        """Events that ran directly inside an event, in order of start."""
         offsets, rows = self._children
         inside = rows[offsets[event] : offsets[event + 1]]
         return [self.event(int(position)) for position in self.positions[inside]]
 
     def parent_of(self, event: int) -> Any:
-        """What an event ran directly inside."""
+        """The event that an event ran directly inside; None without one."""
         parent = int(self.parent[event])
         return self.event(int(self.positions[parent])) if parent >= 0 else None
 
@@ -178,7 +178,7 @@ class ListedTrace:
         return launched[rows], rows
 
     def kernels(self, event: int) -> list[Kernel]:
-        """Device work an event launched."""
+        """Device work that an event launched."""
         events, rows = self._launched
         first, last = np.searchsorted(events, [event, event + 1])
         gpu, names = self.trace.table("gpu"), self.trace.names
@@ -192,7 +192,7 @@ class ListedTrace:
         ]
 
     def device_time_total_us(self, position: int) -> float:
-        """Device time of the event at a position, everything inside it included."""
+        """Device time of the event at a position, including everything inside it."""
         total = self.rows.quantities.device_total_ns
         return 0 if total is None else float(total[position]) / 1000
 

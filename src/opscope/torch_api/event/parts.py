@@ -1,4 +1,4 @@
-"""The small types that an event in torch's shape is made of."""
+"""Small types that are parts of an event in torch's shape."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Kernel(NamedTuple):
 def device_type(code: int) -> Any:
     """The device type with this value.
 
-    torch is not imported for it: that takes over a second, and a script that compares with torch's
-    enum has imported it.
+    Does not import torch, which takes over a second: a script that compares with torch's enum has
+    imported it.
     """
     torch = sys.modules.get("torch")
     enum = getattr(getattr(torch, "autograd", None), "DeviceType", DeviceType)
@@ -94,7 +94,7 @@ class EventMetadata(NamedTuple):
 
 
 def metadata_from_kineto(extra: Mapping[str, str]) -> EventMetadata | None:
-    """The fields found among Kineto's texts; None if there is none."""
+    """Fields from Kineto's texts; None without any."""
     fields = {
         field: convert(extra[key])
         for key, (field, convert) in _KINETO_KEYS.items()

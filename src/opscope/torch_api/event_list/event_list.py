@@ -38,8 +38,8 @@ Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists o
 class EventList(LazyList[Event]):
     """Events, or averages of events, with tables and exports.
 
-    A list made from a trace works on the trace's columns and makes an event only when it is looked
-    at. Changed by hand, or made from given events, it works on the events it holds.
+    A list made from a trace uses the trace's columns and creates events on access. A list that was
+    changed, or made from given events, uses its own events.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EventList(LazyList[Event]):
         self._averages: AverageObjects | None = None
 
     def _build_tree(self) -> None:
-        """Nest the events by thread and time, as torch does; those of a trace are nested."""
+        """Nest the events by thread and time, like torch; those of a trace are nested already."""
         self._populate_cpu_children()
         self._remove_dup_nodes()
         self._set_backward_stacktraces()
@@ -79,14 +79,14 @@ class EventList(LazyList[Event]):
 
     @property
     def _columns(self) -> ListedTrace | None:
-        """The trace, as long as the list is what was made from it: all its events."""
+        """The trace, while the list is unchanged and has all its events."""
         return self._source if self.as_made and self._averages is None else None
 
     def __str__(self) -> str:
         return self.table()
 
     def _repr_html_(self) -> str:
-        """Averages with most time of their own, or the first events of a list of events."""
+        """The averages with most self time, or the first events of a list of events."""
         key = "self_cpu_time_total" if self._averages is not None else None
         return f"<pre>{escape(self.table(sort_by=key, row_limit=20))}</pre>"
 
@@ -101,18 +101,18 @@ class EventList(LazyList[Event]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """The events as text.
+        """The events as a text table.
 
         Args:
-            sort_by: column to sort by, largest first, as in ``self_cpu_time_total``; by default
+            sort_by: column to sort by, largest first, such as ``self_cpu_time_total``; by default
                 rows are in order of first appearance.
             row_limit: print at most this many rows; -1 or None for all.
-            max_src_column_width: of the source location.
-            max_name_column_width: of names.
-            max_shapes_column_width: of argument shapes.
+            max_src_column_width: largest width of source locations.
+            max_name_column_width: largest width of names.
+            max_shapes_column_width: largest width of argument shapes.
             header: a line to print above.
-            top_level_events_only: leave out what ran inside something else.
-            time_unit: ``s``, ``ms`` or ``us``; by default what suits each value.
+            top_level_events_only: leave out events inside other events.
+            time_unit: ``s``, ``ms`` or ``us``; by default one that suits each value.
 
         Raises:
             UsageError: unknown sort key or time unit; the message lists the known ones.
@@ -158,11 +158,11 @@ class EventList(LazyList[Event]):
         """Averages by name, as a list of :class:`FunctionEventAvg`.
 
         Args:
-            group_by_input_shapes: other argument shapes are another row.
-            group_by_stack_n: another stack, in its innermost n frames, is another row.
-            group_by_overload_name: another operator overload is another row.
-            include_python_functions: average Python calls too; by default as the torch that is
-                installed does: until 2.13.
+            group_by_input_shapes: separate rows for different argument shapes.
+            group_by_stack_n: separate rows for different stacks of the innermost n frames.
+            group_by_overload_name: separate rows for different operator overloads.
+            include_python_functions: average Python calls too; by default as the installed torch
+                does: until 2.13.
         """
         if include_python_functions is None:
             include_python_functions = averages_python_functions()
@@ -186,7 +186,7 @@ class EventList(LazyList[Event]):
         return self._like(groups.values())
 
     def total_average(self) -> FunctionEventAvg:
-        """One average over all events, called ``Total``."""
+        """One average of all events, named ``Total``."""
         if self._columns is not None:
             return self.key_averages(include_python_functions=True).total_average()
         total = FunctionEventAvg()
@@ -197,7 +197,7 @@ class EventList(LazyList[Event]):
         return total
 
     def export_chrome_trace(self, path: str | Path) -> None:
-        """Write a Chrome trace: the whole recording, or the given events where there is none.
+        """Write a Chrome trace: the whole recording, or the given events without one.
 
         Raises:
             UsageError: the path cannot be written.
@@ -210,7 +210,7 @@ class EventList(LazyList[Event]):
             _write_events(self, path)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """What ``export_stacks`` takes for ``metric``."""
+        """Values of ``metric`` for ``export_stacks``."""
         return list(METRICS)
 
     def export_stacks(self, path: str | Path, metric: str) -> None:
@@ -228,7 +228,6 @@ class EventList(LazyList[Event]):
         write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
 
     def _like(self, events: Iterable[Event]) -> EventList:
-        """A list of other events of the same recording."""
         made = EventList(
             events,
             use_device=self._use_device,
@@ -252,11 +251,11 @@ def make_event_list(
     with_flops: bool = False,
     with_stack: bool = False,
 ) -> EventList:
-    """The events of ``trace`` as torch.profiler lists them; none is made until it is looked at.
+    """Events of ``trace`` as torch.profiler lists them, created on access.
 
     Args:
         trace: the recording.
-        use_device: name of the device columns; by default that of the device in the trace.
+        use_device: name for the device columns; by default from the device in the trace.
         profile_memory: show memory columns.
         with_flops: count floating point operations and show them.
         with_stack: give events their Python stacks.
@@ -289,7 +288,7 @@ def _key(event: Event, by_shape: bool, stack_n: int, by_overload: bool) -> tuple
 
 
 def _write_events(events: EventList, path: str | Path) -> None:
-    """The slices alone: events that are not from a trace know no more."""
+    """Write only slices: events that are not from a trace have no more data."""
     slices = [
         {
             "name": event.trace_name,

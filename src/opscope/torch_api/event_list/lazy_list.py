@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class LazyList(list[T]):
-    """A real list; asking for its length or for one element makes no others.
+    """A list whose elements are created when they are read.
 
-    Anything that needs all elements, or changes the list, first makes all of them; from the first
+    Operations that need all elements, or change the list, first create all of them. From the first
     change on it is an ordinary list, and :attr:`as_made` is False.
     """
 
@@ -22,7 +22,7 @@ class LazyList(list[T]):
         self.as_made = False
 
     def fill_lazily(self, length: int, make: Callable[[int], T]) -> None:
-        """Become a list of ``length`` elements, element i being ``make(i)``."""
+        """Fill the list with ``length`` elements; element i is ``make(i)``."""
         # Placeholders, because C code reads the length of a list directly.
         placeholders: list[Any] = [None] * length
         list.extend(self, placeholders)
@@ -94,7 +94,7 @@ class LazyList(list[T]):
         return repr(list(self))
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
-        # A copy has all its elements, and not the function that makes them.
+        # A copy has all elements, and not the function that creates them.
         state = {name: value for name, value in vars(self).items() if name not in _LAZY_STATE}
         return _restore, (type(self), list(self), state)
 
@@ -118,7 +118,7 @@ _LAZY_STATE = ("_make", "as_made")
 
 
 def _after(prepare: Callable[[LazyList[Any]], None], name: str) -> Callable[..., Any]:
-    """The method of ``list`` called ``name``, on a list that has been prepared for it."""
+    """The method ``name`` of ``list``, called after ``prepare``."""
     method = getattr(list, name)
 
     @wraps(method)

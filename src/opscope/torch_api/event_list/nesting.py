@@ -1,4 +1,4 @@
-"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do it."""
+"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Event = Any  # a FunctionEvent
 
 
 def nest_events(events: Iterable[Event]) -> None:
-    """Make each event a child of the shortest one of its thread that is around it.
+    """Make each event a child of the shortest event around it on its thread.
 
-    Events that only overlap are not nested, nor are asynchronous and device events.
+    Events that only overlap, asynchronous events and device events are not nested.
     """
     threads: defaultdict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events:
@@ -40,7 +40,7 @@ def _contains(outer: Any, inner: Any) -> bool:
 def without_duplicates(events: list[Event]) -> list[Event]:
     """The events without those that repeat their parent: its only child, of the same name.
 
-    The children and device work of one that is left out go to its parent.
+    Children and device work of a removed event go to its parent.
     """
     kept = list(events)
     while True:
@@ -48,7 +48,7 @@ def without_duplicates(events: list[Event]) -> list[Event]:
         if not repeated:
             return kept
         for event in kept:
-            # Asked again, because taking out its parent may have changed the answer.
+            # Checked again, because removing its parent may have changed the result.
             if id(event) in repeated and _repeats_parent(event):
                 _replace_by_children(event)
             else:
@@ -69,7 +69,7 @@ def _replace_by_children(event: Event) -> None:
 
 
 def give_backward_stacks(events: Iterable[Event]) -> None:
-    """Give what ran in the backward pass the stack of its forward operator."""
+    """Give events of the backward pass the stack of their forward operator."""
     forward: dict[tuple[int, int], list[str]] = {}
     in_backward: list[tuple[Event, Event]] = []
     for event in events:

@@ -34,7 +34,7 @@ class StackTexts(Protocol):
 
 
 class Texts:
-    """One text per row, each distinct text held once."""
+    """One text per row; each distinct text is held once."""
 
     def __init__(self, index: npt.NDArray[np.integer[Any]], texts: Sequence[str]) -> None:
         self.index = index
@@ -52,10 +52,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class TableRows:
-    """What a table is written from. Arrays have shape (rows,)."""
+    """Content of a table. Arrays have shape (rows,)."""
 
     numbers: dict[str, npt.NDArray[Any]]  # by attribute name, see :data:`NUMBERS`
-    names: Texts  # what each row is called
+    names: Texts  # name of each row
     overloads: Texts | None  # operator overloads; None if no row has one
     shapes: Texts | None  # argument shapes as text; None if no row has any
     stacks: StackTexts | None  # None if no row has one
@@ -69,8 +69,6 @@ class TableRows:
 
 
 class _ListedStacks:
-    """Stacks of objects."""
-
     def __init__(self, stacks: list[Sequence[str]]) -> None:
         self._stacks = stacks
         self.longest = max((len(entry) for stack in stacks for entry in stack), default=0)
@@ -82,7 +80,7 @@ class _ListedStacks:
 def rows_of_objects(events: Sequence[Any], needs_parents: bool) -> TableRows:
     """Rows of ``FunctionEvent`` or ``FunctionEventAvg`` objects.
 
-    ``needs_parents``: whether ``has_parent`` will be looked at; averages make objects for it.
+    ``needs_parents``: whether ``has_parent`` is used; averages create objects for it.
     """
     shapes = [event.input_shapes for event in events]
     stacks = [event.stack or () for event in events]
@@ -113,7 +111,7 @@ def _if_any(texts: Iterable[str]) -> Texts | None:
 
 
 def rows_of_source(source: ListedTrace) -> TableRows:
-    """Rows of all events of a trace, without making an object of any."""
+    """Rows of all events of a trace, without creating event objects."""
     rows = source.rows
     is_event = rows.source == RowSource.EVENT
     event = np.where(is_event, rows.row, -1)
@@ -131,7 +129,7 @@ def rows_of_source(source: ListedTrace) -> TableRows:
 
 
 def rows_of_averages(averages: Averages, source: ListedTrace) -> TableRows:
-    """Rows of the averages of a trace, without making an object of any."""
+    """Rows of the averages of a trace, without creating event objects."""
     rows, first, count = averages.rows, averages.first, len(averages)
     kind = rows.source[first]
     is_event = kind == RowSource.EVENT
@@ -155,7 +153,7 @@ def rows_of_averages(averages: Averages, source: ListedTrace) -> TableRows:
 
 
 def _of_events(values: npt.NDArray[Any], event: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """By row, the value of its event; anything where it has none, also if there is no event."""
+    """Value of each row's event; undefined for rows without one."""
     return values[event] if len(values) else np.zeros(len(event), dtype=values.dtype)
 
 
@@ -187,8 +185,6 @@ def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
 
 
 class _SourceStacks:
-    """Stacks of a trace's rows."""
-
     def __init__(self, source: ListedTrace, event: npt.NDArray[np.int64]) -> None:
         assert source.stacks is not None
         self._stacks, self._event = source.stacks, event

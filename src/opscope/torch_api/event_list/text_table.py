@@ -1,4 +1,4 @@
-"""The table of events as text, as torch.profiler lays it out, and what opscope says below it."""
+"""The table of events as text, in torch.profiler's layout, and opscope's lines below it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SORT_KEYS = (*NUMBERS, "cpu_time", "device_time", "key")
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What ``EventList.table`` was asked for; see there."""
+    """Arguments of ``EventList.table``."""
 
     sort_by: str | None = None
     row_limit: int | None = 100
@@ -60,7 +60,7 @@ class _Column:
 
 
 def format_table(rows: TableRows, options: TableOptions) -> str:
-    """The table, with torch's footer, ending in a newline."""
+    """The table with torch's footer, ending in a newline."""
     if options.time_unit is not None and options.time_unit not in TIME_UNITS:
         raise UsageError(
             f"There is no time unit {options.time_unit!r}. Use one of: {', '.join(TIME_UNITS)}."
@@ -73,7 +73,7 @@ def format_table(rows: TableRows, options: TableOptions) -> str:
 
 
 def _order(rows: TableRows, sort_by: str | None) -> npt.NDArray[np.int64]:
-    """Positions in the order to print: as they are, or by descending value, ties as they are."""
+    """Positions in order of printing: unchanged, or by descending value (stable)."""
     if sort_by is None:
         return np.arange(len(rows))
     key = sort_by
@@ -126,7 +126,7 @@ def _body(
 
 
 def _rest_of_stack(stack: object, columns: list[_Column]) -> Iterator[str]:
-    """A line for every further frame, and an empty one."""
+    """A line for every further frame, and an empty line."""
     entries = list(stack)[1:]  # type: ignore[call-overload]
     for entry in [*entries, ""]:
         cells = [
@@ -261,9 +261,9 @@ _DROPPED = "dropped: "
 
 
 def footer(trace: TraceData, flops: FlopCounts | None) -> str:
-    """Lines to print below a table, each ending in a newline; empty if there is nothing to say.
+    """Lines to print below a table, each ending in a newline; may be empty.
 
-    ``flops``: where operations were counted, to say which share of operator time they explain.
+    ``flops``: counted operations, for the share of operator time that they cover.
     """
     lines = [] if flops is None else [_flop_line(flops)]
     lines += [f"Devices: {line}" for line in describe_devices(trace)]

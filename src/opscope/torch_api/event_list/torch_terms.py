@@ -1,4 +1,4 @@
-"""Differences of torch's terms: names, step boundaries, averages."""
+"""Differences from torch's terms: names, step boundaries, averages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Columns = dict[str, Any]
 
 
 def in_torch_terms(trace: TraceData, adjust_steps: bool) -> TraceData:
-    """``trace`` with torch's name for garbage collections and, if asked for, adjusted steps."""
+    """``trace`` with torch's name for garbage collections and, if requested, adjusted steps."""
     changed, names = _gc_pauses_renamed(trace)
     if adjust_steps:
         changed |= _steps_adjusted(trace)
@@ -32,7 +32,7 @@ def in_torch_terms(trace: TraceData, adjust_steps: bool) -> TraceData:
 
 
 def averages_python_functions() -> bool:
-    """Whether the torch of this process averages Python calls unasked: until 2.13; True without."""
+    """Whether this torch averages Python calls by default: until 2.13; True without torch."""
     profiler = sys.modules.get("torch.profiler.profiler")
     if profiler is None:
         return True
@@ -51,11 +51,11 @@ def _gc_pauses_renamed(trace: TraceData) -> tuple[Columns, Names]:
 
 
 def _steps_adjusted(trace: TraceData) -> Columns:
-    """Have each step begin with the Python call that it ends in.
+    """Columns in which each step begins with the Python call that it ends in.
 
     A step begins inside one call of ``step()`` and ends inside the next, which is inside a function
     that began in between. torch's ``adjust_profiler_step`` lets the step begin 1 ns after the
-    outermost such function, so that the two nest; what ran before is no longer in the step.
+    outermost such function, so that the two nest; earlier events are no longer in the step.
     """
     events, steps = trace.events, find_steps(trace)
     start, duration = events["start_ns"].copy(), events["duration_ns"].copy()
@@ -72,7 +72,7 @@ def _steps_adjusted(trace: TraceData) -> Columns:
 
 
 def _call_it_ends_in(trace: TraceData, step: int, end_ns: int) -> int:
-    """The first Python call to begin in a step, on its thread, that outlives it; -1 none."""
+    """The first Python call to begin in a step, on its thread, and outlive it; -1 if none."""
     events = trace.events
     first = step + 1
     last = int(np.searchsorted(events["start_ns"], end_ns - 1))

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PyFrameState:
-    """``_PyFrameState``: a place in Python source; the folder it is imported from is left out."""
+    """``_PyFrameState``: a place in Python source, without the folder it is imported from."""
 
     file_name: str
     line_number: int
@@ -17,11 +17,11 @@ class PyFrameState:
 
 @dataclass(frozen=True)
 class TensorMetadata:
-    """``_TensorMetadata``: a tensor as it was when an event started."""
+    """``_TensorMetadata``: a tensor at the start of an event."""
 
     impl_ptr: int | None  # address of the TensorImpl; None if undefined
     storage_data_ptr: int | None  # address of the storage's first byte; None without storage
-    id: int | None  # follows the tensor across views, ``set_`` and ``resize_``; None if unknown
+    id: int | None  # the same across views, ``set_`` and ``resize_``; None if unknown
     allocation_id: int | None  # the allocation of its storage; None if unknown
     sizes: list[int]  # shape
     strides: list[int]  # in elements; empty unless strided
@@ -42,7 +42,7 @@ class NNModuleInfo:
     self_ptr: int  # ``id()`` of the instance
     cls_ptr: int  # ``id()`` of its class
     cls_name: str  # name of its class
-    # (name, parameter, gradient or None), as at its first call
+    # (name, parameter, gradient or None), at the first call
     parameters: list[tuple[str, TensorMetadata, TensorMetadata | None]]
 
 
@@ -51,7 +51,7 @@ class OptimizerInfo:
     """``_OptimizerInfo``: an optimizer instance."""
 
     self_ptr: int  # ``id()`` of the instance
-    # (parameter, gradient or None, [(state name, state tensor)]), as at its first step
+    # (parameter, gradient or None, [(state name, state tensor)]), at the first step
     parameters: list[tuple[TensorMetadata, TensorMetadata | None, list[tuple[str, TensorMetadata]]]]
 
 

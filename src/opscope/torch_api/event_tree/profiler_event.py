@@ -1,4 +1,4 @@
-"""``_ProfilerEvent``: what every node of the event tree has, and those of devices."""
+"""``_ProfilerEvent``: base class of nodes in the event tree, and nodes of device work."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from opscope.torch_api.event_tree.extra_fields import ExtraFieldsKineto
 
 
 class ProfilerEvent:
-    """One node; the same object every time a tree hands it out, as torch's do.
+    """One node; a tree returns the same object every time, like torch's.
 
     Attributes:
         name: as torch shows it.
         id: unique in the tree.
-        correlation_id: what else in the trace is of the same has the same; 0 for none.
+        correlation_id: shared by linked events of the trace; 0 for none.
         start_time_ns: Unix time.
         duration_time_ns: from start to end.
         start_tid: system id of its thread, or number of its stream.
-        parent: what it ran directly inside, or was launched by.
-        children: what ran directly inside or was launched directly there, in order of start.
-        typed: the kind of event, and its extra fields.
+        parent: the event around it, or the event that launched it.
+        children: events directly inside, or launched directly there, in order of start.
+        typed: kind of event, and its extra fields.
     """
 
     name: str
@@ -53,12 +53,12 @@ class ProfilerEvent:
 
     @property
     def end_time_ns(self) -> int:
-        """Unix time."""
+        """Unix time of the end."""
         return self.start_time_ns + self.duration_time_ns
 
     @property
     def overload_name(self) -> str:
-        """Of the operator; empty for anything else, and where their data was not recorded."""
+        """Overload of an operator; empty for other events, and if overloads were not recorded."""
         return ""
 
     @property
@@ -68,7 +68,7 @@ class ProfilerEvent:
 
     @property
     def extra_fields(self) -> Any:
-        """One of the ``_ExtraFields_*``."""
+        """One of the ``_ExtraFields_*`` objects."""
         return self.typed[1]
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class ProfilerEvent:
 
 
 class _DeviceEvent(ProfilerEvent):
-    """A kernel, copy or set; torch's are events that Kineto added."""
+    """A kernel, copy or memory set; torch has events from Kineto instead."""
 
     def __init__(self, work: DeviceEvents, row: int) -> None:
         gpu = work.gpu
@@ -93,7 +93,6 @@ class _DeviceEvent(ProfilerEvent):
 
     @property
     def parent(self) -> ProfilerEvent | None:
-        """The call that launched it; None if that was not recorded."""
         return self._work.event_of_row(self._launch) if self._launch >= 0 else None
 
     @property
@@ -104,7 +103,7 @@ class _DeviceEvent(ProfilerEvent):
 
 
 class DeviceEvents:
-    """The work of a trace by what launched it."""
+    """Device work of a trace, by launching event."""
 
     def __init__(
         self, trace: TraceData, first_id: int, event_of_row: Callable[[int], ProfilerEvent]
@@ -124,7 +123,7 @@ class DeviceEvents:
         return rows
 
     def launched_by(self, row: int) -> list[ProfilerEvent]:
-        """By a row of ``events``, in order of start; -1 for what no recorded call launched."""
+        """Work launched by a row of ``events``, in order of start; -1: by no recorded call."""
         return [self._event(place) for place in self._rows_by_launch.get(row, ())]
 
     def _event(self, row: int) -> ProfilerEvent:

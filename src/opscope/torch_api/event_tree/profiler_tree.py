@@ -39,8 +39,6 @@ _PYTHON = (NodeKind.PYTHON_CALL, NodeKind.MODULE_CALL, NodeKind.OPTIMIZER_CALL)
 
 
 class _RecordedEvent(ProfilerEvent):
-    """A span or an event of memory."""
-
     def __init__(self, tree: ProfilerTree, node: Node) -> None:
         is_torch = node.kind in (NodeKind.OPERATOR, NodeKind.ANNOTATION)
         super().__init__(
@@ -77,7 +75,7 @@ class _RecordedEvent(ProfilerEvent):
             return _EventType.TorchOp, self._tree.operator_fields(self.name, detail)
         if isinstance(detail, MemoryDetail):
             if kind is NodeKind.OUT_OF_MEMORY:
-                # torch's enumeration has a value for it, but no name that Python can see.
+                # torch's enumeration has the value, without a name in Python.
                 return _EventType(_OUT_OF_MEMORY), ExtraFieldsOutOfMemory()
             return _EventType.Allocation, self._tree.allocation_fields(detail)
         if isinstance(detail, PythonDetail) and kind in _PYTHON:
@@ -103,7 +101,7 @@ class ProfilerTree:
 
     @property
     def roots(self) -> list[ProfilerEvent]:
-        """Events at top level, in order of start; also work that no recorded call launched."""
+        """Events at top level, in order of start; also device work without a recorded launch."""
         top = [self.event(node) for node in self._tree.roots]
         return _by_start(top, self.devices.launched_by(-1))
 
@@ -111,7 +109,7 @@ class ProfilerTree:
         return self.event(self._tree.node(row))
 
     def event(self, node: Node) -> _RecordedEvent:
-        """The one object for a node."""
+        """The object of a node; always the same one."""
         event = self._events.get(node.row)
         if event is None:
             event = self._events[node.row] = _RecordedEvent(self, node)
@@ -151,7 +149,7 @@ class ProfilerTree:
         )
 
     def place(self, frame: Location | None) -> PyFrameState:
-        """Where a function is, as names of events say it."""
+        """Location of a function, with the file as in names of events."""
         if frame is None:
             return PyFrameState("", 0, "")
         file = self._shown_files.get(frame.file)
@@ -188,7 +186,7 @@ class ProfilerTree:
 
 
 def _by_start(events: Sequence[ProfilerEvent], work: list[ProfilerEvent]) -> list[ProfilerEvent]:
-    """Both in one list; each is in order of start."""
+    """Both lists joined in order of start; each is in this order."""
     if not work:
         return [*events]
     return sorted([*events, *work], key=lambda event: event.start_time_ns)
@@ -198,7 +196,7 @@ Held = tuple[str, dict[int, TensorMetadata], list[tuple[str, TensorMetadata]]]
 
 
 def _held(trace: TraceData, column: str, owner: int) -> list[Held]:
-    """Per parameter of an owner: its name, parameter and gradient by role, and state."""
+    """Per parameter of an owner: name, parameter and gradient by role, and state."""
     table = trace.table("parameters")
     held: dict[int, Held] = {}
     for row in np.flatnonzero(table[column] == owner):
@@ -228,7 +226,7 @@ def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
     )
 
 
-# torch keeps the values of these, and None of any other argument that is not a tensor.
+# torch keeps values of these types, and None for other arguments that are not tensors.
 _WITH_VALUE = (ScalarType.BOOL, ScalarType.INT, ScalarType.FLOAT, ScalarType.COMPLEX)
 
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from opscope.analysis.account.find import find_account
-from opscope.analysis.account.helper_threads import (
-    passes_of_engine,
-    threads_of_engine,
-    transfers,
-)
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, WaitsFor
-from support.build_trace import ORIGIN_NS, build_trace, span
+from support.build_trace import build_trace, span
 from support.thread_samples import sampled
 
 MS = 1_000
@@ -52,19 +45,6 @@ def with_samples(trace):
         (ENGINE, 18.5, 12, 0, 0, WaitsFor.NOTHING),
         (ENGINE, 20, 12, 0, 0, WaitsFor.LOCK),
     )
-
-
-def test_passes_are_where_the_engine_has_a_thread_of_its_own():
-    passes = (passes_of_engine(made()).edges_ns - ORIGIN_NS) / 1e6
-    assert passes.tolist() == [2.5, 8.5, 12.5, 18.5]
-    assert threads_of_engine(made()).tolist() == [False, True]
-
-
-def test_on_the_cpu_the_engine_runs_where_it_was_asked_to():
-    trace = made(engine="main")
-    assert not threads_of_engine(trace).any() and not len(passes_of_engine(trace))
-    found = find_account(with_samples(trace), "all")
-    assert Cause.BACKWARD not in {one.cause for one in found.entries()}
 
 
 def test_main_waits_for_the_pass_and_the_engine_rests_between_passes():
@@ -150,27 +130,6 @@ def test_who_sleeps_and_is_seen_to_wait_for_ranks_later_has_slept():
     found = milliseconds(sampled(build_trace(spans), *rows))
     assert found[Cause.TIMER] > found.get(Cause.LOCK, 0)
     assert 60 < found[Cause.COLLECTIVE] <= 120
-
-
-def test_the_thread_of_the_transfer_itself_communicates():
-    account = find_account(backward(), "all")
-    gloo = {e.cause: e.time_ns for e in account.entries(thread=account.threads.index("gloo"))}
-    assert gloo[Cause.COLLECTIVE] == 60_000_000
-
-
-spans_of_gloo = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12)
-
-
-@given(spans_of_gloo, st.lists(st.integers(-5, 90), max_size=20))
-def test_stretches_are_when_any_was(spans, moments):
-    trace = build_trace(
-        [span("gloo:broadcast", a, a + b, f"runs {n}") for n, (a, b) in enumerate(sorted(spans))]
-    )
-    stretches = transfers(trace)
-    assert (np.diff(stretches.edges_ns) > 0).all()
-    asked = np.array(moments, dtype=np.int64) * 1000 + ORIGIN_NS
-    expected = [any(a <= moment < a + b for a, b in spans) for moment in moments]
-    assert stretches.contain(asked).tolist() == expected
 
 
 def test_without_samples_a_gap_meanwhile_is_guessed_to_wait_and_said_to_be_unsure():

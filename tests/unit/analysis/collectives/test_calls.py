@@ -61,15 +61,6 @@ def test_messages_know_their_peer_by_its_global_rank():
     assert (received.peer, received.attributes["out_msg_nelems"]) == (1, 2)
 
 
-def test_a_group_that_is_not_known_leaves_its_attributes_out():
-    [found] = find_collectives(
-        with_group(span("c10d::barrier", 0, 1, inputs=[tensor(1), GROUP]), metadata={})
-    )
-
-    assert found.attributes["collective_name"] == "barrier"
-    assert "pg_name" not in found.attributes
-
-
 def test_torchs_own_description_wins():
     said = {"Collective name": "allreduce", "dtype": "Half", "In msg nelems": 9,
             "In split size": "[2, 2]", "Process Group Name": "0"}  # fmt: skip
@@ -85,7 +76,3 @@ def test_torchs_own_description_wins():
         "collective_name": "allreduce", "dtype": "Half", "in_msg_nelems": 9,
         "in_split_size": [2, 2], "pg_name": "0",
     }  # fmt: skip
-
-
-def test_a_trace_without_collectives_has_none():
-    assert find_collectives(build_trace("aten::mm 0..1")) == []

@@ -15,48 +15,6 @@ from support.build_trace import build_trace, kernel, span
 from support.simulated_programs import random_program, run
 
 
-def random_graph(seed):
-    """Up to 12 nodes, each after up to three earlier ones, with delays."""
-    random = np.random.default_rng(seed)
-    nodes = int(random.integers(1, 13))
-    before = np.full((nodes, 3), -1, dtype=np.int64)
-    for node in range(1, nodes):
-        count = int(random.integers(0, 4))
-        before[node, :count] = random.integers(0, node, count)
-    delay = random.integers(0, 5, (nodes, 3)).astype(np.int64)
-    return before, delay, random.integers(0, 20, nodes).astype(np.int64)
-
-
-def chains_to(node, before, delay, duration):
-    """The lengths of all chains that end with a node."""
-    lengths = [duration[node]]
-    for earlier, after in zip(before[node], delay[node], strict=True):
-        if earlier >= 0:
-            lengths += [
-                length + after + duration[node]
-                for length in chains_to(earlier, before, delay, duration)
-            ]
-    return lengths
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_graphs_agree_with_all_their_chains(seed):
-    before, delay, duration = random_graph(seed)
-    end, binding = _native.earliest_ends(before, delay, duration, 100)
-    expected = [100 + max(chains_to(n, before, delay, duration)) for n in range(len(duration))]
-    assert end.tolist() == expected
-    last = int(end.max())
-    latest = _native.latest_ends(before, delay, duration, last)
-    assert (latest >= end).all()
-    for node, slack in enumerate((latest - end).tolist()):
-        longer = duration.copy()
-        longer[node] += slack
-        assert _native.earliest_ends(before, delay, longer, 100)[0].max() == last
-        longer[node] += 1
-        assert _native.earliest_ends(before, delay, longer, 100)[0].max() == last + 1
-    assert all(one < node for node, one in enumerate(binding.tolist()))
-
-
 def test_a_graph_in_another_order_is_refused():
     before = np.array([[1, -1, -1], [-1, -1, -1]], dtype=np.int64)
     none = np.zeros((2, 3), dtype=np.int64)
@@ -66,7 +24,7 @@ def test_a_graph_in_another_order_is_refused():
         _native.latest_ends(before, none, np.ones(3, dtype=np.int64), 0)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(15))
 def test_the_path_is_as_long_as_the_program(seed):
     took_us, trace = run(random_program(seed))
     path = find_critical_path(trace)

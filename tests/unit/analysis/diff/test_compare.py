@@ -35,17 +35,15 @@ def test_a_recording_beside_itself():
     assert found.not_judged == ()
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_nothing_changed_but_noise(count):
-    found = diff(recordings(count), recordings(count, seed=1))
+def test_nothing_changed_but_noise():
+    found = diff(recordings(3), recordings(3, seed=1))
     assert not found.is_changed
     assert found.step.a_ns == pytest.approx(1_325_000, rel=0.2)
 
 
-@pytest.mark.parametrize("count", [1, 3, 5])
-def test_one_module_is_slower(count):
-    slower = recordings(count, seed=2, took_us={"block7": 150})
-    found = diff(recordings(count), slower)
+def test_one_module_is_slower():
+    slower = recordings(3, seed=2, took_us={"block7": 150})
+    found = diff(recordings(3), slower)
     assert changed(found, Level.MODULE) == {"block7": TimeVerdict.SLOWER}
     (one,) = found.changed(Level.MODULE)
     assert one.change_ns == pytest.approx(50_000, abs=15_000)
@@ -53,14 +51,9 @@ def test_one_module_is_slower(count):
     assert found.counts == found.shapes == ()
 
 
-def test_one_module_is_faster():
-    found = diff(recordings(5), recordings(5, seed=2, took_us={"block7": 60}))
-    assert changed(found, Level.MODULE) == {"block7": TimeVerdict.FASTER}
-
-
 def test_a_slower_machine_makes_no_place_slower():
-    slow = [step_program(noise=0.03, speed=1.4, seed=900 + number) for number in range(5)]
-    found = diff(recordings(5), slow)
+    slow = [step_program(noise=0.03, speed=1.4, seed=900 + number) for number in range(3)]
+    found = diff(recordings(3), slow)
     assert found.changed(Level.MODULE) == found.changed(Level.CALL) == ()
     assert found.step.verdict is TimeVerdict.SLOWER
     assert found.alike_ns == pytest.approx(0.4 * 1_325_000, rel=0.4)
@@ -92,19 +85,7 @@ def test_steps_of_which_some_are_slower_are_judged_by_their_mean():
     assert found.step.change_ns == pytest.approx(15_000, rel=0.1)
 
 
-def test_work_that_moved_to_another_module_is_not_slower():
-    old = recordings(5, took_us={"block3": 200, "block4": 50})
-    new = recordings(5, seed=4, took_us={"block3": 50, "block4": 200})
-    found = diff(old, new)
-    moved = {one.place.module: one for one in found.changed(Level.CALL)}
-    assert set(moved) == {"block3", "block4"}
-    for one in moved.values():
-        assert abs(one.moved_ns) > 0.9 * abs(one.change_ns)
-    total = sum(one.moved_ns for one in found.times if one.level is Level.CALL)
-    assert total == pytest.approx(0, abs=1)
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(BLOCKS), st.integers(1, 4), max_size=5),
     st.dictionaries(st.sampled_from(BLOCKS), st.integers(1, 4), max_size=5),
@@ -122,7 +103,7 @@ def test_exactly_the_numbers_of_calls_that_differ(before, after):
     assert sizes == set(said)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(BLOCKS), st.sampled_from([8, 16, 32]), max_size=5),
     st.dictionaries(st.sampled_from(BLOCKS), st.sampled_from([8, 16, 32]), max_size=5),
@@ -158,25 +139,6 @@ def test_numbers_that_differ_from_step_to_step_may_differ():
         return step_program(steps=steps, change=add)
 
     assert diff(sometimes(30, 0), sometimes(33, 2)).counts == ()
-    often = step_program(
-        change=lambda spans: [
-            *spans,
-            *(
-                span("aten::add", one.start + 1, one.start + 2)
-                for one in spans
-                if one.name.startswith("ProfilerStep")
-            ),
-        ]
-    )
-    (one,) = diff(step_program(), often).counts
-    assert (one.place.operator, one.change) == ("aten::add", 1)
-
-
-def test_most_memory_in_use():
-    found = diff(step_program(), step_program(width={"block0": 64}))
-    (peak,) = found.memory
-    assert peak.is_changed
-    assert (peak.device, peak.a_bytes, peak.b_bytes) == ("cpu", (512, 512), (4096, 4096))
 
 
 def test_too_few_steps_are_not_judged():

@@ -16,7 +16,7 @@ def outcomes(gate, old, new):
 
 
 def several(**options):
-    return [step_program(noise=0.01, seed=number, **options) for number in range(4)]
+    return [step_program(noise=0.01, seed=number, **options) for number in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,9 @@ def test_what_the_recordings_do_not_tell_is_not_judged():
     assert [one.outcome for one in judged] == [*[Outcome.NOT_JUDGED] * 3, Outcome.PASSED]
     assert "record more steps or repeat the recording" in judged[0].why
     assert "no such place" in judged[1].why
-
-
-def test_times_that_cannot_be_compared_are_not_judged():
-    old, new = step_program(), step_program(metadata={"torch_version": "9"})
-    (one,) = judge(diff(old, new), read_gate("step<=+900%"))
-    assert one.outcome is Outcome.NOT_JUDGED
-    assert "torch differs" in one.why
+    other_torch = step_program(metadata={"torch_version": "9"})
+    (one,) = judge(diff(step_program(), other_torch), read_gate("step<=+900%"))
+    assert one.outcome is Outcome.NOT_JUDGED and "torch differs" in one.why
 
 
 def test_what_was_not_recorded_is_not_judged():

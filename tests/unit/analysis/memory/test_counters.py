@@ -7,7 +7,7 @@ import pytest
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.errors import UsageError
-from support.build_trace import allocation, build_trace, span, tensor
+from support.build_trace import build_trace, span, tensor
 
 SPANS = [span("aten::mm", 0, 10, inputs=[tensor(64, 64, storage=0x10, allocation_id=1)])]
 
@@ -23,10 +23,6 @@ def test_tensors_in_arguments_are_no_recording_of_memory(tmp_path):
     ):
         with pytest.raises(UsageError, match=r"was not recorded.*--memory"):
             ask()
-
-
-def test_allocations_are_whoever_recorded_them():
-    assert memory_was_recorded(build_trace(SPANS, allocations=[allocation(5, 64)]))
 
 
 def test_a_recording_in_which_none_was_allocated_says_that():

@@ -8,7 +8,7 @@ import pytest
 from opscope.analysis.memory.counters import memory_counters
 from opscope.analysis.memory.life_categories import ALLOCATED_BEFORE
 from opscope.analysis.memory.over_time import OUTSIDE, memory_over_time
-from opscope.columns.schema import AllocationAction, RecordScope
+from opscope.columns.schema import RecordScope
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span
 
 CUDA = {"device_type": 1, "device_index": 0}
@@ -56,6 +56,9 @@ def test_without_tensors_the_reason_is_given_in_place_of_categories(training):
     (cpu,) = memory_over_time(training)
     assert cpu.by_category is None
     assert "record_shapes=True" in cpu.uncategorised_because
+    rows = [allocation(1, 64, total_allocated_bytes=0), allocation(2, 8, total_allocated_bytes=0)]
+    summed = memory_counters(build_trace([("aten::empty", 0, 10)], allocations=rows))
+    assert summed[0].allocated_bytes.tolist() == [64, 72]
     (unasked,) = memory_over_time(training, categories=False)
     assert (unasked.by_category, unasked.uncategorised_because) == (None, "")
     assert memory_over_time(build_trace([("aten::mm", 0, 1)])) == []
@@ -74,27 +77,6 @@ def test_what_was_there_before_is_a_part_of_its_own():
         ALLOCATED_BEFORE: [1000, 1000, 600],
         "forward": [0, 100, 100],
     }
-
-
-def test_totals_are_summed_where_the_allocator_gave_none():
-    rows = [allocation(1, 64, total_allocated_bytes=0), allocation(2, 8, total_allocated_bytes=0)]
-    trace = build_trace([("aten::empty", 0, 10)], allocations=rows)
-    assert memory_counters(trace)[0].allocated_bytes.tolist() == [64, 72]
-
-
-def test_devices_are_apart_and_failures_are_not_counted():
-    trace = build_trace(
-        [("aten::empty", 0, 10)],
-        allocations=[
-            allocation(1, 64, device_type=1, device_index=0, total_reserved_bytes=2048),
-            allocation(2, 8),
-            allocation(3, 10**9, action=AllocationAction.OUT_OF_MEMORY),
-        ],
-    )
-    cpu, cuda = memory_counters(trace)
-    assert (cpu.device, cuda.device) == ("CPU", "CUDA 0")
-    assert (cpu.allocated_bytes.tolist(), cpu.reserved_bytes.tolist()) == ([8], [])
-    assert (cuda.allocated_bytes.tolist(), cuda.reserved_bytes.tolist()) == ([64], [2048])
 
 
 def test_long_recordings_are_sampled_with_the_peak_kept():

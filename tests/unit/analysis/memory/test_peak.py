@@ -6,9 +6,7 @@ import pytest
 
 from opscope.analysis.memory.peak import (
     ALLOCATED_BEFORE,
-    NO_STACK,
     NOT_RECORDED,
-    PeakGroup,
     memory_at_peak,
 )
 from opscope.columns.schema import AllocationAction, EventKind
@@ -47,23 +45,6 @@ def test_the_peak_is_the_moment_with_most_in_use():
     assert (peak.before_bytes, peak.unseen_bytes, peak.uncertain_bytes) == (0, 0, 0)
 
 
-def test_groups_count_blocks_and_are_the_largest_first():
-    peak = peak_of(
-        allocations=[
-            allocation(6, 10, address=0x10),
-            allocation(7, 20, address=0x20),
-            allocation(31, 100, address=0x30),
-            allocation(50, 1, address=0x40),
-        ]
-    )
-
-    assert peak.by_operator == (
-        PeakGroup("aten::relu", 100, 1, 0),
-        PeakGroup("aten::linear", 30, 2, 0),
-        PeakGroup("outside operators", 1, 1, 0),
-    )
-
-
 def test_what_the_allocator_counted_before_is_part_of_the_total():
     # GIVEN an allocator that had handed out 1,000 bytes when the recording began
     peak = peak_of(
@@ -78,19 +59,6 @@ def test_what_the_allocator_counted_before_is_part_of_the_total():
     # 300 of them were seen being freed later, of the rest only the total tells.
     assert (peak.before_bytes, peak.unseen_bytes) == (1000, 700)
     assert sizes(peak.by_operator) == {ALLOCATED_BEFORE: 1000, "aten::linear": 100}
-
-
-def test_memory_that_only_shrinks_was_fullest_at_the_start():
-    peak = peak_of(
-        allocations=[
-            allocation(6, -100, address=0x10, total_allocated_bytes=400, **CUDA),
-            allocation(8, -300, address=0x20, total_allocated_bytes=100, **CUDA),
-        ]
-    )
-
-    assert (peak.time_ns, peak.total_bytes) == (ORIGIN_NS, 500)
-    assert (peak.before_bytes, peak.unseen_bytes) == (500, 100)
-    assert peak.blocks.size_bytes.tolist() == [300, 100]
 
 
 def test_the_cpus_total_is_not_relied_on():
@@ -167,20 +135,3 @@ def test_devices_are_accounted_for_one_by_one():
         UsageError, match=r"no memory of xpu:0; it has memory of cpu, cuda:0, cuda:1"
     ):
         peak_of(allocations=rows, device="xpu:0")
-
-
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_without_memory_it_says_what_to_record(device):
-    with pytest.raises(UsageError, match=r"was not recorded.*profile_memory=True"):
-        peak_of(device=device)
-
-
-def test_the_plain_form_has_everything_but_single_blocks():
-    peak = peak_of(allocations=[allocation(6, 100, address=0x10)])
-    plain = peak.to_dict()
-
-    assert sizes(peak.by_stack) == {NO_STACK: 100}
-    assert plain["total_bytes"] == 100 and "blocks" not in plain
-    assert plain["by_operator"] == [
-        {"name": "aten::linear", "size_bytes": 100, "blocks": 1, "before_bytes": 0}
-    ]

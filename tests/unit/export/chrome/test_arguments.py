@@ -1,10 +1,8 @@
 """What an operator was called with, in the rows of a Chrome file."""
 
-import numpy as np
-
 from opscope.api.trace import Trace
 from opscope.columns.schema import ScalarType
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import build_trace, span
 from support.chrome_files import spans_of
 
 
@@ -20,19 +18,6 @@ def test_an_empty_list_of_tensors_and_a_list_too_long_to_keep(export):
     assert args["Input type"] == ["TensorList", ""]
     assert args["Concrete Inputs"] == ["", ""]
     assert args["Input Dims"] == [[], []]
-
-
-def test_tensors_in_any_order_find_their_event(export):
-    trace = build_trace([span(f"op{i}", i, i + 1, inputs=[tensor(i), i]) for i in range(5)])
-    backwards = np.arange(5)[::-1]
-    tensors = {"event": backwards, "argument": np.zeros(5), "dtype": np.full(5, 6)}
-    lists = trace.table("tensors").lists("sizes")
-    tensors["sizes"] = lists.take(backwards)
-    trace = Trace({**trace._tables, "tensors": tensors}, trace.names)
-
-    rows = spans_of(export(trace))
-
-    assert [row["args"]["Input Dims"] for row in rows] == [[[i], []] for i in range(5)]
 
 
 def test_keyword_arguments_are_written_as_torch_writes_them(export):

@@ -38,19 +38,6 @@ def test_only_names_that_begin_so_are_evaluations(names):
     assert number[count:].tolist() == list(range(5, 5 + count))
 
 
-def test_the_first_of_several_nodes_counts():
-    events = {
-        "name": [0, 1, 1],
-        "parent": [-1, 0, 0],
-        "sequence_number": [-1, 3, 4],
-        "forward_thread": [0, 1, 2],
-    }
-
-    trace = Trace({"events": events}, Names.from_strings([PREFIX + "A", "A"]))
-
-    assert [column.tolist() for column in backward_numbers(trace)] == [[3, 3, 4], [1, 1, 2]]
-
-
 STRINGS = '{"GenericList":[{"String":"a"},{"String":"b"}]}'
 
 
@@ -70,23 +57,3 @@ def test_what_torch_writes(kind, text, written):
     fragment = keyword_fragment("key", kind, text)
     assert fragment is not None
     assert fragment.replace(", ", ",") == f'"key":{written}'
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (ScalarType.INT_LIST, "[1, 2]"),
-        (ScalarType.OTHER_LIST, '{"GenericList":[{"String":"a"},{"Int":1}]}'),
-        (ScalarType.OTHER_LIST, "broken"),
-        (ScalarType.NONE, ""),
-        (ScalarType.OTHER, "Object"),
-    ],
-)
-def test_what_torch_leaves_out(kind, text):
-    assert keyword_fragment("key", kind, text) is None
-
-
-def test_keys_that_readers_rely_on_keep_their_type():
-    assert keyword_fragment("stream", ScalarType.STRING, "x") is None
-    assert keyword_fragment("grid", ScalarType.STRING, "grid(1,)") == '"grid":"grid(1,)"'
-    assert keyword_fragment("Ev Idx", ScalarType.INT, "1") is None

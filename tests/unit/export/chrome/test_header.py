@@ -25,16 +25,6 @@ def test_the_top_level_is_kinetos_with_what_the_user_added(export):
         "user": {"note": 'say "hi" </script>', "loss": float("nan")},
     }
 
-    document = export(build_trace("a 0..1"), "trace.json") | {}
-    assert list(document) == [
-        "schemaVersion",
-        "deviceProperties",
-        "displayTimeUnit",
-        "baseTimeNanoseconds",
-        "traceEvents",
-        "traceName",
-    ]
-
     document = export(build_trace("a 0..1", metadata=metadata))
     assert list(document) == [
         "schemaVersion",
@@ -67,31 +57,6 @@ def test_a_user_key_never_hides_a_key_of_the_format(export):
     assert len(spans_of(document)) == 1
     assert document["user traceEvents"] == "mine"
     assert document["user schemaVersion"] == 9
-
-
-def test_options_that_torch_adds_to_what_the_user_added_are_there_once(export):
-    metadata = {"with_stack": True, "user": {"with_stack": 1, "record_shapes": 1}}
-
-    document = export(build_trace("a 0..1", metadata=metadata))
-
-    assert document["with_stack"] == document["record_shapes"] == 1
-    assert not [key for key in document if key.startswith("user ")]
-
-
-def test_metadata_of_an_imported_file_is_written_again(export):
-    metadata = {
-        "imported_from": "old.json",
-        "schemaVersion": 1,
-        "traceName": "old.json",
-        "distributedInfo": {"rank": 3},
-        "process_names": {"1": "python"},
-    }
-
-    document = export(build_trace("a 0..1", metadata=metadata))
-
-    assert document["distributedInfo"] == {"rank": 3}
-    assert document["traceName"] != "old.json"
-    assert "imported_from" not in document and "process_names" not in document
 
 
 def test_the_last_rows_are_where_readers_look_for_them(export):

@@ -11,7 +11,7 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.export.chrome.writer import chrome_blocks
-from support.build_trace import build_trace, kernel, span
+from support.build_trace import build_trace, span
 from support.loaded import load_trace
 
 
@@ -113,17 +113,6 @@ def test_lines_beside_a_thread_have_numbers_no_thread_has():
     assert order == {1001: 1001, 1002: 1002, 4194305: 1001, 4194306: 1002}
     placed = {e["name"]: e["tid"] for e in document["traceEvents"] if e["ph"] == "X"}
     assert placed["b"] in (4194305, 4194306)
-
-
-def test_overlapping_kernels_are_all_there():
-    trace = build_trace(
-        [],
-        gpu=[kernel("late", 5, 30), kernel("first", 0, 10), kernel("other stream", 2, 8, stream=9)],
-    )
-
-    assert lines(trace)["stream 7 "] == ["first"]
-    assert lines(trace)["stream 7 (overlap 1)"] == ["late"]
-    assert lines(trace)["stream 9 "] == ["other stream"]
 
 
 SPANS = st.lists(

@@ -112,7 +112,7 @@ def tables(draw):
 
 
 @given(tables(), st.lists(st.text(max_size=8), min_size=10, max_size=10))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_random_tables_make_valid_files(columns, texts):
     trace = Trace(columns, Names.from_strings(texts))
 
@@ -123,24 +123,3 @@ def test_random_tables_make_valid_files(columns, texts):
     assert len(memory) == len(trace.table("allocations"))
     ids = [e["args"]["Ev Idx"] for e in spans_of(document) + memory]
     assert sorted(ids) == list(range(len(ids)))
-
-
-@given(st.lists(st.tuples(INT64, INT64), max_size=12))
-def test_numbers_are_exact(pairs):
-    trace = Trace(
-        {
-            "events": {
-                "start_ns": np.arange(len(pairs)),
-                "sequence_number": [abs(a) % 2**63 for a, _ in pairs],
-            },
-            "allocations": {"time_ns": np.arange(len(pairs)), "size_bytes": [b for _, b in pairs]},
-        },
-        Names.from_strings([]),
-    )
-
-    document = document_of(trace)
-
-    numbers = [row["args"]["Sequence number"] for row in spans_of(document)]
-    assert numbers == [abs(a) % 2**63 for a, _ in pairs]
-    sizes = [e["args"]["Bytes"] for e in document["traceEvents"] if e["name"] == "[memory]"]
-    assert sizes == [b for _, b in pairs]

@@ -76,14 +76,6 @@ def test_bytes_are_what_was_allocated_whatever_was_freed():
     assert rows(without, "rollup_memory") == []
 
 
-def test_of_calls_within_such_calls_the_outer_ones_count():
-    trace = build_trace([span("aten::sum", 0, 10), span("aten::sum", 2, 8), span("aten::mm", 3, 4)])
-    found = {r["name"]: r for r in operators(trace)}
-    sums = found["aten::sum"]
-    assert (sums["count"], sums["total_ns"], sums["self_ns"]) == (2, 10_000, 9_000)
-    assert (sums["steps"], sums["step_min_ns"], sums["step_median_ns"]) == (0, -1, -1)
-
-
 def test_kernels_are_of_what_launched_them():
     trace = build_trace(
         [span("ProfilerStep#0", 0, 90), span("nn.Module: Net_0", 1, 9, kind=EventKind.MODULE_CALL,
@@ -120,25 +112,6 @@ def test_steps_and_causes_are_those_of_the_account():
         r["cause"]: r["time_ns"] for r in rows(trace, "rollup_causes") if r["period"] == "all"
     }
     assert causes == {e.cause.name.lower(): e.time_ns for e in account.entries()}
-
-
-def test_memory_is_the_fullest_moment():
-    (found,) = rows(two_steps(), "rollup_memory")
-    assert (found["device"], found["category"], found["bytes"]) == ("cpu", "all", 640)
-
-
-def test_the_ledger_is_taken_over():
-    found = {(r["source"], r["what"]): r["value"] for r in rows(two_steps(), "rollup_ledger")}
-    assert found == {
-        ("events", "recorded"): 9.0,
-        ("events", "dropped: no room"): 2.0,
-        ("collectives", "transfers without a call"): 0.0,
-    }
-
-
-def test_a_process_without_a_rank_has_its_id():
-    found = rows(two_steps(), "rollup_steps", Partition("process", 77))
-    assert {(r["rank"], r["process"]) for r in found} == {(-1, 77)}
 
 
 @pytest.mark.parametrize("spans", ["", "aten::mm 0..1"])

@@ -55,12 +55,6 @@ def test_of_lines_in_between_it_is_the_one_that_calls_something(tmp_path):
     assert found.place == f"{file}:4"
 
 
-def test_without_the_source_it_is_at_the_line_of_the_call_before(tmp_path):
-    file = tmp_path / "gone.py"
-    found = excess_of(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
-    assert found.place == f"{file}:2"
-
-
 def test_an_operator_is_at_the_line_that_calls_it(tmp_path):
     file = tmp_path / "train.py"
     found = excess_of(

@@ -9,7 +9,6 @@ import pytest
 import opscope
 from opscope.errors import TraceFormatError
 from opscope.jobs.job_rollups import roll_up_several
-from opscope.jobs.rollup import read as read_module
 from opscope.jobs.rollup import workers
 from opscope.jobs.rollup import write as write_module
 from opscope.jobs.rollup.read import Rollup, right_mark
@@ -40,6 +39,7 @@ def rollup_files(folder):
     return sorted(entry.name for entry in folder.iterdir() if "rollup" in entry.name)
 
 
+STEPS = "rollup_steps.parquet"
 ALL_FILES = sorted([ROLLUP, *(f"{name}.parquet" for name in ROLLUP_TABLES)])
 
 
@@ -53,21 +53,6 @@ def test_one_of_several_processes_is_added_up_when_it_is_saved(part, tmp_path):
     assert of_job.name == "rank=00001" and rollup_files(of_job) == ALL_FILES
 
 
-def test_a_process_alone_is_not(tmp_path):
-    assert rollup_files(step_trace().save(tmp_path / "alone")) == []
-    alone = {"rank": 0, "world_size": 1}
-    assert rollup_files(step_trace(distributedInfo=alone).save(tmp_path / "one")) == []
-
-
-def test_readers_of_traces_do_not_see_it(part):
-    with_it = load_trace(part.parent)
-    for name in rollup_files(part):
-        (part / name).unlink()
-    without = load_trace(part.parent)
-    assert with_it.ledger == without.ledger
-    assert "rollup" not in json.loads((part / MANIFEST).read_text())["tables"]
-
-
 def test_a_trace_that_replaces_another_leaves_nothing_of_it(part, capsys):
     (part / ".rollup_steps.parquet.123").touch()  # of a process that was killed
     step_trace(steps=2).save(part.parent, rank=2)
@@ -76,52 +61,27 @@ def test_a_trace_that_replaces_another_leaves_nothing_of_it(part, capsys):
     assert not list(part.parent.glob("*earlier*")) and capsys.readouterr().err == ""
 
 
-def damage_json(folder):
-    (folder / ROLLUP).write_text("{")
-
-
-def nested_json(folder):
-    (folder / ROLLUP).write_text("[" * 100_000)
-
-
-def without_tables(folder):
+def edit_mark(folder, **changes):
     said = json.loads((folder / ROLLUP).read_text())
-    del said["tables"]["rollup_lines"]
-    (folder / ROLLUP).write_text(json.dumps(said))
+    (folder / ROLLUP).write_text(json.dumps({**said, **changes}))
 
 
-def older_version(folder):
-    said = json.loads((folder / ROLLUP).read_text())
-    (folder / ROLLUP).write_text(json.dumps({**said, "version": 0}))
-
-
-def other_trace(folder):
-    (folder / MANIFEST).write_text((folder / MANIFEST).read_text() + " ")
-
-
-def shorter_file(folder):
-    file = folder / "rollup_steps.parquet"
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def missing_file(folder):
-    (folder / "rollup_memory.parquet").unlink()
-
-
-def missing_mark(folder):
-    (folder / ROLLUP).unlink()
-
-
-DAMAGES = [
-    damage_json, nested_json, without_tables, older_version, other_trace, shorter_file,
-    missing_file, missing_mark,
-]  # fmt: skip
+DAMAGES = {
+    "no JSON": lambda part: (part / ROLLUP).write_text("{"),
+    "too deep": lambda part: (part / ROLLUP).write_text("[" * 100_000),
+    "without tables": lambda part: edit_mark(part, tables={}),
+    "older": lambda part: edit_mark(part, version=0),
+    "another trace": lambda part: (part / MANIFEST).write_text((part / MANIFEST).read_text() + " "),
+    "shorter": lambda part: (part / STEPS).write_bytes((part / STEPS).read_bytes()[:-1]),
+    "without a file": lambda part: (part / STEPS).unlink(),
+    "without a mark": lambda part: (part / ROLLUP).unlink(),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_does_not_fit_is_not_believed_and_made_again(part, damage):
     assert Rollup.of(part) is not None
-    damage(part)
+    DAMAGES[damage](part)
     assert Rollup.of(part) is None
     assert roll_up_several({part: part}) == {}
     assert Rollup.of(part).table("rollup_steps")["step"].tolist() == [0, 1, 2]
@@ -152,16 +112,6 @@ def test_a_rollup_can_lie_elsewhere(part, tmp_path):
     assert Rollup.of(part, into).folder == into
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_made(part):
-    broken = step_trace().save(part.parent, rank=3)
-    (broken / "events.parquet").write_bytes(b"nothing")
-    (part / ROLLUP).unlink()
-    failed = roll_up_several({part: part, broken: broken})
-    assert list(failed) == [broken] and "events.parquet is damaged" in failed[broken]
-    assert Rollup.of(part) is not None
-    assert roll_up_several({}) == {}
-
-
 def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, monkeypatch):
     begun = []
 
@@ -187,11 +137,10 @@ def test_where_nothing_can_be_written_is_said(part, tmp_path):
     assert "cannot be written to" in failed[part] and "Set TMPDIR" in failed[part]
 
 
-def test_where_a_part_itself_cannot_be_written_to_no_other_place_is_proposed(part):
-    (part / ROLLUP).unlink()
-    (part / ROLLUP).mkdir()  # nobody takes its place, not even who may write anywhere
-    failed = roll_up_several({part: part})
-    assert "cannot be written" in failed[part] and "TMPDIR" not in failed[part]
+def test_only_the_folder_of_a_process_has_one(tmp_path):
+    folder = step_trace().save(tmp_path / "job", rank=0).rename(tmp_path / "copied")
+    with pytest.raises(TraceFormatError, match="not the folder of a process"):
+        write_rollup(folder, folder)
 
 
 def test_saving_does_not_fail_where_adding_up_does(tmp_path, monkeypatch):
@@ -202,22 +151,6 @@ def test_saving_does_not_fail_where_adding_up_does(tmp_path, monkeypatch):
     part = step_trace().save(tmp_path / "job", rank=0)
     assert Rollup.of(part) is None and rollup_files(part) == []
     assert len(load_trace(tmp_path / "job").events) == 5
-
-
-def test_nothing_is_left_of_a_rollup_that_failed_halfway(part, monkeypatch):
-    def fails(self, folder):
-        raise OSError("no room")
-
-    monkeypatch.setattr(read_module.RollupMark, "write", fails)
-    with pytest.raises(OSError, match="no room"):
-        write_rollup(part, part)
-    assert Rollup.of(part) is None  # the earlier one goes first
-
-
-def test_only_the_folder_of_a_process_has_one(tmp_path):
-    folder = step_trace().save(tmp_path / "job", rank=0).rename(tmp_path / "copied")
-    with pytest.raises(TraceFormatError, match="not the folder of a process"):
-        write_rollup(folder, folder)
 
 
 def test_torch_is_not_imported_for_what_is_saved(tmp_path):

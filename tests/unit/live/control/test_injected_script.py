@@ -71,35 +71,6 @@ def test_it_listens_for_as_long_as_somebody_asks(asked):
     ends()
 
 
-def test_one_that_leaves_takes_nothing_from_another(asked):
-    first = injection.reach(os.getpid())
-    second = injection.reach(os.getpid())
-    first.close()
-    time.sleep(0.2)
-    assert second.ask("status")["process"] == os.getpid()
-    assert server.is_listening()
-    second.close()
-
-
-def test_what_was_started_keeps_it_until_somebody_has_it(asked):
-    pytest.importorskip("torch")
-    with injection.reach(os.getpid()) as asking:
-        asking.ask("start", recorded={})
-    time.sleep(0.2)
-    with injection.reach(os.getpid()) as asking:
-        assert asking.status["started"] is True
-        log, _ = asking.log_of("stop")
-        assert log
-
-
-def test_a_program_that_listens_itself_goes_on(asked):
-    with injection.reach(os.getpid()):
-        server.listen()
-    time.sleep(0.2)
-    assert server.is_listening()
-    server.stop_listening()
-
-
 def test_one_that_nobody_asks_ends_after_a_while(asked, monkeypatch):
     monkeypatch.setattr(server, "_FIRST_S", 0.1)
     request = place_request()
@@ -173,3 +144,11 @@ def test_a_socket_of_an_earlier_process_of_that_number_is_not_asked(asked):
     os.utime(path, (1, 1))
     with injection.reach(os.getpid()) as asking:
         assert isinstance(asking, Asking)
+
+
+def test_a_program_that_listens_itself_goes_on(asked):
+    with injection.reach(os.getpid()):
+        server.listen()
+    time.sleep(0.2)
+    assert server.is_listening()
+    server.stop_listening()

@@ -53,47 +53,24 @@ def test_a_file_that_nobody_took_is_closed_in_the_end(pair, tmp_path):
     assert len(received) == 2 and line.files == []
 
 
-@pytest.mark.parametrize("wrong", [b"no JSON\n", b"[1]\n", b"\xff\xfe\n"])
-def test_what_is_no_object_is_refused(pair, wrong):
-    one, other = pair
-    line = ReceivedLines(other)
-    one.sendall(wrong)
-    line.read_some()
-    with pytest.raises(ValueError):
-        line.next()
-
-
-def test_the_end_is_told(pair):
-    one, other = pair
-    one.close()
-    assert not ReceivedLines(other).read_some()
-
-
-def test_what_is_nested_too_deeply_is_refused(pair):
-    one, other = pair
-    one.sendall(b"[" * 50_000 + b"\n")
-    line = ReceivedLines(other)
-    line.read_some()
-    with pytest.raises(ValueError, match="brackets"):
-        while line.next() is None:
-            line.read_some()
-
-
-@pytest.mark.parametrize("sent", [b"[" * 20 + b"\n", b'{"a": ' * 20 + b"\n"])
-def test_a_limit_of_brackets_is_kept_before_anything_is_parsed(pair, sent):
+@pytest.mark.parametrize(
+    ("sent", "limits", "said"),
+    [
+        (b"no JSON\n", {}, None),
+        (b"[1]\n", {}, None),
+        (b"\xff\xfe\n", {}, None),
+        (b"[" * 20 + b"\n", {"most_brackets": 10}, "too many brackets"),
+        (b'{"a": ' * 20 + b"\n", {"most_brackets": 10}, "too many brackets"),
+        (b"x" * 1001, {"most_bytes": 1000}, "too long"),
+    ],
+)
+def test_what_is_no_message_is_refused(pair, sent, limits, said):
     one, other = pair
     one.sendall(sent)
-    line = ReceivedLines(other, most_brackets=10)
-    line.read_some()
-    with pytest.raises(ValueError, match="too many brackets"):
+    line = ReceivedLines(other, **limits)
+    with pytest.raises(ValueError, match=said):
+        line.read_some()
         line.next()
-
-
-def test_a_line_that_is_too_long_is_refused_before_it_ends(pair):
-    one, other = pair
-    one.sendall(b"x" * 1001)
-    with pytest.raises(ValueError, match="too long"):
-        ReceivedLines(other, most_bytes=1000).read_some()
 
 
 def test_more_files_than_anything_takes_are_refused_and_closed(pair):
@@ -107,3 +84,13 @@ def test_more_files_than_anything_takes_are_refused_and_closed(pair):
         line.read_some()
     line.close()
     assert line.files == []
+
+
+def test_what_is_nested_too_deeply_is_refused(pair):
+    one, other = pair
+    one.sendall(b"[" * 50_000 + b"\n")
+    line = ReceivedLines(other)
+    line.read_some()
+    with pytest.raises(ValueError, match="brackets"):
+        while line.next() is None:
+            line.read_some()

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from opscope.live.flight.conditions import AskedCondition, end_triggers
+from opscope.live.flight.conditions import PolledCondition, end_triggers
 from opscope.live.flight.trigger import Trigger, When
 
 
@@ -26,7 +26,7 @@ class Recorder:
         self.has_dumped.set()
 
     def asking(self, trigger):
-        return AskedCondition(trigger, self.dump, self.failed)
+        return PolledCondition(trigger, self.dump, self.failed)
 
 
 @pytest.fixture
@@ -35,35 +35,31 @@ def recorder():
 
 
 def ended(condition):
-    condition.ask_to_end()
+    condition.request_end()
     condition.join(time.monotonic() + 20)
 
 
-def test_what_a_condition_says_becomes_a_dump(recorder):
-    condition = recorder.asking(When(lambda: "full", every="10ms", name="queue"))
-    condition.begin()
-    assert recorder.has_dumped.wait(20)
-    ended(condition)
-    assert recorder.dumps == [("queue", "full")] and not recorder.faults
-
-
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_one_that_raises_is_counted_and_asked_again(recorder, error):
-    calls = []
+def test_what_raises_or_says_no_text_is_counted_and_asked_again(recorder, error):
+    class Odd(Trigger):
+        name, every_s = "odd", 0.01
+        said = [error, 17, "x" * 5000]
 
-    def condition():
-        calls.append(1)
-        if len(calls) == 1:
-            raise error
-        return "now"
+        def look(self):
+            said = self.said.pop(0) if self.said else None
+            if said is error:
+                raise error
+            return said
 
-    asking = recorder.asking(When(condition, every="10ms", name="queue"))
+    asking = recorder.asking(Odd())
     asking.begin()
     while not recorder.dumps:
         assert recorder.has_dumped.wait(20)
         recorder.has_dumped.clear()
     ended(asking)
-    assert recorder.faults == {("the trigger 'queue'", error.__name__): 1}
+    what = "the trigger 'odd'"
+    assert recorder.faults == {(what, error.__name__): 1, (what, "TypeError"): 1}
+    assert recorder.dumps == [("odd", "x" * 1000)]  # a long one is cut
 
 
 def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
@@ -78,30 +74,12 @@ def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
     asking = recorder.asking(When(condition, every="10ms", name="queue"))
     asking.begin()
     assert called.wait(20)
-    asking.ask_to_end()
+    asking.request_end()
     asking.join(time.monotonic())
     assert recorder.faults == {("the trigger 'queue'", "NotReturnedError"): 1}
     goes_on.set()
     asking.join(time.monotonic() + 20)
     assert calls == [1] and recorder.dumps == []  # what it says after the end is nobody's
-
-
-def test_a_text_that_is_none_is_a_fault_and_a_long_one_is_cut(recorder):
-    class Odd(Trigger):
-        name, every_s = "odd", 0.01
-        said = [17, "x" * 5000]
-
-        def look(self):
-            return self.said.pop(0) if self.said else None
-
-    asking = recorder.asking(Odd())
-    asking.begin()
-    while not recorder.dumps:
-        assert recorder.has_dumped.wait(20)
-        recorder.has_dumped.clear()
-    ended(asking)
-    assert recorder.faults == {("the trigger 'odd'", "TypeError"): 1}
-    assert recorder.dumps == [("odd", "x" * 1000)]
 
 
 def test_a_trigger_that_fails_to_end_keeps_no_other_from_it():

@@ -11,7 +11,7 @@ def test_what_the_native_watch_saw():
     assert str(Reason.of_news("signal", 12)) == "signal (SIGUSR2)"
     assert str(Reason.of_news("standstill", 2_500_000_000)) == "hang (no step or event for 2.5 s)"
     assert Reason.of_news("memory", 3 << 20).detail == "3 MiB more are resident"
-    assert json.loads(Reason("request", "x", 5).said()) == {
+    assert json.loads(Reason("request", "x", 5).as_json()) == {
         "kind": "request",
         "detail": "x",
         "time_ns": 5,
@@ -42,11 +42,6 @@ def test_one_kind_may_not_dump_twice_in_the_interval(tmp_path):
     assert list(limits.refused.values()) == [2]
 
 
-def test_what_is_called_for_has_no_interval(tmp_path):
-    limits = DumpLimits(tmp_path, HOUR_NS, 1 << 30)
-    assert [limits.refusal("request", True) for _ in range(3)] == ["", "", ""]
-
-
 def test_dumps_fill_no_more_of_the_disk(tmp_path):
     folder = tmp_path / "a.opscope" / "rank=00000"
     folder.mkdir(parents=True)
@@ -57,7 +52,3 @@ def test_dumps_fill_no_more_of_the_disk(tmp_path):
     assert disk_bytes(tmp_path) == 4 << 20
     assert DumpLimits(tmp_path, 1, 5 << 20).refusal("hang", True) == ""
     assert "dumps fill 4 MiB" in DumpLimits(tmp_path, 1, 4 << 20).refusal("hang", True)
-
-
-def test_a_folder_that_is_gone_fills_nothing(tmp_path):
-    assert disk_bytes(tmp_path / "gone") == 0

@@ -33,14 +33,6 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_one_that_a_process_makes_a_trace_of_is_that_process_s(spool):
-    with (
-        held_by_another(spool / LOCK, "LOCK_EX"),
-        pytest.raises(UsageError, match="Another process writes the trace"),
-    ):
-        finish_dump(spool)
-
-
 def test_one_that_a_program_writes_is_left_alone(spool):
     (spool / WHOLE).unlink()
     with held_by_another(spool / LOCK), pytest.raises(LifecycleError, match="still runs"):

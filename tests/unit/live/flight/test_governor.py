@@ -35,12 +35,6 @@ class Driven:
         return self.governor.level
 
 
-def test_what_costs_less_than_the_budget_stays():
-    driven = Driven(RecordingOptions(), 0.01)
-    assert driven.seconds(5, events=50_000) == "operators"  # 100 ns each: 0.5 %
-    assert driven.collected == []
-
-
 def test_what_costs_more_is_left_out_level_by_level():
     driven = Driven(RecordingOptions(shapes=True, functions=True), 0.01)
     assert driven.governor.level == "stacks"
@@ -52,27 +46,6 @@ def test_what_costs_more_is_left_out_level_by_level():
         RecordingOptions(operators=False, inner_operators=False)
     )
     assert driven.collected[3] == 0
-
-
-def test_its_own_threads_count_too():
-    driven = Driven(RecordingOptions(), 0.01)
-    assert driven.seconds(5, events=70_000) == "operators"  # 0.7 %
-    assert driven.seconds(1, events=80_000, own_ns=SECOND // 200) == "steps"
-
-
-def test_nothing_is_left_out_for_threads_that_cost_the_same_without_it():
-    driven = Driven(RecordingOptions(), 0.01)
-    assert driven.seconds(5, events=40_000, own_ns=SECOND // 50) == "operators"  # 0.4 % and 2 %
-    assert driven.governor.share == pytest.approx(0.024)
-    assert driven.seconds(1, events=70_000, own_ns=SECOND // 50) == "steps"
-    assert driven.seconds(60, events=10, own_ns=SECOND // 50) == "operators"
-
-
-def test_its_own_threads_count_by_the_clock_where_other_programs_have_the_processors():
-    driven = Driven(RecordingOptions(), 0.01)
-    took = {"events": 10_000, "own_ns": SECOND // 250, "had_ns": SECOND // 4}  # 0.4 % each
-    assert driven.seconds(5, **took) == "operators"
-    assert driven.governor.share == pytest.approx(0.008)
 
 
 def test_more_is_tried_again_after_a_while_and_later_each_time():
@@ -135,15 +108,3 @@ def test_what_was_collected_is_known_from_a_moment_on():
     assert began_ns <= fell_ns <= rose_ns
     assert governor.collected_since(rose_ns) == changes[2:]
     assert Driven(RecordingOptions(), None).governor.collected_since(0) == []
-
-
-def test_outermost_operators_alone_come_before_none():
-    driven = Driven(RecordingOptions(), 0.01, has_outermost=True)
-    assert driven.seconds(1, events=500_000) == "outermost"
-    assert driven.collected[-1] == native_wants(RecordingOptions(inner_operators=False))
-    assert driven.seconds(1, events=500_000) == "steps"
-
-
-def test_without_operators_there_is_no_level_of_them():
-    driven = Driven(RecordingOptions(operators=False), 0.01, has_outermost=True)
-    assert driven.governor.level == "steps"

@@ -36,14 +36,6 @@ def test_it_is_in_memory_with_its_name_in_the_folder(tmp_path):
     assert not file.exists() and not os.path.lexists(name)
 
 
-def test_it_is_in_the_folder_where_others_need_the_memory(tmp_path, little_memory):
-    with recorder_in(tmp_path):
-        (name,) = rings_in(tmp_path)
-        assert name.is_file() and not name.is_symlink()
-        torch.ones(2).add(1)
-    assert not rings_in(tmp_path)
-
-
 def test_where_there_can_be_none_that_is_said_once(tmp_path, little_memory, monkeypatch, capfd):
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")

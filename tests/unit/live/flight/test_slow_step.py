@@ -22,70 +22,38 @@ def details_of(trigger, steps_of_program):
     return dumped
 
 
-def dumps_of(trigger, steps_of_program):
-    """The numbers of the steps that made a dump."""
-    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program)]
+EVERY_FIFTH = ([100] * 4 + [300]) * 8
+STARVED = [(100, 0)] * 30
 
 
-def test_a_step_of_many_times_the_others_is_slow():
-    assert dumps_of(SlowStep(), [100] * 30 + [400] + [100] * 9) == [32]
+@pytest.mark.parametrize(
+    ("given", "steps", "slow"),
+    [
+        ({"warm_up": 20}, [5000] * 3 + [100] * 15 + [900], []),  # of the warm-up
+        ({}, [100] * 30 + [250] * 300, []),
+        ({}, [100] * 30 + [250] * 300 + [700, 900], [333]),  # later steps are normal too
+        ({}, [1] * 30 + [10, 40, 52], [34]),  # short ones may take ten times as long
+        ({"quantile": 0.5, "factor": 2, "warm_up": 20}, EVERY_FIFTH, [21, 26, 31, 36, 41]),
+        ({"quantile": 0.9, "factor": 2, "warm_up": 20}, EVERY_FIFTH, []),
+        ({}, [(400, 300)] * 30 + [(800, 300)], [32]),  # the limit is without waiting
+        ({}, [*STARVED, (9500, 9000)], []),  # of waiting something is known only roughly
+        ({}, [*STARVED, (11000, 9000)], [32]),
+    ],
+)
+def test_which_steps_are_slow(given, steps, slow):
+    assert [int(one.split()[1]) for one in details_of(SlowStep(**given), steps)] == slow
 
 
-def test_steps_of_the_warm_up_never_are():
-    assert dumps_of(SlowStep(warm_up=20), [5000] * 3 + [100] * 15 + [900]) == []
-
-
-def test_what_is_normal_is_learnt_from_later_steps_too():
-    slower = [100] * 30 + [250] * 300
-    assert dumps_of(SlowStep(), slower) == []
-    assert dumps_of(SlowStep(), [*slower, 700, 900]) == [333]
-
-
-def test_short_steps_may_take_ten_times_as_long():
-    assert dumps_of(SlowStep(), [1] * 30 + [10, 40, 52]) == [34]
-
-
-def test_the_quantile_is_that_of_the_steps_before():
-    every_fifth = ([100] * 4 + [300]) * 8
-    assert dumps_of(SlowStep(quantile=0.5, factor=2, warm_up=20), every_fifth) == [
-        21,
-        26,
-        31,
-        36,
-        41,
-    ]
-    assert dumps_of(SlowStep(quantile=0.9, factor=2, warm_up=20), every_fifth) == []
+def test_what_a_dump_says_of_waiting():
+    (said,) = details_of(SlowStep(), [(100, 0)] * 30 + [(900, 500)])
+    assert said == (
+        "step 32 took 900.0 ms (500.0 ms of them waiting for a CPU), the limit was 300.0 ms"
+    )
+    (said,) = details_of(SlowStep(), [100] * 30 + [900])
+    assert "(its waits for a CPU are unknown)" in said
 
 
 @pytest.mark.parametrize("wrong", [{"factor": 1}, {"quantile": 1.5}, {"warm_up": 0}])
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(UsageError, match="SlowStep"):
         SlowStep(**wrong)
-
-
-def test_waiting_for_a_processor_is_not_slow():
-    busy = [(100, 0)] * 30 + [(900, 750)] + [(100, 0)] * 9
-    assert dumps_of(SlowStep(), busy) == []
-
-
-def test_what_is_left_without_waiting_may_still_be_slow():
-    (said,) = details_of(SlowStep(), [(100, 0)] * 30 + [(900, 500)])
-    assert said == (
-        "step 32 took 900.0 ms (500.0 ms of them waiting for a CPU), the limit was 300.0 ms"
-    )
-
-
-def test_the_limit_is_that_of_steps_without_waiting():
-    always_busy = [(400, 300)] * 30 + [(800, 300)]
-    assert dumps_of(SlowStep(), always_busy) == [32]
-
-
-def test_where_nobody_counts_waiting_all_time_counts_and_the_dump_says_so():
-    (said,) = details_of(SlowStep(), [100] * 30 + [900])
-    assert "(its waits for a CPU are unknown)" in said
-
-
-def test_what_is_known_of_waiting_only_roughly_makes_no_step_slow():
-    starved = [(100, 0)] * 30 + [(9500, 9000)]
-    assert dumps_of(SlowStep(), starved) == []
-    assert dumps_of(SlowStep(), [(100, 0)] * 30 + [(11000, 9000)]) == [32]

@@ -9,14 +9,6 @@ from support.build_trace import ORIGIN_NS, build_trace, span
 CHANGES = [(0, "operators"), (100, "steps"), (200, "operators")]
 
 
-def test_periods_are_between_changes():
-    assert periods_of(CHANGES, 0, 300) == [
-        CollectedPeriod(0, 100, "operators"),
-        CollectedPeriod(100, 200, "steps"),
-        CollectedPeriod(200, 300, "operators"),
-    ]
-
-
 def test_periods_are_cut_to_the_recording():
     assert [p.level for p in periods_of(CHANGES, 120, 180)] == ["steps"]
     assert periods_of([], 0, 10) == []
@@ -41,8 +33,3 @@ def test_a_line_shows_when_less_was_recorded_and_parents_stay():
     ]
     assert "aten::mm" in listed
     assert names[1] not in listed
-
-
-def test_without_a_change_the_trace_stays():
-    trace = build_trace([span("outer", 0, 90)])
-    assert with_track(trace, [CollectedPeriod(0, 10, "operators")]) is trace

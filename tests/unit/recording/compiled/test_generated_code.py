@@ -35,25 +35,16 @@ def get_args():
 """
 
 
-def test_calls_of_kernels_and_operators_are_found_in_their_order():
-    assert [(site.callee, site.is_cpp) for site in sites_in(SOURCE)] == [
-        ("extern_kernels.mm", False),
-        ("cpp_fused_add_0", True),
-        ("triton_poi_fused_relu_1", False),
-    ]
-
-
-def test_a_call_has_the_line_that_it_stands_in():
-    lines = SOURCE.splitlines()
-    for site in sites_in(SOURCE):
-        assert site.callee in lines[site.line - 1]
-
-
-def test_a_call_has_what_the_comment_above_it_says():
-    product, kernel, _ = sites_in(SOURCE)
+def test_calls_of_kernels_and_operators_have_their_line_and_what_the_comment_above_says():
+    product, kernel, triton = sites_in(SOURCE)
+    assert (product.callee, product.is_cpp) == ("extern_kernels.mm", False)
+    assert (kernel.callee, kernel.is_cpp) == ("cpp_fused_add_0", True)
+    assert (triton.callee, triton.is_cpp) == ("triton_poi_fused_relu_1", False)
+    assert all(site.callee in SOURCE.splitlines()[site.line - 1] for site in sites_in(SOURCE))
     assert (product.nodes, product.operators) == (("y", "z"), ("aten.t", "aten.mm"))
     assert (product.comment, kernel.comment) == (0, -1)
     assert (kernel.nodes, kernel.operators) == ((), ())
+    assert (graph_name(SOURCE), graph_name("import torch")) == ("3_forward", "")
 
 
 def test_a_graph_in_cpp_is_one_call():
@@ -71,11 +62,6 @@ def _wrap_func(f):
 
 def test_a_file_that_is_no_python_has_no_calls():
     assert sites_in("#include <x>\nint main() {") == []
-
-
-def test_the_graph_has_the_name_that_inductor_gave_it():
-    assert graph_name(SOURCE) == "3_forward"
-    assert graph_name("import torch") == ""
 
 
 def test_names_of_kernels_say_operators():
@@ -131,8 +117,3 @@ def test_comments_say_operators_where_no_line_is_kept():
     (placed,) = placed_sites([PRODUCT], [], None)
     assert placed.origins == (Origin("mm", "aten.mm"),)
     assert placed.known_from is OriginsKnownFrom.CACHE
-
-
-def test_nothing_is_said_of_what_nothing_is_known_of():
-    (placed,) = placed_sites([Site(3, "helper", False)], [], None)
-    assert (placed.origins, placed.known_from) == ((), OriginsKnownFrom.NOTHING)

@@ -14,9 +14,6 @@ def test_whether_a_process_is_one_of_several_ranks(monkeypatch, rank, size, is_o
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", size)
     assert distributed_job.is_rank_of_several() is is_one
-
-
-def test_a_process_group_that_was_seen_counts(monkeypatch):
     monkeypatch.setattr(distributed_job, "_last_seen", {"rank": 0, "world_size": 3})
-    monkeypatch.delenv("RANK", raising=False)
-    assert distributed_job.is_rank_of_several()
+    monkeypatch.delenv("RANK")
+    assert distributed_job.is_rank_of_several(), "a process group was seen"

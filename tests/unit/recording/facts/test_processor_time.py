@@ -44,10 +44,6 @@ def test_a_kernel_that_does_not_count_records_nothing(counts, answers):
     assert listener.added_to(decoded()).processor == {}
 
 
-def test_a_window_that_was_never_opened_records_nothing():
-    assert ProcessorTime().added_to(decoded()).processor == {}
-
-
 def test_what_the_kernel_writes_is_read(monkeypatch, tmp_path):
     file = tmp_path / "schedstat"
     file.write_text("878091 17 1\n")

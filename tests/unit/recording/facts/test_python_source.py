@@ -15,12 +15,6 @@ def test_folders_come_longest_first_and_absolute(monkeypatch, tmp_path):
     assert {os.getcwd() + os.sep, os.path.abspath("relative") + os.sep} <= set(found)
 
 
-def test_what_is_no_folder_is_passed_over_as_python_does(monkeypatch, tmp_path):
-    expected = path_prefixes()
-    monkeypatch.setattr(sys, "path", [*sys.path, None, 3, b"bytes", "a\0b", object()])
-    assert [folder for folder in path_prefixes() if "\0" not in folder] == expected
-
-
 def test_the_current_folder_may_be_gone(monkeypatch, tmp_path):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
@@ -29,3 +23,9 @@ def test_the_current_folder_may_be_gone(monkeypatch, tmp_path):
     found = path_prefixes()
     assert "/absolute/" in found
     assert all(os.path.isabs(folder) for folder in found)
+
+
+def test_what_is_no_folder_is_passed_over_as_python_does(monkeypatch, tmp_path):
+    expected = path_prefixes()
+    monkeypatch.setattr(sys, "path", [*sys.path, None, 3, b"bytes", "a\0b", object()])
+    assert [folder for folder in path_prefixes() if "\0" not in folder] == expected

@@ -17,7 +17,7 @@ from opscope import _native
 from opscope.columns.codes import WaitsFor
 from opscope.recording.decoded import Decoded
 from opscope.recording.facts.thread_samples import ThreadSamples
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 
 def decoded():
@@ -83,43 +83,25 @@ def test_a_thread_that_computes_and_one_that_waits_for_a_lock():
     assert len(other["time_ns"]) == 2, "one that sleeps has a row at both ends alone"
 
 
-def test_a_thread_that_reads_a_pipe_is_told_from_one_that_waits_for_a_lock():
+def pipes():
+    """Waits for what comes through a pipe, and what ends them, with what they are waits for."""
     reader, writer = os.pipe()
-    with waiting_thread(lambda: os.read(reader, 1), lambda: os.write(writer, b"x")) as waits:
-        table = sampled()
-    os.close(reader), os.close(writer)
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TRANSFER}
+    read = functools.partial(os.read, reader, 1)
+    select_it = functools.partial(select.select, [reader], [], [], 60)
+    end = functools.partial(os.write, writer, b"x")
+    return [(read, end, WaitsFor.TRANSFER), (select_it, end, WaitsFor.READINESS)]
 
 
-@pytest.mark.parametrize(
-    "wait",
-    [
-        pytest.param(lambda: time.sleep(2), id="sleep"),  # a select of no files until Python 3.10
-        pytest.param(lambda: select.select([], [], [], 2), id="select"),
-        pytest.param(lambda: select.poll().poll(2_000), id="poll"),
-    ],
-)
-def test_a_wait_for_any_of_no_files_is_one_for_time_to_pass(wait):
-    with waiting_thread(wait, lambda: None) as waits:
-        table = sampled()
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.TIMER}
-
-
-def test_a_wait_for_any_of_some_files_is_none_for_time():
-    reader, writer = os.pipe()
-    wait = functools.partial(select.select, [reader], [], [], 60)
-    with waiting_thread(wait, lambda: os.write(writer, b"x")) as waits:
-        table = sampled()
-    os.close(reader), os.close(writer)
-    assert set(of_thread(table, waits)["waits_for"].tolist()) == {WaitsFor.READINESS}
-
-
-def test_pages_that_are_touched_first_are_counted():
-    def touch():
-        np.ones(4096 * 512, dtype=np.uint8)[::4096].sum()
-
-    own = of_thread(sampled(touch), threading.get_native_id())
-    assert own["faults"][-1] > own["faults"][0]
+def test_what_a_thread_waits_for():
+    timed = [
+        (functools.partial(time.sleep, 2), bool, WaitsFor.TIMER),
+        (functools.partial(select.select, [], [], [], 2), bool, WaitsFor.TIMER),
+        (functools.partial(select.poll().poll, 2_000), bool, WaitsFor.TIMER),
+    ]
+    for wait, go_on, waits_for in (*pipes(), *timed):
+        with waiting_thread(wait, go_on) as waits:
+            table = sampled()
+        assert set(of_thread(table, waits)["waits_for"].tolist()) == {waits_for}
 
 
 def test_readers_overlap_and_each_gets_its_own_time():
@@ -138,12 +120,6 @@ def test_readers_overlap_and_each_gets_its_own_time():
     early, late = of_thread(table_of(first), thread), of_thread(table_of(second), thread)
     assert early["time_ns"][0] <= late["time_ns"][0]
     assert early["time_ns"][-1] < late["time_ns"][-1]
-
-
-def test_a_window_that_was_never_opened_adds_nothing():
-    listener = ThreadSamples()
-    listener.before_end()
-    assert "thread_samples" not in listener.added_to(decoded()).tables
 
 
 def test_what_sampling_took_goes_to_the_ledger():
@@ -204,5 +180,5 @@ print(len(more), ledger["dropped: memory is limited, or was short"], ledger["rec
 
 def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
     pytest.importorskip("torch")
-    done = run_python("-c", LIMITED)
+    done = run_torch("-c", LIMITED)
     assert done.stdout.split() == ["0", "1.0", "True"], done.stderr

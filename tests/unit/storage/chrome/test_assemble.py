@@ -5,9 +5,7 @@ import json
 import pytest
 
 from opscope.cli.views.completeness import describe_completeness
-from opscope.columns.codes import DeviceType
-from opscope.columns.device_rules import check_device_rules
-from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
+from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
 from support.chrome_files import names, op
 from support.loaded import load_trace
 
@@ -56,34 +54,19 @@ def test_times_are_exact_to_the_nanosecond(tmp_path):
     assert events["parent"].tolist() == [-1, 0]
 
 
-@pytest.mark.parametrize(
-    ("ts", "expected"),
-    [(5, 5000), (5.0004, 5000), ("7.5", 7500), (1e-3, 1), (-3.25, -3250), (2.5e3, 2_500_000),
-     (0.1, 100)],
-)  # fmt: skip
-def test_every_way_to_write_a_time(read, ts, expected):
-    assert read([op("a", ts, 1)]).events["start_ns"].tolist() == [expected]
-
-
-@pytest.mark.parametrize("ts", [None, "soon", [1], {}, 1e300, float("nan"), 10**30, "1e999999999"])
-def test_events_without_a_usable_time_are_counted(read, ts):
-    trace = read([op("bad", ts, 1), op("good", 1, 1)])
-    assert names(trace) == ["good"]
-    assert trace.ledger["import"]["dropped: no usable time"] == 1
-    assert trace.ledger["events"]["recorded"] == 1
-
-
-def test_kinds_scopes_and_steps(read):
+def test_kinds_scopes_steps_and_overloads(read):
     trace = read([
         op("ProfilerStep#3", 0, 50, cat="user_annotation"),
-        op("aten::mm", 1, 2),
+        op("aten::mm.out", 1, 2),
         op("autograd::engine::evaluate_function: MmBackward0", 5, 9, **{"Sequence number": 7,
             "Fwd thread id": 1}),
         op("MmBackward0", 6, 2, **{"Sequence number": 7, "Fwd thread id": 1}),
         op("cudaLaunchKernel", 20, 1, cat="cuda_runtime"),
-        op("anything else", 60, 1, cat="my tool"),
+        op("any.thing else", 60, 1, cat="my tool"),
     ])  # fmt: skip
     events = trace.events
+    assert (names(trace)[1], names(trace)[-1]) == ("aten::mm", "any.thing else")
+    assert text(trace, "events", "overload") == ["", "out", "", "", "", ""]
     assert events["kind"].tolist() == [
         EventKind.ANNOTATION, EventKind.OPERATOR, EventKind.OPERATOR, EventKind.OPERATOR,
         EventKind.RUNTIME_CALL, EventKind.ANNOTATION,
@@ -107,66 +90,21 @@ def test_backward_nodes_without_a_sequence_number_are_known_by_the_engine_around
     assert trace.events["scope"].tolist() == [0, backward, 0, 0]
 
 
-def test_overload_names_have_their_own_column(read):
-    trace = read([op("aten::add.Tensor", 0, 1), op("mod.f", 2, 1, cat="user_annotation")])
-    assert names(trace) == ["aten::add", "mod.f"]
-    assert text(trace, "events", "overload") == ["Tensor", ""]
-
-
-def test_arguments(read):
-    trace = read([
-        op("aten::cat", 0, 1, **{
-            "Input Dims": [[[2, 3], [4, 3]], [], [], [], []],
-            "Input type": ["TensorList", "Scalar", "float", "ScalarList", ""],
-            "Input Strides": [[[3, 1], [3, 1]], [], [], [], []],
-            "Concrete Inputs": ["", "0", "", "[1, 2]", ""]}),
-        op("aten::_foreach_add", 2, 1, **{"Input type": ["TensorList"], "Input Dims": [[]],
-            "Input Strides": [[]], "Concrete Inputs": [""]}),
-        op("fast", 4, 1, **{"Input type": ["c10::BFloat16"], "Input Dims": [[5]],
-            "Input Strides": [[1]], "Concrete Inputs": [""], "stream": 7, "flag": True,
-            "grid": "gg", "Ev Idx": 3}),
-    ])  # fmt: skip
-    tensors, scalars = trace.table("tensors"), trace.table("scalars")
-    assert tensors["event"].tolist() == [0, 0, 0, 2]
-    assert tensors["argument"].tolist() == [0, 0, 2, 0]
-    assert tensors["element"].tolist() == [0, 1, -1, -1]
-    assert tensors["dtype"].tolist() == [-1, -1, 6, 15]
-    assert [tensors.lists("sizes")[i] for i in range(4)] == [[2, 3], [4, 3], [], [5]]
-    assert [tensors.lists("strides")[i] for i in range(4)] == [[3, 1], [3, 1], [], [1]]
-    inputs = [
-        (int(e), int(a), ScalarType(t).name, v)
-        for e, a, t, v in zip(scalars["event"], scalars["argument"], scalars["type"],
-                              text(trace, "scalars", "value"), strict=True)
-    ]  # fmt: skip
-    assert inputs[:4] == [
-        (0, 1, "INT", "0"),
-        (0, 3, "INT_LIST", "[1, 2]"),
-        (0, 4, "OTHER", ""),
-        (1, 0, "TENSOR_LIST", ""),
-    ]
-    keywords = dict(zip(text(trace, "scalars", "keyword"), inputs, strict=True))
-    assert keywords["stream"] == (2, -1, "INT", "7")
-    assert keywords["flag"] == (2, -1, "BOOL", "True")
-    assert keywords["grid"] == (2, -1, "STRING", "gg")
-    assert scalars["role"][-1] == Role.KEYWORD
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
+def test_how_arguments_are_printed_says_their_kinds(read):
+    said = [
         ("Scalar", "6", ScalarType.INT), ("Scalar", "-1", ScalarType.INT),
         ("Scalar", "True", ScalarType.BOOL), ("Scalar", "0.", ScalarType.FLOAT),
-        ("Scalar", "1e-05", ScalarType.FLOAT), ("Scalar", "inf", ScalarType.FLOAT),
+        ("Scalar", "1e-05", ScalarType.FLOAT), ("Scalar", "-inf", ScalarType.FLOAT),
         ("Scalar", "2+1j", ScalarType.COMPLEX), ("Scalar", "", ScalarType.OTHER),
-        ("ScalarList", "[]", ScalarType.INT_LIST), ("ScalarList", "[0.5]", ScalarType.FLOAT_LIST),
+        ("Scalar", "cpu", ScalarType.STRING), ("ScalarList", "[]", ScalarType.INT_LIST),
+        ("ScalarList", "[0.5]", ScalarType.FLOAT_LIST),
         ("ScalarList", "[True, False]", ScalarType.BOOL_LIST),
         ("ScalarList", "[?]", ScalarType.OTHER_LIST), ("Device", "cpu", ScalarType.OTHER),
-    ],
-)  # fmt: skip
-def test_scalars(read, kind, value, expected):
-    trace = read([op("f", 0, 1, **{"Input type": [kind], "Concrete Inputs": [value]})])
-    assert trace.table("scalars")["type"].tolist() == [expected]
-    assert text(trace, "scalars", "value") == [value]
+    ]  # fmt: skip
+    kinds, values, expected = (list(column) for column in zip(*said, strict=True))
+    trace = read([op("f", 0, 1, **{"Input type": kinds, "Concrete Inputs": values})])
+    assert trace.table("scalars")["type"].tolist() == expected
+    assert text(trace, "scalars", "value") == values
 
 
 def test_argument_rows_follow_their_events_when_the_file_is_not_in_order(read):
@@ -373,28 +311,3 @@ def test_every_category_is_written_again_as_it_was(read, tmp_path):
     rows = json.loads((tmp_path / "again.json").read_text())["traceEvents"]
     written = {(row["cat"], row["name"]) for row in rows if row["ph"] == "X"}
     assert written - {("Trace", "PyTorch Profiler (0)")} == set(CATEGORIES.items())
-
-
-def test_what_kineto_does_not_call_an_annotation_is_none(read):
-    trace = read([
-        op("step", 0, 9, cat="user_annotation"),
-        op("gemm", 1, 2, cat="cuda_event"),
-        op("of another tool", 4, 2, cat="anything"),
-    ])  # fmt: skip
-    assert trace.events["kind"].tolist() == [EventKind.ANNOTATION, 255, EventKind.ANNOTATION]
-    assert text(trace, "events", "category") == ["", "cuda_event", "anything"]
-
-
-def test_devices_that_are_not_cuda_are_not_called_so(read):
-    trace = read([op("a", 0, 1, cat="mtia_ccp_events"), op("b", 2, 1, cat="kernel")])
-
-    assert trace.table("gpu")["device_type"].tolist() == [DeviceType.MTIA, DeviceType.CUDA]
-
-
-def test_how_long_a_device_was_idle_is_told_to_the_nanosecond(read):
-    # Tools that cut times to microseconds take each of these kernels for 1 us, and half of it idle.
-    trace = read(
-        [op(f"kernel {i}", 2 * i, 1.9, tid=7, cat="kernel", device=0, stream=7) for i in range(10)]
-    )
-    rules = check_device_rules(trace)
-    assert (rules.wall_ns, rules.wall_ns - rules.busy_ns) == (19_900, 900)

@@ -68,13 +68,6 @@ def test_processes_by_number_with_equal_launches_are_refused(write):
         load_trace(path)
 
 
-def test_processes_by_number_without_devices_are_one_trace(write):
-    events = [{**op("aten::mm", 10 * pid, 5), "pid": pid} for pid in (40, 41)]
-    trace = load_trace(write(events))
-    assert len(trace.events) == 2
-    assert len(set(trace.table("threads")["system_thread_id"].tolist())) == 2
-
-
 def test_asynchronous_spans_are_spans(write):
     def mark(phase, ts, **more):
         return {"ph": phase, "cat": "req", "name": "request", "pid": 1, "tid": 1, "ts": ts, **more}

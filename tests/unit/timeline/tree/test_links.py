@@ -24,16 +24,6 @@ def test_the_innermost_operator_of_a_number_made_the_backward_node():
     assert pairs(trace) == [(2, 3), (1, 4)]
 
 
-def test_a_node_that_runs_twice_is_linked_once():
-    trace = build_trace([
-        span("aten::mul", 0, 10, sequence_number=0),
-        span("MulBackward0", 20, 25, sequence_number=0, **BACKWARD),
-        span("MulBackward0", 30, 35, sequence_number=0, **BACKWARD),
-    ])  # fmt: skip
-
-    assert pairs(trace) == [(0, 1)]
-
-
 def test_the_forward_is_looked_for_on_the_thread_the_backward_names():
     trace = build_trace([
         span("aten::mul", 0, 10, "main", sequence_number=0),
@@ -43,27 +33,6 @@ def test_the_forward_is_looked_for_on_the_thread_the_backward_names():
     ])  # fmt: skip
 
     assert pairs(trace) == [(0, 2), (1, 3)]
-
-
-def test_the_engine_span_around_a_node_and_unnumbered_nodes_have_no_arrow():
-    trace = build_trace([
-        span("aten::mul", 0, 10, sequence_number=0),
-        span("autograd::engine::evaluate_function: MulBackward0", 20, 30, sequence_number=0,
-             forward_thread=1),
-        span("MulBackward0", 21, 25, sequence_number=0, **BACKWARD),
-        span("torch::autograd::AccumulateGrad", 40, 45, scope=1),
-    ])  # fmt: skip
-
-    assert pairs(trace) == [(0, 2)]
-
-
-def test_a_backward_before_any_forward_of_its_number_has_none():
-    trace = build_trace([
-        span("MulBackward0", 0, 5, sequence_number=0, **BACKWARD),
-        span("aten::mul", 10, 20, sequence_number=0),
-    ])  # fmt: skip
-
-    assert pairs(trace) == []
 
 
 def test_links_in_the_trace_are_taken_as_they_are():

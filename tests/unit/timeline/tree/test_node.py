@@ -6,26 +6,12 @@ import numpy as np
 import pytest
 
 from opscope.api.trace import Trace
-from opscope.columns.location import Location
 from opscope.columns.names import Names
-from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
+from opscope.columns.schema import AllocationAction, RecordScope, ScalarType
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
-from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
+from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail
 from opscope.timeline.tree.node import build_tree
 from support.build_trace import allocation, build_trace, span, tensor
-
-TIMELINE = """
-    a          0..100
-      b        1..50
-        c      2..10
-      e       60..90
-    f        200..300   @worker
-"""
-
-
-def test_no_such_row():
-    with pytest.raises(IndexError, match="5 nodes"):
-        build_tree(build_trace(TIMELINE)).node(5)
 
 
 def test_memory_events_are_children_of_the_span_they_happened_in():
@@ -82,28 +68,6 @@ def test_operators_carry_their_arguments():
     assert detail.keywords["flag"] == Scalar(ScalarType.BOOL, True)
 
 
-def test_python_calls_carry_frames_modules_and_optimizers():
-    trace = build_trace([
-        span("forward", 0, 50, kind=EventKind.PYTHON_CALL, frame=("model.py", 3, "forward"),
-             caller=("train.py", 17, "step")),
-        span("Linear_0", 1, 40, kind=EventKind.MODULE_CALL, module="Linear_0"),
-        span("SGD.step", 60, 90, kind=EventKind.OPTIMIZER_CALL, optimizer="SGD"),
-        span("len", 95, 96, kind=EventKind.C_CALL),
-        span("collect", 97, 98, kind=EventKind.GC_PAUSE),
-    ])  # fmt: skip
-    call, module, optimizer, builtin, pause = build_tree(trace).depth_first()
-
-    assert isinstance(call.detail, PythonDetail)
-    assert call.detail.frame == Location("model.py", 3, "forward")
-    assert call.detail.caller == Location("train.py", 17, "step")
-    assert module.name == "nn.Module: Linear_0"
-    assert isinstance(module.detail, PythonDetail)
-    assert (module.detail.class_name, module.detail.instance) == ("Linear", "Linear_0")
-    assert isinstance(optimizer.detail, PythonDetail) and optimizer.detail.class_name == "SGD"
-    assert builtin.detail == PythonDetail(None, None, -1, -1, "", "", 0)
-    assert (pause.kind, pause.detail) == (NodeKind.GC_PAUSE, None)
-
-
 def test_walking_100_000_levels():
     depth = 100_000
     columns = {"parent": np.arange(-1, depth - 1), "name": np.zeros(depth, dtype=np.int32)}
@@ -112,12 +76,6 @@ def test_walking_100_000_levels():
     assert sum(1 for _ in tree.depth_first()) == depth
     *_, last = tree.depth_first()
     assert last.row == depth - 1 and last.children == []
-
-
-def test_every_kind_of_event_is_a_kind_of_node():
-    spans = [span(kind.name, i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
-    nodes = build_tree(build_trace(spans)).roots
-    assert [node.kind.name for node in nodes] == [kind.name for kind in EventKind]
 
 
 def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_asked_for(monkeypatch):

@@ -36,10 +36,6 @@ def test_names_are_abstract_or_files(monkeypatch):
     assert messages.address("dynolog") == "/run/dyno/dynolog"
 
 
-def test_processes_above_this_one_are_found():
-    assert messages.ancestors()[:2] == [os.getpid(), os.getppid()]
-
-
 def test_the_scheduler_says_the_job(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "31")
     assert messages.job_id() == 31
@@ -93,3 +89,7 @@ def test_nothing_is_wanted():
 def test_what_is_no_number_is_refused():
     with pytest.raises(ValueError, match="soon"):
         TraceRequest.parse("ACTIVITIES_LOG_FILE=a.json\nPROFILE_START_TIME=soon")
+
+
+def test_processes_above_this_one_are_found():
+    assert messages.ancestors()[:2] == [os.getpid(), os.getppid()]

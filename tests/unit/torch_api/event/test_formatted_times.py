@@ -3,7 +3,6 @@
 import pytest
 
 from opscope.torch_api.event.formatted_times import (
-    flops_unit,
     format_memory,
     format_time,
     format_time_share,
@@ -47,18 +46,6 @@ def test_shares():
 )
 def test_sizes(size, text):
     assert format_memory(size) == text
-
-
-@pytest.mark.parametrize(
-    ("smallest", "unit"),
-    [(1, "FLOPs"), (999, "FLOPs"), (1000, "KFLOPs"), (2e9, "GFLOPs"), (1e15, "PFLOPs"),
-     (1e20, "PFLOPs")],
-)  # fmt: skip
-def test_operations_are_scaled_by_the_smallest(smallest, unit):
-    scale, header = flops_unit(smallest)
-
-    assert header == unit
-    assert smallest * scale >= 1
 
 
 def test_shortening():

@@ -18,18 +18,6 @@ SPANS = [
 ]
 
 
-def test_adding_events_one_by_one_gives_the_same():
-    events = make_event_list(build_trace(SPANS))
-    total = FunctionEventAvg()
-    for event in events[1:]:
-        total += event
-    mm = events.key_averages()[1]
-
-    assert (total.count, total.cpu_time_total, total.key) == (2, 70, "aten::mm")
-    assert total.self_cpu_time_total == mm.self_cpu_time_total
-    assert total.input_shapes == [[2, 3], [3, 4]]
-
-
 def test_only_events_of_its_key_can_be_added():
     average = FunctionEventAvg().add(FunctionEvent(1, "f", 1, 0.0, 1.0))
 
@@ -54,3 +42,15 @@ def test_pickling():
 
     assert (restored.count, restored.cpu_parent.name) == (2, "outer")
     assert "key=aten::mm self_cpu_time=70.000us" in repr(restored)
+
+
+def test_adding_events_one_by_one_gives_the_same():
+    events = make_event_list(build_trace(SPANS))
+    total = FunctionEventAvg()
+    for event in events[1:]:
+        total += event
+    mm = events.key_averages()[1]
+
+    assert (total.count, total.cpu_time_total, total.key) == (2, 70, "aten::mm")
+    assert total.self_cpu_time_total == mm.self_cpu_time_total
+    assert total.input_shapes == [[2, 3], [3, 4]]

@@ -3,7 +3,6 @@
 import pytest
 
 from opscope.columns.schema import EventKind
-from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import make_event_list
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -70,38 +69,6 @@ def test_device_columns():
     assert "Self CUDA time total: 400.000us" in table
 
 
-def test_device_memory_columns():
-    table = averages(
-        gpu=[kernel("gemm", 500, 900, launch=1)],
-        allocations=[allocation(150, 512, device_type=1, device_index=0)],
-        profile_memory=True,
-    ).table()
-
-    assert titles(table)[10:14] == ["CPU Mem", "Self CPU Mem", "CUDA Mem", "Self CUDA Mem"]
-
-
-def test_without_any_operations_there_is_no_column():
-    assert titles(averages(with_flops=True).table())[-1] == "# of Calls"
-
-
-def test_operations_stand_under_their_title_beside_stacks():
-    trace = build_trace([
-        span("b.py(2): g", 0, 90, kind=EventKind.PYTHON_CALL),
-        span("aten::mm", 20, 80, inputs=[tensor(2, 3), tensor(3, 4)]),
-    ])  # fmt: skip
-    events = make_event_list(trace, with_stack=True, with_flops=True)
-
-    lines = events.key_averages(group_by_stack_n=1).table().splitlines()
-
-    row = next(line for line in lines if "aten::mm" in line)
-    assert lines[1].rstrip().endswith("Total FLOPs") and row.rstrip().endswith("48.000")
-    assert row.index("b.py") == lines[1].index("Source Location")
-
-
-def test_nothing_took_any_time():
-    assert rows(averages([("f", 0, 0)]).table())[0][1] == "NaN"
-
-
 MM = [span("aten::mm", 0, 30, inputs=[tensor(2, 3), tensor(3, 4)]), span("aten::relu", 50, 60)]
 
 
@@ -117,12 +84,8 @@ def test_the_share_of_time_that_operations_were_counted_for():
     assert below(events.table()) == ["FLOPs: formulas cover 75.0% of operator time"]
     assert below(events.key_averages().table()) == below(events.table())
     assert below(make_event_list(build_trace(MM)).table()) == []
-
-
-def test_without_shapes_it_says_so():
-    events = make_event_list(build_trace("aten::mm 0..10"), with_flops=True)
-
-    assert below(events.table()) == ["FLOPs: no operator with a formula and recorded shapes"]
+    unknown = make_event_list(build_trace("aten::mm 0..10"), with_flops=True)
+    assert below(unknown.table()) == ["FLOPs: no operator with a formula and recorded shapes"]
 
 
 def test_the_ledger():
@@ -140,18 +103,6 @@ def test_the_ledger():
     ]
 
 
-def test_nothing_dropped_is_said_too():
-    events = make_event_list(build_trace(MM, ledger={"events": {"recorded": 2}}))
-
-    assert below(events.table()) == ["Events recorded: 2; none dropped"]
-
-
-def test_losses_without_a_count_of_events():
-    events = make_event_list(build_trace(MM, ledger={"gpu": {"dropped: buffer full": 3}}))
-
-    assert below(events.table()) == ["Dropped: 3 gpu (buffer full)"]
-
-
 @pytest.fixture
 def events():
     file = "train.py"
@@ -165,22 +116,3 @@ def events():
         allocations=[allocation(35, 4096)],
     )
     return make_event_list(trace, profile_memory=True, with_flops=True, with_stack=True)
-
-
-def test_no_object_is_made_for_a_table(events, monkeypatch):
-    monkeypatch.setattr(FunctionEventAvg, "__init__", None)
-    assert "aten::mm" in events.key_averages().table()
-
-
-def test_what_was_changed_by_hand_is_shown(events):
-    averages = events.key_averages()
-    next(average for average in averages if average.key == "aten::add").key = "renamed"
-    assert "renamed" in averages.table()
-    averages.sort(key=lambda average: average.count)
-    assert averages[-1].key == "aten::mm"
-
-
-def test_an_average_is_the_same_object_every_time(events):
-    averages = events.key_averages()
-    assert averages[0] is averages[0]
-    assert next(iter(averages)) is averages[0]

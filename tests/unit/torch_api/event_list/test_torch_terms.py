@@ -7,11 +7,6 @@ from support.build_trace import ORIGIN_NS, build_trace, span
 CALL = EventKind.PYTHON_CALL
 
 
-def test_a_trace_that_torch_would_call_the_same_stays_what_it_is():
-    trace = build_trace([span("aten::add", 0, 5)])
-    assert in_torch_terms(trace, adjust_steps=False) is trace
-
-
 def test_garbage_collections_get_torchs_name_and_nothing_else_changes():
     trace = build_trace(
         [
@@ -49,16 +44,3 @@ def test_steps_begin_with_the_outermost_call_they_end_in():
     assert start[0] == 10_001 and adjusted["duration_ns"][0] == 39_999
     assert start[1:] == (trace.events["start_ns"] - ORIGIN_NS).tolist()[1:]
     assert adjusted["parent"].tolist()[:3] == [-1, -1, 1]
-
-
-def test_a_step_that_ends_in_no_call_stays():
-    trace = build_trace(
-        [
-            span("ProfilerStep#0", 0, 50, kind=EventKind.ANNOTATION),
-            span("inside", 10, 40, kind=CALL),
-            span("aten::zeros", 12, 14),
-        ]
-    )
-    adjusted = in_torch_terms(trace, adjust_steps=True).events
-    assert adjusted["start_ns"].tolist() == trace.events["start_ns"].tolist()
-    assert adjusted["parent"].tolist() == trace.events["parent"].tolist()

@@ -1,6 +1,6 @@
-"""A process of a program that is recorded with its children: noted, and recorded with torch.
+"""Notes each process of a program recorded with its children; records it once torch is imported.
 
-Until torch is imported this costs a line in a file: no module of opscope's is imported.
+Until then it costs a line in a file: no module of opscope is imported.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import stat
 import sys
 import time
 
-TYPE_CHECKING = False  # importing typing for it would take longer than all else here
+TYPE_CHECKING = False  # importing typing would take longer than everything else here
 if TYPE_CHECKING:
     from typing import Any
 
 FOLDER = "OPSCOPE_CHILDREN"
-"""Environment: the folder of the trace."""
+"""Environment variable: folder of the trace."""
 ANCESTOR_WITH_RANK = "OPSCOPE_CHILDREN_RANK"
-"""Environment: the rank of the process above that has one. What that starts is not the rank."""
+"""Environment variable: rank of the nearest ancestor with one; this process is not that rank."""
 PYTHON = "OPSCOPE_CHILDREN_PYTHON"
-"""Environment: which Python opscope was compiled for."""
+"""Environment variable: the Python that opscope was compiled for."""
 PROCESSES = "processes.jsonl"
 DOORBELL = ".processes.bell"
-"""Wakes the process that watches for the ends of others, which is quicker than looking again."""
+"""Pipe that wakes the keeper, faster than polling."""
 
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
 """Follow no links, and do not block."""
@@ -30,7 +30,7 @@ _MOST_WORDS, _LONGEST_WORD = 40, 300
 
 
 def begin_in_new_process() -> None:
-    """Called when Python starts: note this process, and wait for torch."""
+    """Note this process and wait for torch; called when Python starts."""
     folder = os.environ.get(FOLDER, "")
     if not folder or not note_process(folder, "started"):
         return
@@ -42,7 +42,7 @@ def begin_in_new_process() -> None:
 
 
 def follow_forks(folder: str) -> None:
-    """Note the processes that are forked from this one from now on, and wait for torch in them."""
+    """Note processes forked from this one from now on, and wait for torch in them."""
 
     def after_in_child() -> None:
         try:
@@ -51,14 +51,14 @@ def follow_forks(folder: str) -> None:
             if not has_torch:
                 sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _TorchFinder)]
                 sys.meta_path.insert(0, _TorchFinder(folder))
-        except Exception:  # a child must run as it would
+        except Exception:  # a child must run as without opscope
             pass
 
     os.register_at_fork(after_in_child=after_in_child)
 
 
 def note_process(folder: str, how: str, **more: Any) -> bool:
-    """Add this process to the list in the folder; False where that is gone."""
+    """Add this process to the list in the folder; False if the folder is gone."""
     words = [word[:_LONGEST_WORD] for word in sys.orig_argv[:_MOST_WORDS]]
     listed = ",".join(_quoted(word) for word in words)
     return note(
@@ -74,7 +74,7 @@ def note_process(folder: str, how: str, **more: Any) -> bool:
 
 
 def note(folder: str, event: str, **more: Any) -> bool:
-    """Add a line about this process to the list, by one write; False where the list is gone."""
+    """Add a line about this process to the list, by one write; False if the list is gone."""
     values = {"event": event, "process": os.getpid(), "space": _space(), **more}
     text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
     try:
@@ -100,14 +100,14 @@ def _ring(bell: str) -> None:
         return
     try:
         os.write(file, b".")
-    except OSError:  # it has rung often enough
+    except OSError:  # the pipe is full
         pass
     finally:
         os.close(file)
 
 
 class _Raw(str):
-    """JSON already."""
+    """Text that is JSON already."""
 
 
 def _encoded(value: Any) -> str:
@@ -117,14 +117,14 @@ def _encoded(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    # What json would call; importing all of that takes as long as all else here.
+    # The function that json calls; importing json takes as long as everything else here.
     from _json import encode_basestring_ascii
 
     return str(encode_basestring_ascii(text))
 
 
 def _space() -> int:
-    """Of the numbers of processes: a container, or a sandbox, has one of its own; 0 if unknown."""
+    """Namespace of process ids: containers and sandboxes have their own; 0 if unknown."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -140,14 +140,13 @@ def _start_ticks() -> int:
 
 
 class _TorchFinder:
-    """An import finder that has this process recorded when it imports torch."""
+    """An import finder that starts recording this process when it imports torch."""
 
     def __init__(self, folder: str, unless: str = "") -> None:
-        """``unless`` a module is there: that of opscope's own commands."""
+        """``unless``: no recording if this module is loaded, as in opscope's own commands."""
         self._folder, self._unless = folder, unless
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """None for everything but torch, of which the spec tells when it has been imported."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)

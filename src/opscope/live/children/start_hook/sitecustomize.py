@@ -9,7 +9,7 @@ def _begin() -> None:
         from opscope_children import begin_in_new_process  # type: ignore[import-not-found]
 
         begin_in_new_process()
-    except Exception as error:  # the program must start as it would
+    except Exception as error:  # the program must start as without opscope
         _note_trouble(error)
 
 
@@ -19,7 +19,7 @@ def _note_trouble(error: Exception) -> None:
 
 
 def _make_way() -> None:
-    """Have Python find what it would have found without this: also nothing, with an ImportError."""
+    """Let Python import the next ``sitecustomize``; ImportError if there is none."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
     own = sys.modules.pop("sitecustomize", None)

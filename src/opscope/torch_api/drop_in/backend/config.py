@@ -1,4 +1,4 @@
-"""ProfilerConfig, what an activity filter says, and switches that live in torch's C++."""
+"""ProfilerConfig, kinds in activity filters, and switches that are in torch's C++."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNSUPPORTED = {
     "performance_events": "performance counters of the processor",
     "custom_profiler_config": "another backend of torch's profiler",
 }
-"""Switches that ask for what opscope cannot record, and for what."""
+"""Switches for data that opscope cannot record, with that data."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ProfilerConfig:
     trace_id: str = ""
 
     def switches(self) -> tuple[bool, bool, bool, bool, bool]:
-        """As torch's constructor takes them."""
+        """The switches in the order of torch's constructor."""
         return (
             self.report_input_shapes,
             self.profile_memory,
@@ -68,19 +68,19 @@ class ProfilerConfig:
 
 
 def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
-    """Say which of the switches that are on ask for what is not going to be recorded."""
-    asked = [name for name in _UNSUPPORTED if switches.get(name)]
-    if asked:
-        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))
+    """Warn of switches for data that will not be recorded."""
+    unsupported = [name for name in _UNSUPPORTED if switches.get(name)]
+    if unsupported:
+        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in unsupported))
         warnings.warn(
-            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything "
+            f"_ExperimentalConfig({', '.join(unsupported)}): opscope records no {what}; everything "
             "else is recorded. For these, use torch's own profiler, without the drop-in.",
             stacklevel=5,
         )
 
 
 def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
-    """What an activity filter says of the CPU; None if it says nothing."""
+    """The filter's kinds of CPU event; None without a filter for the CPU."""
     for activity, kinds in filters.items():
         if activity.name != "CPU":
             continue
@@ -92,7 +92,7 @@ def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | Non
 
 
 def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
-    """What an activity filter says of devices; None if it says nothing."""
+    """The filter's kinds of device activity; None without a filter for devices."""
     kinds = device_kinds(filters)
     unknown = (kinds or frozenset()) - {
         *DEVICE_KINDS,
@@ -108,16 +108,16 @@ _switched_off: dict[str, bool] = {"forward_backward": False, "concrete_inputs": 
 
 
 def set_forward_backward_enabled(enabled: bool) -> None:
-    """Whether files have arrows from forward to backward."""
+    """Set whether files have arrows from forward to backward."""
     _switched_off["forward_backward"] = not enabled
 
 
 def set_concrete_inputs_enabled(enabled: bool) -> None:
-    """Whether the values of arguments that are lists of numbers are shown."""
+    """Set whether values of arguments that are lists of numbers are shown."""
     _switched_off["concrete_inputs"] = not enabled
 
 
 def switches_off() -> dict[str, Any]:
-    """The switches that are off, as a trace keeps them."""
+    """Switches that are off, in the form of a trace's metadata."""
     left_out = [name for name, is_off in _switched_off.items() if is_off]
     return {"left_out": left_out} if left_out else {}

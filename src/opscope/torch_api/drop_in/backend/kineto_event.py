@@ -1,4 +1,4 @@
-"""``_KinetoEvent`` and ``_ITraceActivity``: one event as torch's profiler hands it to Python."""
+"""``_KinetoEvent`` and ``_ITraceActivity``: one event as torch's profiler passes it to Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_LINKABLE = ("python_function", "cpu_instant_event", "")
 
 
 def _reads(attribute: str, otherwise: Callable[[], Any] | None = None) -> Callable[[Any], Any]:
-    """A method that returns an attribute of the event, or ``otherwise()`` where that is false."""
+    """A method that returns an attribute of the event, or ``otherwise()`` if it is false."""
 
     def method(self: KinetoEvent) -> Any:
         value = getattr(self._event, attribute)
@@ -22,7 +22,7 @@ def _reads(attribute: str, otherwise: Callable[[], Any] | None = None) -> Callab
 
 
 def _asks(name: str) -> Callable[[Any], Any]:
-    """A method that returns what the method ``name`` of the same ``_KinetoEvent`` does."""
+    """A method that calls the method ``name`` of the same ``_KinetoEvent``."""
     return lambda self: getattr(self._kineto, name)()
 
 
@@ -64,52 +64,52 @@ class KinetoEvent:
     metadata_json = _reads("_metadata_json", str)
 
     def name(self) -> str:
-        """As recorded."""
+        """Name as recorded."""
         return self._event.trace_name or self._event.name
 
     def start_ns(self) -> int:
-        """Start."""
+        """Unix nanoseconds of the start."""
         return self._origin_ns + round(self._event.time_range.start * 1000)
 
     def end_ns(self) -> int:
-        """End."""
+        """Unix nanoseconds of the end."""
         return self._origin_ns + round(self._event.time_range.end * 1000)
 
     def duration_ns(self) -> int:
-        """Length."""
+        """Duration in nanoseconds."""
         return self.end_ns() - self.start_ns()
 
     def correlation_id(self) -> int:
-        """Unique in the process."""
+        """Id, unique in the process."""
         return self._first_id + int(self._event.id) - 1
 
     external_id = correlation_id  # there is one id space
 
     def linked_correlation_id(self) -> int:
-        """Of the operator that launched it, for device events."""
+        """Id of the operator that launched a device event; 0 for others."""
         linked = int(self._event.linked_correlation_id)
         return self._first_id + linked - 1 if linked > 0 else 0
 
     def dtypes(self) -> list[str]:
-        """Types of the arguments."""
+        """Dtypes of the arguments."""
         return list(self._event.input_dtypes or [])
 
     def is_hidden_event(self) -> bool:
-        """Never: what is not to be seen is not in the trace."""
+        """Always False: hidden events are not in the trace."""
         return False
 
     def nbytes(self) -> int:
-        """Allocated or, negative, freed; 0 for what is not memory."""
+        """Bytes allocated or, negative, freed; 0 for other events."""
         return self._event.cpu_memory_usage + self._event.device_memory_usage
 
     def cuda_elapsed_us(self) -> int:
-        """Device time measured with CUDA events: never used here."""
+        """Device time measured with CUDA events: always 0, as these are not used."""
         return 0
 
     privateuse1_elapsed_us = cuda_elapsed_us
 
     def extra_meta(self) -> dict[str, str]:
-        """What else is known of a device event: nothing that ``event_metadata`` has not."""
+        """More metadata of a device event: none besides ``event_metadata``."""
         return {}
 
 
@@ -119,32 +119,32 @@ class TraceActivity:
     def __init__(
         self, event: FunctionEvent, kineto: KinetoEvent, find: Callable[[int], TraceActivity | None]
     ) -> None:
-        """``find`` gives the activity with a correlation id."""
+        """``find`` returns the activity with a correlation id."""
         self._event, self._kineto, self._find = event, kineto, find
 
     name = _asks("name")
     type = _asks("activity_type")
     timestamp = _asks("start_ns")
     duration = _asks("duration_ns")
-    device_id = _asks("device_index")  # the process for what runs on the host
-    resource_id = _asks("device_resource_id")  # stream, or the system's id of the thread
+    device_id = _asks("device_index")  # process id for host activities
+    resource_id = _asks("device_resource_id")  # stream, or system thread id
     linked_correlation_id = _asks("linked_correlation_id")
     flow_id = _asks("flow_id")
     flow_type = _asks("flow_type")
     flow_start = _asks("flow_start")
 
     def correlation_id(self) -> int:
-        """Unique in the process; 0 for Python calls and memory, which nothing is linked to."""
+        """Id, unique in the process; 0 for Python calls and memory, which nothing is linked to."""
         linkable = self._kineto.activity_type() not in _NOT_LINKABLE
         return self._kineto.correlation_id() if linkable else 0
 
     def linked_activity(self) -> TraceActivity | None:
-        """The operator that launched it."""
+        """The operator that launched this activity."""
         linked = self._kineto.linked_correlation_id()
         return self._find(linked) if linked else None
 
     def metadata_json(self) -> str:
-        """What else a file says of it: the inside of a JSON object, without its braces."""
+        """More metadata in files: a JSON object without its braces."""
         event = self._event
         found: dict[str, Any] = {}
         if event.is_python_function:
@@ -161,7 +161,7 @@ class TraceActivity:
 
 
 def list_activities(events: list[Any], kineto_events: list[KinetoEvent]) -> list[TraceActivity]:
-    """Activities of the same events as ``FunctionEvent`` and as ``_KinetoEvent``."""
+    """Activities for events that are given as ``FunctionEvent`` and as ``_KinetoEvent``."""
     by_id: dict[int, TraceActivity] = {}
     pairs = zip(events, kineto_events, strict=True)
     activities = [TraceActivity(event, kineto, by_id.get) for event, kineto in pairs]

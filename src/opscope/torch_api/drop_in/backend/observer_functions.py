@@ -1,4 +1,4 @@
-"""The functions torch's ExecutionTraceObserver calls into C++ for, on opscope's recorder.
+"""The C++ functions that torch's ExecutionTraceObserver calls, on opscope's recorder.
 
 As in torch there is at most one observer in a process; a second one registers without effect.
 """
@@ -18,7 +18,7 @@ _file: ObservedFile | None = None
 
 
 def add_observer(output_file_name: str) -> bool:
-    """Begin a file; False if there is one already or, with a warning, if it cannot be written."""
+    """Begin a file; False if there is one already or, with a warning, if it is not writable."""
     return _section.run(functools.partial(_add, output_file_name))
 
 
@@ -51,7 +51,7 @@ def _remove() -> None:
 
 
 def enable_observer() -> None:
-    """Record from now on."""
+    """Start recording."""
     _section.run(_enable)
 
 
@@ -61,6 +61,6 @@ def _enable() -> None:
 
 
 def disable_observer() -> None:
-    """Record no more, until enabled again."""
+    """Pause recording."""
     if _file is not None:
         _file.stop()

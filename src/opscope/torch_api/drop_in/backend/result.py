@@ -1,4 +1,4 @@
-"""``_ProfilerResult``: a finished recording, as torch's profiler hands it to Python."""
+"""``_ProfilerResult``: a finished recording, as torch's profiler passes it to Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _next_id = 1
 
 
 def _reserve_ids(count: int) -> int:
-    """The first of ``count`` correlation ids that no other result of this process uses."""
+    """First of ``count`` correlation ids that no other result of this process has."""
 
     def reserve() -> int:
         global _next_id
@@ -34,16 +34,16 @@ def _reserve_ids(count: int) -> int:
 
 
 class ProfilerResult:
-    """``_ProfilerResult``: one finished recording, decoded when it is first looked at."""
+    """``_ProfilerResult``: one finished recording, decoded at first use."""
 
     def __init__(self, load: Callable[[], TraceData], options: dict[str, Any]) -> None:
-        """``load`` gives the trace; ``options`` go to :func:`make_event_list`."""
+        """``load`` returns the trace; ``options`` go to :func:`make_event_list`."""
         self._load = load
         self.options = options
 
     @cached_property
     def trace(self) -> TraceData:
-        """The recording itself."""
+        """The recording."""
         return self._load()
 
     @cached_property
@@ -52,16 +52,16 @@ class ProfilerResult:
 
     @cached_property
     def function_events(self) -> EventList:
-        """The events as an EventList, made on access."""
+        """Events as an EventList, created on access."""
         return make_event_list(self.trace, **self.options)
 
     def events(self) -> list[KinetoEvent]:
-        """All events."""
+        """Events as ``_KinetoEvent`` objects."""
         origin_ns = self.trace_start_ns()
         return [KinetoEvent(e, origin_ns, self._first_id) for e in self.function_events]
 
     def trace_activities(self) -> list[TraceActivity]:
-        """All events as Kineto's activities."""
+        """Events as Kineto's activities."""
         return list_activities(list(self.function_events), self.events())
 
     @cached_property
@@ -73,11 +73,11 @@ class ProfilerResult:
         return self._tree.roots
 
     def trace_start_ns(self) -> int:
-        """When the recording started, Unix nanoseconds."""
+        """Start of the recording, Unix nanoseconds."""
         return int(self.trace.metadata["start_ns"])
 
     def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
-        """Write Chrome JSON, with some more metadata; any number of times."""
+        """Write Chrome JSON, with additional metadata; can be called repeatedly."""
         user = {**self.trace.metadata.get("user", {}), **(metadata or {})}
         from opscope.export.chrome.writer import write_chrome_trace
 

@@ -1,9 +1,10 @@
-"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
+"""The C++ functions that torch's Python profilers call, on opscope's recorder.
 
 torch.profiler and torch.autograd.profiler are Python over a few functions of
-``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
-class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
-A session is a profile. A second one at the same time is refused where torch refuses it.
+``torch._C._autograd``: prepare, enable, disable, toggle. Replacing only these keeps every class,
+signature and import of torch.profiler, also in programs that imported them earlier.
+
+A session is a profile. A second one at the same time is refused if torch refuses it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
-from opscope.torch_api.activity_configs import asked_by_extensions, warn_of_not_recorded
+from opscope.torch_api.activity_configs import activities_of_extensions, warn_of_not_recorded
 from opscope.torch_api.drop_in.backend import torchs_own
 from opscope.torch_api.drop_in.backend.config import (
     ProfilerConfig,
@@ -40,27 +41,24 @@ _ALREADY = "Profiler is already enabled on this thread"
 
 @dataclass
 class _Session:
-    """The session of a profile."""
-
     config: ProfilerConfig  # as given by torch
-    recording: Recording | None = None  # None where nothing ran
-    # the user's metadata, and whether switches asked for something to be left out
+    recording: Recording | None = None  # None if nothing ran
+    # the user's metadata
     kept: dict[str, Any] = field(default_factory=dict)
-    # what a filter leaves of device activity; None for all
+    # kinds of device activity to keep; None for all
     device_kinds: frozenset[str] | None = None
-    around: _Session | None = None  # the session in which it was begun, and which goes on after it
-    owner: weakref.ref[Any] | None = None  # torch's object that began it, where that is known
-    ended: bool = False  # what was recorded may still be asked for
+    around: _Session | None = None  # the session around this one, which continues after it
+    owner: weakref.ref[Any] | None = None  # torch's object that began it, if known
+    ended: bool = False  # recording has ended; the trace may still be read
 
     def stop(self) -> None:
-        """Switch off what is on. May be interrupted anywhere and called again."""
+        """Stop recording. May be interrupted anywhere and called again."""
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
-        _native.show_profile(False)  # also of one around it, as torch says then
+        _native.show_profile(False)  # also for a session around this one, like torch
 
     def load(self) -> TraceData:
-        """The trace, with what torch's files say about a recording."""
         if self.recording is None:
             return TraceData({}, Names.from_strings([]), {"start_ns": 0})
         settings = self.config.settings
@@ -88,22 +86,22 @@ def prepare_profiler(
     activity_filter: Mapping[Any, set[str]] | None = None,
     profiler_extensions: Mapping[str, str] | None = None,
 ) -> None:
-    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded."""
+    """Do slow work before ``enable_profiler``; warns of data that cannot be recorded."""
     global _kinds, _device_kinds
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
     warn_of_unsupported(config.settings.switches)
-    warn_of_not_recorded(asked_by_extensions(profiler_extensions or {}), stacklevel=4)
+    warn_of_not_recorded(activities_of_extensions(profiler_extensions or {}), stacklevel=4)
     _recording(config, activities).prepare()
 
 
 def enable_profiler(
     config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
 ) -> None:
-    """Start recording, or have torch push ranges to another tool.
+    """Start recording, or let torch push ranges to another tool.
 
     Raises:
-        RuntimeError: something runs already, in torch's words.
+        RuntimeError: a profiler runs already; torch's message.
     """
     if config.state.name in torchs_own.RANGES:
         _refuse_beside_a_profile()
@@ -114,7 +112,7 @@ def enable_profiler(
 
 
 def enable_profiler_legacy(config: ProfilerConfig) -> None:
-    """Have torch's own legacy profiler record."""
+    """Let torch's own legacy profiler record."""
     _refuse_beside_a_profile()
     torchs_own.enable_legacy(config)
 
@@ -150,7 +148,7 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
             session.around = _current
         _current = session
         start()
-        _native.show_profile(True)  # to code that asks torch, until it stops
+        _native.show_profile(True)  # for code that queries torch, until the session stops
 
     def begin_not() -> None:
         global _current
@@ -162,8 +160,10 @@ def _begin(session: _Session, start: Callable[[], object]) -> None:
 
 
 def _takes_a_second() -> bool:
-    """Whether this torch begins a profile in a profile, where the first then loses all: 2.6 does,
-    and those from 2.13 on."""
+    """Whether this torch begins a profile inside a profile, which then loses all its data.
+
+    torch 2.6 does, and torch from 2.13 on.
+    """
     return _torch_is_at_least(2, 13) or not _torch_is_at_least(2, 7)
 
 
@@ -174,13 +174,13 @@ def _torch_is_at_least(*version: int) -> bool:
 
 def _weakly(owner: Any) -> weakref.ref[Any] | None:
     try:
-        return None if owner is None else weakref.ref(owner, _owner_has_gone)
+        return None if owner is None else weakref.ref(owner, _end_without_owner)
     except TypeError:
         return None
 
 
-def _owner_has_gone(owner: weakref.ref[Any]) -> None:
-    """Stop the session of a ``torch.profiler.profile`` that was interrupted and then deleted."""
+def _end_without_owner(owner: weakref.ref[Any]) -> None:
+    """Stop the session of a ``torch.profiler.profile`` that was interrupted and deleted."""
     global _current
     if _current is not None and _current.owner is owner:
         _current.stop()
@@ -188,10 +188,10 @@ def _owner_has_gone(owner: weakref.ref[Any]) -> None:
 
 
 def disable_profiler() -> Any:
-    """Stop, and hand over what was recorded. Where nothing runs, what torch does then.
+    """Stop, and return the recording. If nothing runs, do what torch does.
 
     Raises:
-        RuntimeError: nothing runs, in torch's words.
+        RuntimeError: nothing runs; torch's message.
     """
     if torchs_own.runs():
         return torchs_own.disable()
@@ -202,7 +202,7 @@ def disable_profiler() -> Any:
 
 
 def _nothing() -> ProfilerResult:
-    """What torch from 2.13 on hands over where nothing runs, with a warning in its log."""
+    """The empty result of torch from 2.13 on if nothing runs, where torch logs a warning."""
     from torch._C._profiler import ProfilerState, _ExperimentalConfig
 
     off = (False, False, False, False, False)
@@ -223,7 +223,7 @@ def _end() -> _Session:
         return taken[0]
 
     def give_back() -> None:
-        # It was interrupted: calling disable again gives the recording, and starting anew works.
+        # Interrupted: disable can be called again, or a new session started.
         global _current
         if taken:
             taken[0].stop()
@@ -233,20 +233,20 @@ def _end() -> _Session:
 
 
 def abandon() -> bool:
-    """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
+    """Stop all sessions and drop their recordings; False if none ran."""
     global _current
     was_running = False
     while _current is not None:
         was_running |= not _current.ended
         _current.stop()
         _current = _current.around
-    if was_running:  # torch sets its flag where a profile stops, and this one never will
+    if was_running:  # torch's flag is set when a profile stops, which this one never does
         sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
     return was_running
 
 
 def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
-    """Leave activities out for a while."""
+    """Pause or resume activities."""
     session = _current
     if session is None or session.recording is None:
         return
@@ -257,16 +257,16 @@ def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
 
 
 def add_metadata_json(key: str, value: str) -> None:
-    """Keep a JSON value with the recording that is running."""
+    """Keep a JSON value with the running session."""
     session = _current
     if session is not None:
         session.kept[key] = json.loads(value)
 
 
 def kineto_step() -> None:
-    """torch counts a training step, for a daemon that opscope answers itself."""
+    """Do nothing: torch counts a step for a daemon that opscope serves itself."""
 
 
 def is_kineto_stopped() -> bool:
-    """Whether device recording ended early: it does not here, it drops and counts."""
+    """Whether device recording ended early: never, as opscope drops events and counts them."""
     return False

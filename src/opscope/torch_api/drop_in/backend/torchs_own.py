@@ -1,7 +1,7 @@
-"""What stays torch's under the drop-in: ``emit_nvtx``, ``emit_itt`` and the legacy profiler.
+"""Functions that stay torch's under the drop-in: ``emit_nvtx``, ``emit_itt``, the legacy profiler.
 
 torch pushes ranges to Nsight Systems or VTune itself, and ``profiler_legacy`` keeps its own
-records: opscope hands on the configuration, and its own profiles are refused meanwhile.
+records. opscope passes on the configuration, and refuses its own profiles meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RANGES = ("NVTX", "ITT")
 
 @dataclass(frozen=True)
 class _Torchs:
-    """torch's own functions and class, which the drop-in replaces."""
+    """torch's own functions and class that the drop-in replaces."""
 
     enable: Callable[..., None]
     disable: Callable[[], Any]
@@ -46,22 +46,22 @@ def keep(autograd: ModuleType, config: Callable[..., Any]) -> None:
 
 
 def runs() -> bool:
-    """Whether torch does any of this on the calling thread."""
+    """Whether torch's own profiler runs on the calling thread."""
     return _torchs is not None and _torchs.kind().name in (*RANGES, "LEGACY")
 
 
 def enable(config: ProfilerConfig, activities: set[Any], scopes: Any) -> None:
-    """Have torch push ranges."""
+    """Let torch push ranges."""
     _installed().enable(_installed().converted(config), activities, scopes)
 
 
 def disable() -> Any:
-    """Have torch stop; what torch returns then. Only while this ``runs``."""
+    """Stop torch's profiler; returns torch's result. Only while :func:`runs` is true."""
     return _installed().disable()
 
 
 def enable_legacy(config: ProfilerConfig) -> None:
-    """Have torch's legacy profiler record."""
+    """Let torch's legacy profiler record."""
     _installed().enable_legacy(_installed().converted(config))
 
 

@@ -1,32 +1,16 @@
-"""Files that a recording leaves, damaged at random: bytes, words, blocks, values of JSON."""
+"""What is in a file, damaged at random: bytes, words, blocks."""
 
 from __future__ import annotations
 
-import json
 import random
 import struct
 from collections.abc import Callable
-from pathlib import Path
-
-from support.corruptions import hostile_value
 
 _BLOCK = 64 * 1024
 _WORDS = (
     0, 1, 2, 7, 255, 4096, 100_000, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1, 2**33, 2**60, 2**62,
     2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1,
 )  # fmt: skip
-
-
-def damage(draw: random.Random, folder: Path) -> str:
-    """Damage one of the files of a sample; returns what was done."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    file = draw.choice(files)
-    if file.suffix == ".json" and draw.random() < 0.6:
-        return f"{file.name}: {_other_value(draw, file)}"
-    content = bytearray(file.read_bytes())
-    done = damage_bytes(draw, content)
-    file.write_bytes(content)
-    return f"{file.name}: {done}"
 
 
 def damage_bytes(draw: random.Random, content: bytearray) -> str:
@@ -109,21 +93,3 @@ def _zeros(draw: random.Random, content: bytearray) -> str:
 _WAYS: tuple[Callable[[random.Random, bytearray], str], ...] = (
     _flip, _flip, _word, _word, _word, _word, _cut, _twice, _swapped, _zeros,
 )  # fmt: skip
-
-
-def _other_value(draw: random.Random, file: Path) -> str:
-    """One value of its JSON, however deep, exchanged."""
-    try:
-        inside = whole = json.loads(file.read_bytes())
-    except ValueError:
-        return "nothing"
-    path = []
-    while isinstance(inside, (dict, list)) and inside:
-        key = draw.choice(sorted(inside) if isinstance(inside, dict) else range(len(inside)))
-        path.append(key)
-        if draw.random() < 0.3 or not isinstance(inside[key], (dict, list)) or not inside[key]:
-            inside[key] = hostile_value(draw)
-            break
-        inside = inside[key]
-    file.write_text(json.dumps(whole))
-    return f"value of {path}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.compiled_code import CompilationEvent
 from opscope.columns.codes import CompilationKind
-from opscope.jobs.job_verdict import shared_compilations
+from opscope.findings.job_verdict import shared_compilations
 from opscope.storage.partition import Partition
 
 FIRST, SECOND = Partition("rank", 0), Partition("rank", 1)

@@ -1,7 +1,7 @@
-// cupti/cupti_layout.h against NVIDIA's own headers, of every release that is installed.
-#include <cupti.h>
-
+// cupti/cupti_layout.h against NVIDIA's own headers, of every release that is installed: it compiles.
 #include "cupti/cupti_layout.h"
+
+#include <cupti.h>
 
 namespace ours = opscope::cupti;
 
@@ -155,5 +155,3 @@ static_assert(int{ours::kStreamWaitEvent} == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE
 static_assert(offsetof(ours::ResourceData, descriptor) == offsetof(CUpti_ResourceData, resourceDescriptor));
 static_assert(offsetof(ours::GraphData, node) == offsetof(CUpti_GraphData, node));
 static_assert(offsetof(ours::GraphData, original_node) == offsetof(CUpti_GraphData, originalNode));
-
-int main() { return 0; }

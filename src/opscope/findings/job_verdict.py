@@ -4,9 +4,9 @@ verdict on a job: the rank that the others wait for, else what slows one of them
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from opscope.analysis.compiled_code import CompilationEvent
 from opscope.base.shown_result import ShownResult
@@ -14,7 +14,6 @@ from opscope.columns.causes import Cause
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.status import Status
 from opscope.findings.verdict import SLOW, Verdict
-from opscope.jobs.slow_ranks import SlowRank, SlowRanks
 from opscope.storage.partition import Partition
 
 
@@ -47,7 +46,7 @@ class SharedFinding(ShownResult):
 
 
 def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
-    """Of all processes, those that weigh most anywhere first."""
+    """Findings of all processes, the largest weight in any process first."""
     together: dict[tuple[str, str], dict[Partition, Finding]] = {}
     for process, findings in found.items():
         for finding in findings:
@@ -67,17 +66,17 @@ class SharedCompilation:
     times: Mapping[Partition, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain values."""
+        """Plain values for JSON."""
         event = self.event
-        said = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
+        values = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
         times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
-        return {**said, "processes": times}
+        return {**values, "processes": times}
 
 
 def shared_compilations(
     events: Mapping[Partition, Iterable[CompilationEvent]],
 ) -> list[SharedCompilation]:
-    """Those of all processes, what happened most often first."""
+    """Compilation events of all processes, most frequent first."""
     first: dict[tuple[str, str, int, str], CompilationEvent] = {}
     times: dict[tuple[str, str, int, str], dict[Partition, int]] = {}
     for part, own in events.items():
@@ -90,16 +89,39 @@ def shared_compilations(
     return sorted(found, key=lambda one: -sum(one.times.values()))
 
 
-def job_verdict(slow: SlowRanks, of_one: Callable[[], Verdict], name: str) -> Verdict:
+class Straggler(Protocol):
+    """Attributes of a slow rank that a verdict needs; :class:`opscope.jobs.slow_ranks.SlowRank` has
+    them."""
+
+    @property
+    def process(self) -> Partition:
+        """The rank's process."""
+
+    @property
+    def cause(self) -> Cause:
+        """Why it is slow."""
+
+    @property
+    def gain_ns(self) -> float:
+        """Time by which a step would shorten if the rank were as fast as the others."""
+
+    @property
+    def step_ns(self) -> float:
+        """Duration of a step of the job."""
+
+
+def job_verdict(
+    stragglers: Sequence[Straggler], of_one: Callable[[], Verdict], name: str
+) -> Verdict:
     """The verdict on several ranks; on the process called ``name`` where no rank is slow."""
-    worth = [one for one in slow.found if one.gain_ns >= SLOW * max(one.step_ns, 1)]
+    worth = [one for one in stragglers if one.gain_ns >= SLOW * max(one.step_ns, 1)]
     if worth:
-        return _of_straggler(worth[0], len(slow.found) - 1)
+        return _of_straggler(worth[0], len(stragglers) - 1)
     one = of_one()
     return replace(one, about=f"{one.about} of {name}", next="opscope why")
 
 
-def _of_straggler(slow: SlowRank, others: int) -> Verdict:
+def _of_straggler(slow: Straggler, others: int) -> Verdict:
     share = slow.gain_ns / max(slow.step_ns, 1)
     waits = slow.cause is Cause.DESCHEDULED
     others_have_it = f"{slow.process} waits for a CPU, which runs other threads"

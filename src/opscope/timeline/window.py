@@ -14,7 +14,7 @@ _PERIOD_NS = 7_889_238 * 10**9
 
 @dataclass(frozen=True)
 class Window:
-    """When a trace begins and ends, Unix nanoseconds.
+    """Begin and end of a trace, Unix nanoseconds.
 
     Attributes:
         start_ns: no row is earlier.
@@ -26,17 +26,17 @@ class Window:
 
     @property
     def base_ns(self) -> int:
-        """Time 0 of the file."""
+        """Time 0 of an exported file: ``start_ns`` rounded down to a multiple of a quarter year."""
         return self.start_ns // _PERIOD_NS * _PERIOD_NS
 
     def microseconds(self, time_ns: int) -> str:
-        """A time as the file has it: exact, with three decimals."""
+        """Time relative to ``base_ns`` in microseconds: exact, with three decimals."""
         whole, rest = divmod(time_ns - self.base_ns, 1000)
         return f"{whole}.{rest:03d}"
 
 
 def window_of(trace: TraceData, metadata: Mapping[str, Any]) -> Window:
-    """From the recording's own bounds and those of everything in it."""
+    """Window from the recording's own bounds and those of everything in it."""
     events, gpu = trace.events, trace.table("gpu")
     allocated = trace.table("allocations")["time_ns"]
     starts = [int(c.min()) for c in (events["start_ns"], allocated, gpu["start_ns"]) if len(c)]
@@ -47,14 +47,14 @@ def window_of(trace: TraceData, metadata: Mapping[str, Any]) -> Window:
 
 
 def process_id_of(trace: TraceData, metadata: Mapping[str, Any]) -> int:
-    """The host process; if the trace does not say, its lowest thread, which Linux numbers alike."""
+    """Id of the host process, by default the lowest thread id, which Linux numbers alike."""
     threads = trace.table("threads")["system_thread_id"]
     lowest = int(threads.min()) if len(threads) else 0
     return next(_integers(metadata.get("process_id")), lowest)
 
 
 def process_name_of(metadata: Mapping[str, Any], process: int | None = None) -> str:
-    """What to call it, or one of several."""
+    """Name of the process, or of one of several."""
     names = metadata.get("process_names")
     if process is not None and isinstance(names, dict) and str(process) in names:
         return str(names[str(process)])

@@ -1,0 +1,74 @@
+"""What a verdict names first, and places and savings of what it names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.columns.codes import EventKind
+from opscope.columns.schema import RecordScope
+from opscope.findings.gaps import places_inside
+from opscope.findings.patterns.growth import GROWING_CONCATENATION
+from opscope.findings.patterns.interpreter import TINY_OPERATORS
+from opscope.findings.subject import Subject
+from support.build_trace import allocation, build_trace, span, tensor
+
+PYTHON = {"kind": EventKind.PYTHON_CALL}
+MAIN, METRIC = ("train.py", 1, "main"), ("train.py", 30, "auc")
+
+
+def joins(lengths):
+    """Concatenations of lists of so many tensors, each followed by a sort of the result."""
+    spans, memory = [], []
+    for i, count in enumerate(lengths):
+        at, made = i * 1_000, 100 + i
+        given = [tensor(8, storage=k + 1, impl=k + 1, allocation_id=k) for k in range(count)]
+        spans.append(span("aten::cat", at, at + 100, inputs=[given], caller=MAIN, line=5))
+        memory.append(allocation(at + 50, 64, allocation_id=made, event=2 * i))
+        of = tensor(8 * count, storage=made, impl=made, allocation_id=made)
+        spans.append(span("aten::sort", at + 200, at + 900, inputs=[of], caller=METRIC, line=31))
+    return Subject(build_trace(spans, allocations=memory))
+
+
+def test_what_is_computed_of_a_list_that_grows_goes_with_it():
+    evidence = GROWING_CONCATENATION.find(joins(range(2, 22)))
+    assert evidence.saved_ns == 20 * 800_000 * 19 // 20
+
+
+@pytest.mark.parametrize("lengths", [[4] * 20, [2, 9] * 10, range(2, 6)])
+def test_lists_that_do_not_grow_are_no_finding(lengths):
+    assert GROWING_CONCATENATION.find(joins(lengths)) is None
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_layers_of_one_sample_save_all_but_computing(batch):
+    given = [tensor(batch, 4)]
+    spans = [span("aten::linear", 10 * i, 10 * i + 3, inputs=given) for i in range(200)]
+    subject = Subject(build_trace(spans))
+    evidence = TINY_OPERATORS.find(subject)
+    half = evidence.event_time_ns.sum() // 2
+    assert evidence.saved_ns == half if batch > 1 else evidence.saved_ns > 0.9 * subject.wall_ns
+
+
+def test_the_line_that_takes_most_of_loading_is_named():
+    item, decode = ("data.py", 10, "__getitem__"), ("/lib/site-packages/jpeg.py", 1, "decode")
+    spans = [
+        span("enumerate(DataLoader)", 0, 950, kind=EventKind.ANNOTATION),
+        span("__getitem__", 0, 900, frame=item, **PYTHON),
+        span("decode", 0, 300, frame=decode, caller=item, line=11, **PYTHON),
+        span("decode", 300, 800, frame=decode, caller=item, line=12, **PYTHON),
+    ]
+    assert places_inside(Subject(build_trace(spans)), np.array([0]))[0].line == 12
+
+
+def test_what_a_backward_function_of_the_program_calls_is_at_its_line():
+    own, step = ("ops.py", 10, "backward"), {"scope": RecordScope.BACKWARD_FUNCTION}
+    spans = [
+        span("main", 0, 1_000, frame=MAIN, **PYTHON),
+        span("MyOp", 10, 20, sequence_number=5, caller=MAIN, line=3),
+        span("MyOpBackward", 100, 300, sequence_number=5, forward_thread=1, **step),
+        span("backward", 110, 290, frame=own, **PYTHON),
+        span("aten::mul", 120, 130, caller=own, line=12),
+    ]
+    subject = Subject(build_trace(spans))
+    assert subject.sites.at[1].tolist()[-1] == 12
