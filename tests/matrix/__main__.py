@@ -28,8 +28,7 @@ WITHOUT_TORCH = ("tests/unit",)
 CALLS = (
     *(f"tests/unit/recording/test_{name}.py" for name in (
         *("python_calls", "python_functions", "own_functions", "python_windows"),
-        *("python_modules", "python_module_calls", "asyncio_tasks", "asyncio_windows"),
-        "asyncio_eager_tasks",
+        *("python_module_calls", "asyncio_tasks", "asyncio_eager_tasks"),
         *("python_hooks", "free_threads", "gil"),
     )),
     *("tests/unit/test_lifecycle.py", "tests/unit/timeline/tree"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from opscope.analysis.account.find import divide, main_time
+from opscope.analysis.function_lines import widest_gaps
 from opscope.analysis.sites import Sites
-from opscope.findings.gaps import widest_gaps
-from opscope.findings.subject import Subject
 from opscope.jobs.rollup.operators import line_columns, operator_columns
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
@@ -37,7 +36,7 @@ def said_of(trace):
         ),
         "own times": [own_times(trace)],
         "operators": _rows(operator_columns(trace)),
-        "lines": _rows(line_columns(Subject(trace))),
+        "lines": _rows(line_columns(sites)),
         "places": [
             sorted((cause, str(at), ns) for cause, of in places.items() for at, ns in of.items())
         ],

@@ -54,7 +54,7 @@ class Sites:
 
     def __init__(self, listing: TorchListing) -> None:
         trace = listing.trace
-        self._trace, self._listing = trace, listing
+        self._trace, self.listing = trace, listing
         frames = trace.table("frames")
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
         self.own_frame: Flags = np.append(~library, False)
@@ -73,7 +73,7 @@ class Sites:
     @cached_property
     def source(self) -> Values:
         """For each event itself, or the forward operator of a backward one; -1 for none."""
-        return forward_source(self._listing)
+        return forward_source(self.listing)
 
     @cached_property
     def around(self) -> Values:
@@ -103,7 +103,7 @@ class Sites:
     @property
     def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
         """Events, thread ids and listed events as native code takes them."""
-        trace, listing = self._trace, self._listing
+        trace, listing = self._trace, self.listing
         listed = (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested))
         return event_arrays(trace), numbers_of_threads(trace), listed
 
@@ -119,7 +119,7 @@ class Sites:
 
     def outer_lines(self) -> Values:
         """Number for the line of the program two levels out of each event; 0 for none."""
-        parent = self._listing.tree.parent
+        parent = self.listing.tree.parent
         above = nearest_ancestor(parent, self.called_here).astype(np.int64)
         site = self.around
         outer = np.where(site >= 0, above[site], -1)

@@ -7,7 +7,7 @@ import pytest
 
 from opscope.columns.codes import EventKind
 from opscope.columns.schema import RecordScope
-from opscope.findings.gaps import places_inside
+from opscope.findings.own_places import places_inside
 from opscope.findings.patterns.growth import GROWING_CONCATENATION
 from opscope.findings.patterns.interpreter import TINY_OPERATORS
 from opscope.findings.subject import Subject

@@ -181,7 +181,8 @@ class Diff(ShownResult):
         b: the second side.
         step: change of a step that no other program disturbs; of the mean step, if only that
             changed or a side has fewer than 3 recordings. None if a side has no steps.
-        mean_step: change of the mean step, the sum of the next four; None without steps.
+        mean_step: change of the mean step: the sum of ``places_ns``, ``alike_ns`` and
+            ``interruptions_ns``. None without steps.
         places_ns: part of this change at single places: the sum of their changes.
         places_margin_ns: half of the 95 % confidence interval of ``places_ns``.
         alike_ns: part that all places have in common, for example because of a slower machine.

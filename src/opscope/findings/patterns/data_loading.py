@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import time_text
-from opscope.findings.gaps import places_inside
+from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values

@@ -7,7 +7,7 @@ import numpy as np
 from opscope.analysis.requests import request_spans
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
-from opscope.findings.gaps import places_inside
+from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject

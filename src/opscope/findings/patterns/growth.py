@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from opscope.analysis.function_lines import keeping_line
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import bytes_text
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, Role
-from opscope.findings.gaps import keeping_line
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
@@ -171,7 +171,7 @@ def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) 
     group = lines.group[lines.row[around]]
     frame, line = lines.lines[int(np.argmax(np.bincount(group, size)))].tolist()
     file, first = subject.trace.names[frames["file"][frame]], int(frames["line"][frame])
-    at = keeping_line(subject, file, first, line)
+    at = keeping_line(subject.recorded, file, first, line)
     count = len(np.unique(around))
     return None if at < 0 else subject.sites.place(frame, at, -1, count, subject.time_ns(events))
 

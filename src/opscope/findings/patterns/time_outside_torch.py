@@ -11,7 +11,7 @@ from opscope.analysis.account.find import main_time
 from opscope.analysis.sites import MOST_PLACES, Place
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows
-from opscope.findings.gaps import own_place, places_inside
+from opscope.findings.own_places import own_place, places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.event_loop import runs_other_tasks
 from opscope.findings.patterns.gil import computing_beside

@@ -15,12 +15,12 @@ from opscope.analysis.collectives.process_collectives import ProcessCollectives,
 from opscope.analysis.memory.counters import memory_was_recorded, where_recorded
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text, group_blocks
 from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.sites import Sites
 from opscope.columns.causes import Cause
 from opscope.columns.column import TableSchema
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
-from opscope.findings.subject import Subject
 from opscope.jobs.rollup.operators import joined, line_columns, operator_columns
 from opscope.jobs.rollup.places import place_columns
 from opscope.jobs.rollup.schema import (
@@ -42,6 +42,7 @@ from opscope.jobs.rollup.schema import (
 )
 from opscope.storage.partition import RANK, Partition
 from opscope.timeline.detail import in_detail
+from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 
 Columns = dict[str, Any]
@@ -76,7 +77,7 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
         with suppress(UsageError):  # there may be no start-up
             accounts[which] = find_account(trace, which)
     detailed, collectives = in_detail(trace), process_collectives(trace)
-    subject = Subject(detailed)
+    sites = Sites(TorchListing(detailed))
     steps = len(find_account(detailed, Which.ALL).steps)
     all_steps = len(accounts[Which.ALL].steps)
     operators = operator_columns(trace)
@@ -85,8 +86,8 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
         CAUSES.name: joined([_cause_columns(one, which) for which, one in accounts.items()]),
         OPERATORS.name: _those_of(OPERATORS, operators),
         OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
-        LINES.name: line_columns(subject),
-        PLACES.name: place_columns(subject, all_steps / steps if steps else 1.0),
+        LINES.name: line_columns(sites),
+        PLACES.name: place_columns(sites, all_steps / steps if steps else 1.0),
         MEMORY.name: _memory_columns(
             where_recorded(trace), may_import_torch or "torch" in sys.modules
         ),

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.memory.counters import memory_was_recorded
+from opscope.analysis.sites import Sites
 from opscope.columns.codes import AllocationAction, EventKind
 from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.trace_data import TraceData
-from opscope.findings.subject import Subject
 from opscope.timeline.arrays import Values
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import NO_PHASE, PHASE_NAMES, find_phases
@@ -44,9 +44,9 @@ def joined(parts: Sequence[Columns]) -> Columns:
     }
 
 
-def line_columns(subject: Subject) -> Columns:
+def line_columns(sites: Sites) -> Columns:
     """The columns of ``rollup_lines``, without whose they are."""
-    trace, sites = subject.recorded, subject.sites
+    trace = sites.listing.trace
     frames, names = trace.table("frames"), trace.names
     frame, line = sites.at
     events = np.flatnonzero(frame >= 0)

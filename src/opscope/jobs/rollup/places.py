@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.find import time_of_groups
+from opscope.analysis.function_lines import gap_lines
+from opscope.analysis.sites import Sites
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.location import Location
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
-from opscope.findings.gaps import gap_lines
-from opscope.findings.subject import Subject
 from opscope.timeline.arrays import Rows
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
@@ -49,20 +49,20 @@ class ProcessPlaces:
     own_line: Mapping[ProgramPlace, int]
 
 
-def place_columns(subject: Subject, scale: float = 1.0) -> Columns:
+def place_columns(sites: Sites, scale: float = 1.0) -> Columns:
     """The columns of ``rollup_places``, without whose they are.
 
-    ``scale``: how many times as many steps the recording has as ``subject``.
+    ``scale``: how many times as many steps the recording has as that of ``sites``.
     """
-    group, places = _places_of_events(subject)
+    group, places = _places_of_events(sites)
     numbers = {place: number for number, place in enumerate(sorted({*places, ProgramPlace()}))}
     # Two files, or two functions of one name and line, are one place in words.
     of_group = np.array([numbers[place] for place in (*places, ProgramPlace())], dtype=np.int32)
     time = np.zeros((len(numbers), len(Cause)), dtype=np.int64)
-    np.add.at(time, of_group, time_of_groups(subject.recorded, group, len(places)))
+    np.add.at(time, of_group, time_of_groups(sites.listing.trace, group, len(places)))
     row, cause = np.nonzero(time)
     named = list(numbers)
-    lines = _own_lines(subject, of_group[group], named)
+    lines = _own_lines(sites, of_group[group], named)
     found = [named[number] for number in row.tolist()]
     return {
         "cause": [Cause(one).name.lower() for one in cause.tolist()],
@@ -92,14 +92,14 @@ def places_of_table(table: Table, steps: int) -> ProcessPlaces:
 
 
 def _places_of_events(
-    subject: Subject,
+    sites: Sites,
 ) -> tuple[Rows, list[ProgramPlace]]:
     """Number of the place of every event, and the places by number.
 
     Python code of a module without a phase of its own belongs to the forward pass, too. Own time of
     the program's functions is at the function, also where a backward pass calls it.
     """
-    trace, sites = subject.recorded, subject.sites
+    trace = sites.listing.trace
     names, modules = trace.names, attribute_to_modules(trace)
     phase, path = find_phases(trace).phase, modules.path
     is_own = sites.defined_here & (sites.frame >= 0)
@@ -133,10 +133,12 @@ def _places_of_events(
     return found.group.astype(np.int32), places
 
 
-def _own_lines(subject: Subject, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
+def _own_lines(sites: Sites, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
     """The line with most own time of each function, by the number of its place."""
     where = [(one.file, one.line) for one in places]
-    return gap_lines(subject, subject.sites.defined_here, place, where)
+    tree = sites.listing.tree
+    times_ns = (tree.start_ns, tree.duration_ns)
+    return gap_lines(sites, times_ns, sites.defined_here, place, where)
 
 
 _BETWEEN = "between them"

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.sites import Place
+from opscope.analysis.sites import Sites
 from opscope.base.program_files import lines_of_source
 from opscope.columns.location import line_texts
 from opscope.columns.row_groups import group_rows, order_rows
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.signatures import group_sums
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -40,56 +41,27 @@ _MOST_FILES = 64
 """Whose functions are kept: each of a file's functions needs them."""
 
 
-def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Place:
-    """The line at which calls of one function, a row of ``frames``, spend time of their own."""
-    frames = subject.trace.table("frames")
-    begin = int(frames["line"][frame])
-    function = (subject.trace.names[frames["file"][frame]], begin)
-    is_call = subject.flags(calls)[:-1]
-    at = gap_lines(subject, is_call, np.zeros(len(is_call), np.int32), [function])
-    return subject.sites.place(frame, at.get(0, begin), -1, len(calls), time_ns)
-
-
-def places_inside(subject: Subject, events: Values) -> tuple[Place, ...]:
-    """The lines of the program that take the time of these events."""
-    within = np.flatnonzero(subject.within(subject.flags(events)))
-    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
-    # Of a function of the program that waits or computes by itself: the line, not where it begins.
-    functions = within[subject.sites.defined_here[within]]
-    own = functions[subject.own_ns[functions] > 0]
-    if not len(own):
-        return places
-    frame = subject.sites.frame[own]
-    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
-    most = int(np.argmax(total))
-    if total[most] < max((one.time_ns for one in places), default=0):
-        return places
-    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
-
-
 def gap_lines(
-    subject: Subject,
+    sites: Sites,
+    times_ns: tuple[Values, Values],
     is_call: Flags,
     group: npt.NDArray[np.int32],
     functions: Sequence[tuple[str, int]],
 ) -> dict[int, int]:
-    """The line that most time passes at in the calls of each of some functions; of those alone that
-    have calls.
+    """Line with most self time in the calls of each function, by its number, for those with calls.
 
     Args:
-        subject: of a trace.
-        is_call: which events are calls of one of them.
-        group: of these the number of the function; of others any. Shape (events,), as ``is_call``.
-        functions: by that, the file of each and the line that it begins at.
+        sites: places of a trace's events.
+        times_ns: start and duration of each event. Shape (events,) each.
+        is_call: whether an event is a call of one of the functions. Shape (events,).
+        group: number of the function that an event calls; any for others. Shape (events,).
+        functions: file and first line of each function, by number.
     """
     found: dict[int, int] = {}
-    widest = widest_gaps(
-        subject.parent, is_call, group, subject.sites.caller_line, subject.start_ns,
-        subject.duration_ns,
-    )  # fmt: skip
-    for number, before, after in widest:
+    parent = sites.listing.tree.parent
+    for number, before, after in widest_gaps(parent, is_call, group, sites.caller_line, *times_ns):
         file, first = functions[number]
-        found[number] = _line_between(_source(subject, file), first, before, after)
+        found[number] = _line_between(_source(sites.listing.trace, file), first, before, after)
     return found
 
 
@@ -101,10 +73,10 @@ def widest_gaps(
     start_ns: Values,
     took_ns: Values,
 ) -> list[tuple[int, int, int]]:
-    """Of every group of calls between which two lines most of their time passes that is in none of
-    what they call: group, line before and after, -1 for the beginning and the end.
+    """The two lines between which each group of calls has most self time: group, line before and
+    line after; -1 for the beginning and the end of a call.
 
-    All of shape (events,); ``line`` is that which an event is called from.
+    Arguments have shape (events,); ``line`` is the line that an event is called from.
     """
     calls = np.flatnonzero(is_call)
     inner = np.flatnonzero((parent >= 0) & is_call[parent])
@@ -131,16 +103,16 @@ def widest_gaps(
     return list(zip(*(column[widest].tolist() for column in gaps.columns), strict=True))
 
 
-def keeping_line(subject: Subject, file: str, first: int, line: int) -> int:
-    """Where a function puts what one of its lines assigns into a list, dict or set; -1 for nowhere.
+def keeping_line(trace: TraceData, file: str, first: int, line: int) -> int:
+    """Line at which a function stores what another line assigned in a list, dict or set; -1: none.
 
     Args:
-        subject: of a trace.
-        file: that the function is in.
-        first: the line that it begins at.
-        line: that assigns.
+        trace: the recording, with texts of source lines.
+        file: file of the function.
+        first: first line of the function.
+        line: line of the assignment.
     """
-    function = _function_at(_source(subject, file), first, line)
+    function = _function_at(_source(trace, file), first, line)
     nodes = [] if function is None else [*_nodes(function, -1, -1)]
     made = [one for one in nodes if isinstance(one, ast.Assign) and _is_around(one, line)]
     names = {name for one in made for target in one.targets for name in _names_in(target)}
@@ -194,7 +166,7 @@ def _line_between(source: str, first: int, before: int, after: int) -> int:
 
 
 def _nodes(owner: ast.AST, before: int, after: int) -> Iterator[ast.expr | ast.stmt]:
-    """What a function evaluates, without blocks that leave it or a loop before ``after``."""
+    """Nodes that a function evaluates, without blocks that leave it or a loop before ``after``."""
     for _, value in ast.iter_fields(owner):
         block = [one for one in (value if isinstance(value, list) else [value])
                  if isinstance(one, ast.AST)]  # fmt: skip
@@ -234,19 +206,20 @@ def _is_around(node: ast.AST, line: int) -> bool:
     return begin <= line <= (getattr(node, "end_lineno", None) or begin)
 
 
-def _source(subject: Subject, file: str) -> str:
+def _source(trace: TraceData, file: str) -> str:
     """The text of a file; empty if it cannot be read, or is not what was recorded."""
     lines = lines_of_source(file)
-    told = subject.once(_lines_by_file).get(file, ())
     is_same = all(
-        0 < at <= len(lines) and lines[at - 1].strip().startswith(text) for at, text in told
+        0 < at <= len(lines) and lines[at - 1].strip().startswith(text)
+        for at, text in _lines_by_file(trace).get(file, ())
     )
     return "".join(lines) if is_same else ""
 
 
-def _lines_by_file(subject: Subject) -> dict[str, list[tuple[int, str]]]:
+@derived
+def _lines_by_file(trace: TraceData) -> dict[str, list[tuple[int, str]]]:
     found: dict[str, list[tuple[int, str]]] = {}
-    for (file, line), text in line_texts(subject.recorded).items():
+    for (file, line), text in line_texts(trace).items():
         found.setdefault(file, []).append((line, text))
     return found
 

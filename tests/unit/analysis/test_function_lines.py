@@ -5,11 +5,12 @@ import os
 import numpy as np
 import pytest
 
+from opscope.analysis.function_lines import gap_lines, keeping_line
+from opscope.analysis.sites import Sites
 from opscope.columns.codes import EventKind
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
-from opscope.findings.gaps import gap_lines, keeping_line
-from opscope.findings.subject import Subject
+from opscope.timeline.listing import TorchListing
 from support.build_trace import build_trace, span
 
 
@@ -22,10 +23,10 @@ def line_of_gap(tmp_path, source, *calls, took=1000):
     inside = [
         span("aten::add", at, at + 1, line=line, caller=(str(file), 1, "f")) for line, at in calls
     ]
-    subject = Subject(build_trace([function, *inside]))
-    is_call = np.asarray(subject.sites.defined_here)
+    sites = Sites(TorchListing(build_trace([function, *inside])))
+    is_call, tree = np.asarray(sites.defined_here), sites.listing.tree
     group = np.zeros(len(is_call), np.int32)
-    return gap_lines(subject, is_call, group, [(str(file), 1)])[0]
+    return gap_lines(sites, (tree.start_ns, tree.duration_ns), is_call, group, [(str(file), 1)])[0]
 
 
 ENDS_WITH_IT = """\
@@ -92,7 +93,7 @@ def train():
 def test_what_a_line_assigns_is_kept_where_it_goes_into_a_list(tmp_path, line, kept_at):
     file = tmp_path / "train.py"
     file.write_text(KEEPS)
-    assert keeping_line(Subject(build_trace([])), str(file), 1, line) == kept_at
+    assert keeping_line(build_trace([]), str(file), 1, line) == kept_at
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "changed"])
@@ -102,4 +103,4 @@ def test_a_source_that_is_not_what_was_recorded_is_not_used(tmp_path, kind):
     name = "/dev/zero" if kind == "device" else str(file)
     told = {"file": [0], "line": [3], "text": ["loss = h(x)"]}
     trace = TraceData({"source_lines": told}, Names.from_strings([name]), {})
-    assert keeping_line(Subject(trace), name, 1, 3) == -1
+    assert keeping_line(trace, name, 1, 3) == -1
