@@ -84,7 +84,14 @@ def test_table(command_line, trace_folder):
     assert "Self CPU mem" in outcome.out and "device" not in outcome.out
 
 
-@pytest.mark.parametrize("width", [60, 100])
+def test_operations_that_no_formula_counts_are_not_zero(command_line, trace_folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome = command_line("summary", trace_folder, "--sort-by", "flops")
+    last = [line.split()[-1] for line in table_of(outcome)[1:4]]
+    assert last == ["48096", "--", "--"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
 def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     outcome = command_line("summary", trace_folder, "--sort-by", "flops")
