@@ -74,7 +74,9 @@ GPU = TableSchema(
             "of a wait for a CUDA event: correlation_id of the call that recorded it; -1 unknown",
             -1,
         ),
-        Column("wait_on_stream", "int32", "likewise: the stream it was recorded on", -1),
+        Column(
+            "wait_on_stream", "int32", "of a wait for a CUDA event: stream that recorded it", -1
+        ),
     ),
     passing=(Column("call", "int32", "row in runtime_calls that launched it; negative: none", -1),),
 )

@@ -201,8 +201,8 @@ PYTHON_CALLS = TableSchema(
 
 OPERATOR_CALLS = TableSchema(
     "operator_calls",
-    "where a Python function called an operator itself, as x + y and x[i] do: with no C function "
-    "around it whose row in python_calls would say it",
+    "where a Python function called an operator without a C function in between, as x + y and "
+    "x[i] do: python_calls has no row for these calls",
     (
         Column("event", "int32", "row in events", **EVENT),
         Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
@@ -324,8 +324,10 @@ COMPILED_SITES = TableSchema(
     (
         Column("file", "int32", "the generated file, row in names", **NAME),
         Column("line", "int32", "in that file, as python_calls and operator_calls have it", -1),
-        Column("graph", "int32", "what inductor calls the graph: 0_forward; row in names", **NAME),
-        Column("callee", "int32", "what it calls, as written there; row in names", **NAME),
+        Column(
+            "graph", "int32", "inductor's name of the graph, as in 0_forward; row in names", **NAME
+        ),
+        Column("callee", "int32", "called function, as written there; row in names", **NAME),
         Column("is_cpp", "bool", "a kernel in C++, which inductor made for this graph"),
         Column("known_from", "uint8", "OriginsKnownFrom", codes=OriginsKnownFrom),
     ),
@@ -337,7 +339,7 @@ COMPILED_ORIGINS = TableSchema(
     (
         Column("site", "int32", "row in compiled_sites", refers="compiled_sites"),
         Column("node", "int32", "its name in the graph that was compiled, row in names", **NAME),
-        Column("operator", "int32", "what it does: aten.relu; row in names", **NAME),
+        Column("operator", "int32", "operator, as in aten.relu; row in names", **NAME),
         Column("file", "int32", "where the program called it, row in names", **NAME),
         Column("line", "int32", "in that file", -1),
         Column("function", "int32", "in that file, row in names", **NAME),
@@ -402,15 +404,15 @@ THREADS = TableSchema(
 
 THREAD_SAMPLES = TableSchema(
     "thread_samples",
-    "what the kernel had counted of one thread at one moment; between two rows of a thread, what "
-    "was added. One that did nothing in between has rows at both ends of that alone",
+    "counters of the kernel for one thread at one moment; two rows of a thread differ by what "
+    "happened in between. A thread that did nothing for a while has rows at both ends of it only",
     (
         Column("system_thread_id", "int64", "kernel thread id"),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
-        Column("delayed_ns", "int64", "able to run but waiting for a CPU, likewise", **TIME),
+        Column("delayed_ns", "int64", "waiting for a CPU, since the thread began", **TIME),
         Column("system_ns", "int64", "of computed_ns in the kernel, to 10 ms", **TIME),
-        Column("faults", "int64", "pages that had to be made or read, likewise", **TIME),
+        Column("faults", "int64", "page faults, since the thread began", **TIME),
         Column("waits_for", "uint8", "WaitsFor, at that moment", codes=WaitsFor, unknown=7),
     ),
 )
@@ -437,7 +439,7 @@ SOURCE_LINES = TableSchema(
     (
         Column("file", "int32", "row in names", **NAME),
         Column("line", "int32", "number in the file, from 1", -1),
-        Column("text", "string", "without what it is indented by, at most 200 characters"),
+        Column("text", "string", "without indentation, at most 200 characters"),
     ),
 )
 

@@ -143,12 +143,12 @@ MEMORY = TableSchema(
 
 LEDGER = TableSchema(
     "rollup_ledger",
-    "what a source was asked for, recorded and dropped, and what recording cost",
+    "requested, recorded and dropped data of each source, and the cost of recording",
     (
         *_OF,
-        Column("source", "string", "as in the ledger"),
-        Column("what", "string", "likewise"),
-        Column("value", "float64", "likewise"),
+        Column("source", "string", "source in the ledger"),
+        Column("what", "string", "count or measurement in the ledger"),
+        Column("value", "float64", "its value"),
     ),
 )
 
