@@ -35,12 +35,12 @@ def test_two_scripts_are_recorded_in_turns(scripts):
     folder, write = scripts
     old, new = write("old.py"), write("new.py", again=5)
     gate = ("--gate", "count==")
-    done = run_opscope("diff", "--run", 2, *gate, old, new, "--", "14", cwd=folder)
+    done = run_opscope("diff", "--run", 3, *gate, old, new, "--", "14", cwd=folder)
     assert done.returncode == 3 and "reject the new version" in done.stderr, done.stderr
     assert "same output, exit code 0" in done.stderr and "aten::mm" in done.stdout
     turns = [line for line in done.stderr.splitlines() if "round" in line]
-    assert [line.split()[-1] for line in turns] == [old, new, new, old]
-    assert len(list((folder / "opscope-rounds").glob("*.opscope"))) == 4
+    assert [line.split()[-1] for line in turns] == [old, new, new, old, old, new]
+    assert len(list((folder / "opscope-rounds").glob("*.opscope"))) == 6
     # What only steps in detail know divides no place: 1 call and 5 in each step.
     calls = done.stdout.partition("Calls a step\n")[2].splitlines()
     row = next(line for line in calls if line.startswith("aten::mm"))
