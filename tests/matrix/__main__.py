@@ -40,7 +40,7 @@ CLOSEST = (
         *("compile", "interruptions"),
     )),
     *(f"tests/integration/test_{name}.py" for name in (
-        *("anti_patterns", "torch_profiler_agreement", "profile_tables", "profile_cycles"),
+        *("anti_patterns", "profile_cycles"),
         *("recorder_spans", "recorder_tensors", "recorder_windows", "recorder_agreement"),
         *("memory_events", "memory_categories", "event_trees", "fast_annotations"),
         *("outermost_operators", "execution_trace_agreement", "execution_trace_observer"),

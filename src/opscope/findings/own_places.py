@@ -23,16 +23,17 @@ def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Plac
 
 def places_inside(subject: Subject, events: Values) -> tuple[Place, ...]:
     """The lines of the program that take the time of these events."""
-    within = np.flatnonzero(subject.within(subject.flags(events)))
-    places = subject.sites.places(within, subject.own_ns[within], with_modules=False)
-    # Of a function of the program that waits or computes by itself: the line, not where it begins.
-    functions = within[subject.sites.defined_here[within]]
-    own = functions[subject.own_ns[functions] > 0]
+    is_within, own_ns = subject.within(subject.flags(events)), subject.own_ns
+    is_function = subject.sites.defined_here
+    others = np.flatnonzero(is_within & ~is_function)
+    places = subject.sites.places(others, own_ns[others], with_modules=False)
+    # A function's own time passes at a line of its own, and not at the line that calls it.
+    own = np.flatnonzero(is_within & is_function & (own_ns > 0))
     if not len(own):
         return places
     frame = subject.sites.frame[own]
-    total = np.bincount(frame, weights=subject.own_ns[own]).astype(np.int64)
+    total = np.bincount(frame, weights=own_ns[own]).astype(np.int64)
     most = int(np.argmax(total))
     if total[most] < max((one.time_ns for one in places), default=0):
         return places
-    return (own_place(subject, most, own[frame == most], int(total[most])), *places[1:])
+    return (own_place(subject, most, own[frame == most], int(total[most])), *places)

@@ -224,7 +224,9 @@ def _foremost(findings: Findings) -> Finding | None:
         # Time outside torch in a task that keeps others from running is that of a blocked loop. And
         # what names a cause comes before what is left of all, where it saves at least half as much.
         enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
-        for one in sorted(findings, key=lambda one: one.status is not Status.EVENT_LOOP):
+        for one in sorted(
+            findings, key=lambda one: (one.status is not Status.EVENT_LOOP, one.id in general)
+        ):
             blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
             if blocks or (one.id not in general and one.weight >= enough):
                 return one
