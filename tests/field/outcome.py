@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-_CHANGES_FROM_RUN_TO_RUN = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(\.\d+)?(e[+-]?\d+)?")
+_CHANGES_FROM_RUN_TO_RUN = re.compile(
+    r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(\.\d+)?(e[+-]?\d+)?|[\u2588-\u258f]+ *(?=\|)"
+)
 """Addresses, times, identifiers of processes."""
 _RANDOM_NAME = re.compile(r"\b(tmp|pymp-)[a-z0-9_]{8}\b|[a-z0-9_]{8}(?=\.py$)")
 """Of temporary files and folders."""
