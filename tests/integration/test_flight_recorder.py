@@ -246,6 +246,8 @@ def test_stopping_leaves_the_process_as_it_was(tmp_path, model, optimizer):
     until = time.monotonic() + 10  # a thread that was joined is listed for a moment longer
     while (after := _state()) != before and time.monotonic() < until:
         time.sleep(0.01)
+    # A pool of an earlier test may end a thread meanwhile.
+    assert after.pop("native threads") <= before.pop("native threads")
     assert after == before
 
 
