@@ -275,7 +275,7 @@ class _EndOfRun:
             self._messages.show(top_findings(trace, self._messages.wraps))
 
     def _print_next_command(self, saved: Path) -> None:
-        if not self._request.with_children:  # else it is said of all of them
+        if not self._request.with_children:  # else the lines of the job name it
             rank = "" if self._request.rank is None else f" --rank {self._request.rank}"
             self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:

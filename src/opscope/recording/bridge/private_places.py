@@ -1,6 +1,6 @@
 """Whether only this user can change a file.
 
-A library runs with the program's rights. So it is loaded only if nobody but this user and root can
+A library runs with the program's rights. So it is loaded only if just this user and root can
 write to the file, the folders above it and all links on the way.
 """
 
