@@ -45,6 +45,7 @@ class Sites:
     Arrays have shape (events,).
 
     Attributes:
+        listing: the listed events of the trace.
         known: whether any line or function of the program is known.
         own_frame: which rows of ``frames`` are the program's; the last entry is for "no frame".
         caller: calling function of each call and operator, row in frames; -1 unknown.
@@ -54,7 +55,7 @@ class Sites:
 
     def __init__(self, listing: TorchListing) -> None:
         trace = listing.trace
-        self._trace, self.listing = trace, listing
+        self.listing = listing
         frames = trace.table("frames")
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
         self.own_frame: Flags = np.append(~library, False)
@@ -103,14 +104,14 @@ class Sites:
     @property
     def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
         """Events, thread ids and listed events as native code takes them."""
-        trace, listing = self._trace, self.listing
+        listing, trace = self.listing, self.listing.trace
         listed = (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested))
         return event_arrays(trace), numbers_of_threads(trace), listed
 
     @property
     def first_line(self) -> Rows:
         """First line of the function in each row of ``frames``."""
-        return np.ascontiguousarray(self._trace.table("frames")["line"])
+        return np.ascontiguousarray(self.listing.trace.table("frames")["line"])
 
     @property
     def calls(self) -> _native.CallArrays:
@@ -133,8 +134,8 @@ class Sites:
         """Locations of ``events``, largest time first; events without one are omitted."""
         frame, line = self.at
         modules = np.full(len(events), -1, dtype=np.int64)
-        if with_modules and len(self._trace.table("modules")):
-            modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
+        if with_modules and len(self.listing.trace.table("modules")):
+            modules = attribute_to_modules(self.listing.trace).path[events].astype(np.int64)
         found = group_rows(frame[events], line[events], modules)
         total = group_sums(time_ns, found.group, len(found))
         # A line precedes other lines of its modules that took less: one line may call many modules.
@@ -147,5 +148,6 @@ class Sites:
 
     def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
         """One location; ``path`` is a position among the paths of modules, -1 for none."""
-        module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
-        return Place.at(self._trace, frame, line, module=module, occurrences=count, time_ns=time_ns)
+        trace = self.listing.trace
+        module = attribute_to_modules(trace).text(path) if path >= 0 else ""
+        return Place.at(trace, frame, line, module=module, occurrences=count, time_ns=time_ns)
