@@ -1,8 +1,7 @@
 """Run a program as ``python`` itself would.
 
-The program sees the same as without opscope: ``sys.argv``, ``sys.path[0]``, ``__main__`` and its
-attributes (so classes pickle, and spawned worker processes find the file to import), its exit
-code, and tracebacks with only its own frames.
+``sys.argv``, ``sys.path[0]``, ``__main__`` with its attributes, the exit code and tracebacks are
+the same as without opscope: classes pickle, and spawned processes find the file to import.
 """
 
 from __future__ import annotations
@@ -234,12 +233,7 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
     _import_package(name.rpartition(".")[0], name)
     try:
         spec = importlib.util.find_spec(name)
-    except (
-        ImportError,
-        AttributeError,
-        TypeError,
-        ValueError,
-    ):  # such as a package that is a plain module
+    except (ImportError, AttributeError, TypeError, ValueError):  # a "package" that is a module
         raise _module_not_found(name) from None
     if spec is not None and spec.submodule_search_locations is not None:
         return _find_module(f"{name}.__main__")
@@ -250,13 +244,13 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
 
 
 def _import_package(package: str, module: str) -> None:
-    """Import ``package`` (if any); errors of its code are raised as they are."""
+    """Import ``package``, if any; errors of its code propagate."""
     if not package:
         return
     try:
         importlib.import_module(package)
     except ImportError as error:
-        # The package itself (or one around it) is missing, rather than something it imports.
+        # The package or an outer one is missing, not a module that it imports.
         if error.name is not None and f"{package}.".startswith(f"{error.name}."):
             raise _module_not_found(module) from None
         raise
@@ -282,16 +276,16 @@ def _module_not_found(name: str) -> ProgramNotFoundError:
 
 
 def _hide_frames_above_the_program() -> None:
-    """Omit opscope's frames from the next uncaught exception, whatever hook shows it."""
-    shown_by = sys.excepthook
+    """Omit opscope's frames when the exception is printed, also by the program's hook."""
+    original_hook = sys.excepthook
 
     def excepthook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        sys.excepthook = shown_by
-        own = _program_part(traceback)
-        sys.last_traceback = own
-        shown_by(kind, error.with_traceback(own), own)
+        sys.excepthook = original_hook
+        program_traceback = _program_part(traceback)
+        sys.last_traceback = program_traceback
+        original_hook(kind, error.with_traceback(program_traceback), program_traceback)
 
     sys.excepthook = excepthook
 
