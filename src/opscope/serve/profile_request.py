@@ -19,17 +19,17 @@ _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Data to record, folder and steps; texts are validated where they are used.
+    """What to record. Other modules validate ``output_dir`` and ``profile_prefix``.
 
     Attributes:
-        output_dir: relative to the root.
+        output_dir: relative to the root of all recordings.
         num_steps: steps to record; None: until ``POST /stop_profile``.
         start_step: number of the first step to record, counted from 0; None: at once.
         profile_prefix: beginning of the folder's name.
         activities: None for all that the machine has.
-        merge_profiles: ranks of a job record to one folder, named ``profile_prefix``.
-        by_stage: separate verdicts for prefill and decode; ``num_steps`` counts for each.
-        arguments: of :class:`opscope.profile`, besides activities.
+        merge_profiles: all ranks of a job record to one folder, named ``profile_prefix``.
+        by_stage: separate verdicts for prefill and decode, with ``num_steps`` each.
+        arguments: arguments of :class:`opscope.profile` except ``activities``.
     """
 
     output_dir: str
@@ -45,8 +45,8 @@ class ProfileRequest:
     def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:
         """Read a JSON object.
 
-        Without a field that selects data, everything that a verdict with source lines needs is
-        recorded.
+        If no field selects data, the request records everything that a verdict with source lines
+        needs.
 
         Raises:
             UsageError: a field is unknown, or has a wrong type or value.
@@ -100,7 +100,7 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < _MOST_STEPS
 
 
-def _is_many(value: object) -> bool:
+def _is_positive(value: object) -> bool:
     return _is_count(value) and value != 0
 
 
@@ -114,7 +114,7 @@ _FLAG = ("true or false", _is_flag)
 _TEXT = (f"a text of at most {_MOST_TEXT} characters", _is_text)
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "output_dir": _TEXT,
-    "num_steps": ("a number of steps, at least 1", _is_many),
+    "num_steps": ("a number of steps, at least 1", _is_positive),
     "start_step": ("the number of a step, 0 or more", _is_count),
     "activities": (f"a list of some of {', '.join(_ACTIVITIES)}", _is_activities),
     "with_stack": _FLAG,
