@@ -77,9 +77,9 @@ class Trace(TraceData):
 
         Args:
             which: ``start-up`` is imports, first allocations and the first step; ``steady`` is the
-                rest; ``all`` is this trace. A recording with a schedule or without steps is all
-                steady. If only some steps were recorded in detail, ``steady`` and ``start-up``
-                have no detail.
+                rest without the shut-down; ``all`` is this trace. A recording with a schedule or
+                without steps is all steady. If only some steps were recorded in detail, ``steady``
+                and ``start-up`` have no detail.
 
         Raises:
             UsageError: there is no such part.

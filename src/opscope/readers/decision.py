@@ -1,4 +1,4 @@
-"""What becomes of a new version, from what became of the conditions on it."""
+"""Decision on a new version of a program, from the outcomes of the gate's conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Decision(str, Enum):
 
 
 def decision_of(outcomes: Iterable[Outcome]) -> Decision:
-    """``accept`` where all conditions hold, ``reject`` where one does not."""
+    """``accept`` if all conditions passed, ``reject`` if one failed, else ``undecided``."""
     found = set(outcomes)
     if Outcome.FAILED in found:
         return Decision.REJECT
