@@ -36,7 +36,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import ReachError, UsageError
 from opscope.jobs.saving import save_trace
 from opscope.live.control.address import Address, addresses, remove_if_stale
-from opscope.live.control.client import Asking, connect
+from opscope.live.control.client import ControlClient, connect
 from opscope.live.control.injection import reach
 from opscope.recording.sources import switches
 from opscope.recording.streams.detached_trace import trace_of_log
@@ -109,16 +109,16 @@ def main(args: Namespace) -> None:
         _list(args.format)
     elif args.start:
         with unwound_when_ended(), reach(args.process) as asking:
-            asking.ask("start", recorded=arguments_of(args.recorded))
+            asking.request("start", recorded=arguments_of(args.recorded))
         Messages().say(f"recording; end it with: opscope attach {args.process} --stop")
     elif args.stop:
         with connect(args.process) as asking:
             folder = _folder_for(args.output, args.process, asking.status["command"])
-            log, answer = asking.log_of("stop", folder=str(folder))
+            log, answer = asking.request_log("stop", folder=str(folder))
         _keep(log, answer, folder)
     elif args.dump:
         with connect(args.process) as asking:
-            answer = asking.ask("dump", reason=args.reason)
+            answer = asking.request("dump", reason=args.reason)
         Output().show(f"{answer['trace']}\n")
     elif args.status:
         with connect(args.process) as asking:
@@ -139,13 +139,13 @@ def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
     """Record for some seconds: the folder of the trace, the log, and the process's answer."""
     with reach(args.process) as asking:
         folder = _folder_for(args.output, args.process, asking.status["command"])
-        asking.ask("record", recorded=arguments_of(args.recorded))
+        asking.request("record", recorded=arguments_of(args.recorded))
         try:
             Messages().say(f"recording process {args.process} for {args.seconds:g} s ...")
             asking.wait(args.seconds)
         except KeyboardInterrupt:
             Messages().say("ended early")
-        return folder, asking.log_of("hand over", folder=str(folder))
+        return folder, asking.request_log("hand over", folder=str(folder))
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
@@ -197,7 +197,7 @@ def _list(format: RowsFormat) -> None:
 
 def _row(address: Address) -> tuple[str, ...]:
     try:
-        with Asking(address, _ANSWER_S) as asking:
+        with ControlClient(address, _ANSWER_S) as asking:
             return (str(address.process), *described(asking.status))
     except ReachError:
         return (str(address.process), "", "does not answer", "", "")

@@ -41,7 +41,7 @@ from opscope.cli.views.console import console_for
 from opscope.cli.views.operator_table import operator_text
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.live.control.client import Asking
+from opscope.live.control.client import ControlClient
 from opscope.live.control.injection import reach
 from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.timeline.period import Which, period_of
@@ -78,8 +78,8 @@ def main(args: Namespace) -> None:
         reach(args.process) as asking,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        asking.ask("record", recorded=arguments_of(args.recorded))
-        asking.log_of("sample")  # the steps begin to be counted
+        asking.request("record", recorded=arguments_of(args.recorded))
+        asking.request_log("sample")  # the steps begin to be counted
         time.sleep(args.every)
         if not is_live:
             console.print(view_of(asking.status, *_looked(asking, rows), console.width))
@@ -87,7 +87,7 @@ def main(args: Namespace) -> None:
             _live(asking, console, args.every, rows)
 
 
-def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
+def _live(asking: ControlClient, console: Any, every_s: float, rows: int) -> None:
     from rich.live import Live
 
     with TypedKeys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
@@ -98,9 +98,9 @@ def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
                 return
 
 
-def _looked(asking: Asking, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
+def _looked(asking: ControlClient, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
     """The trace of the last while, its operators, and what else the process said."""
-    log, answer = asking.log_of("sample")
+    log, answer = asking.request_log("sample")
     trace = trace_of_log(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
