@@ -102,8 +102,8 @@ class Job:
     @property
     def processes(self) -> Processes:
         """The processes with their exit status, also those without a recording."""
-        found = self._source.processes()
-        return found if self._has_all_parts else found.only(self.parts)
+        processes = self._source.processes()
+        return processes if self._has_all_parts else processes.only(self.parts)
 
     @property
     def unfinished(self) -> list[Partition]:
@@ -267,7 +267,7 @@ class Job:
             TraceFormatError: a process cannot be read, or none has an event.
             UsageError: there is no such question or engine, or the engine is not reachable.
         """
-        from opscope.jobs.questions.answer import ask_job  # with Arrow
+        from opscope.jobs.questions.answer import ask_job  # imports PyArrow
 
         job_question = one_of(JobQuestion, question, "question")
         chosen_engine = one_of(EngineName, engine, "engine")
@@ -289,7 +289,7 @@ class Job:
             TraceFormatError: a process cannot be read.
             UsageError: the statement does not run, or returns no rows.
         """
-        from opscope.jobs.sql import query_several, tables_of  # with DuckDB
+        from opscope.jobs.sql import query_several, tables_of  # imports DuckDB
 
         self._source.prepare(self.parts)
         tables = {
@@ -331,8 +331,8 @@ class Job:
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
             folders[part] = self._rolled_up.saved(part, self._load(part))
-        wanted = {part: folders[part] for part in self.parts}
-        rollups = self._rolled_up.all(wanted, self._unreadable)
+        part_folders = {part: folders[part] for part in self.parts}
+        rollups = self._rolled_up.all(part_folders, self._unreadable)
         return {part: rollup for part, rollup in rollups.items() if rollup.mark.events}
 
     def _some_rollups(self) -> dict[Partition, Rollup]:

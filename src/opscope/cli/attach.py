@@ -149,7 +149,6 @@ def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
-    """Folder of the trace: the requested one, or a new one here."""
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
     paths = destination.choose(output, None, f"{name}-{process}")

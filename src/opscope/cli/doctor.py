@@ -203,7 +203,6 @@ def _bridge(status: bridge.BridgeStatus) -> Check:
 
 
 def _recording() -> Iterator[Check]:
-    """Check a trial recording with all options on."""
     try:
         trace = _record_trial()
     except OpscopeError as error:
@@ -232,7 +231,6 @@ network(torch.ones(3, 4, device=device)).sum().backward()
 
 
 def _record_trial() -> TraceData:
-    """Record a small network's forward and backward pass with every option on."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -210,10 +210,10 @@ def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
 def _show_answer(chosen: Chosen, args: Namespace) -> None:
     is_table = args.format is RowsFormat.TABLE
     most = SHOWN + 1 if args.limit is None and is_table else args.limit
-    messages, whole = Messages(), chosen.job
+    messages, chosen_job = Messages(), chosen.job
     answer, *_ = of_readable(
-        whole,
-        f"querying {len(whole)} processes",
+        chosen_job,
+        f"querying {len(chosen_job)} processes",
         lambda job: job.query(args.ask, args.engine, most, args.master),
     )
     shown = args.limit or SHOWN
@@ -232,7 +232,7 @@ def _show_answer(chosen: Chosen, args: Namespace) -> None:
     if answer.silent:
         messages.say(f"without any event: {listed(answer.silent)}")
     shows_losses = args.ask is JobQuestion.LOSSES
-    report_missing(whole, messages, () if shows_losses else answer.incomplete)
+    report_missing(chosen_job, messages, () if shows_losses else answer.incomplete)
 
 
 _WHY_EMPTY = {

@@ -89,15 +89,15 @@ def page_of_several(
     from opscope.api.job import Job
 
     keep_freed_memory()
-    whole = Job(chosen.path)
+    whole_job = Job(chosen.path)
     (compared, collectives), readable, unreadable = of_readable(
-        whole,
-        f"reading {len(whole)} processes",
+        whole_job,
+        f"reading {len(whole_job)} processes",
         lambda job: (job.slow_ranks(), job.collectives()),
     )
-    is_chosen = len(chosen.parts) < len(whole)
+    is_chosen = len(chosen.parts) < len(whole_job)
     default_parts = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
-    selected = whole.only(chosen.parts if is_chosen else default_parts)
+    selected = whole_job.only(chosen.parts if is_chosen else default_parts)
     slow = [rank.process for rank in compared.found]
     (merged, part, trace), shown, unreadable_shown = of_readable(
         selected, f"reading {len(selected)} processes", lambda job: _on_one_clock(job, slow)
@@ -113,8 +113,8 @@ def page_of_several(
             process=(part, trace),
             is_served=is_served,
         )
-    shown_text = parts_text(shown.parts, len(whole))
-    report_missing(whole, messages)
+    shown_text = parts_text(shown.parts, len(whole_job))
+    report_missing(whole_job, messages)
     messages.say(f"tables, findings and steps are of {part}")
     messages.say(f"the timeline shows {shown_text}; choose with {chosen.parts[0].option}")
     return html

@@ -220,14 +220,14 @@ def _budget(text: str) -> float:
 
 def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
     """Parse the words; ``-mtimeit`` is ``-m timeit``, as for python."""
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if re.match("-[mc].", word):
-            split_words = [*words[:place], word[:2], word[2:]]
+            split_words = [*words[:index], word[:2], word[2:]]
             try:
                 is_program = parser.parse_args(split_words).words == [word[2:]]
             except UsageError:
                 break
-            words = [*split_words, *words[place + 1 :]] if is_program else words
+            words = [*split_words, *words[index + 1 :]] if is_program else words
             break
     return parser.parse_args(words)
 
@@ -335,7 +335,6 @@ def _settings(args: Namespace, recorded: Collection[str]) -> ProfileSettings:
 
 
 def _refuse_conflicts(args: Namespace) -> None:
-    """Raise UsageError for options that exclude each other."""
     hint = "Use only one of them."
     if args.why and args.schedule is not None:
         raise UsageError(f"--why and --schedule both choose the recorded steps. {hint}")

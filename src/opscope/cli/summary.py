@@ -225,7 +225,6 @@ def _left_out_text(top: TopOperators) -> list[str]:
 
 
 def _print_why(trace: TraceData) -> None:
-    """Print why a dump was made, and how an unstopped recording ended."""
     for line in (describe_dump(trace), *end_of_recording(trace)):
         if line:
             Output().show(f"{line}\n")

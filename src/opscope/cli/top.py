@@ -140,10 +140,10 @@ def steps_text(count: int, durations_ns: list[int]) -> str:
 def own_share_text(trace: TraceData) -> str:
     """Text: overhead as a share of the time; empty if unknown."""
     cost_ns = cost_of_an_event_ns(trace)
-    took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
-    if not cost_ns or took_ns <= 0:
+    duration_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
+    if not cost_ns or duration_ns <= 0:
         return ""
-    return f", {share_text(len(trace.events) * cost_ns / took_ns)} of the time"
+    return f", {share_text(len(trace.events) * cost_ns / duration_ns)} of the time"
 
 
 def module_lines(trace: TraceData) -> list[str]:

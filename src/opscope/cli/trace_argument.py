@@ -85,7 +85,7 @@ def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) ->
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
-_VERDICT_MEMORY_FACTOR = 6
+_VERDICT_FACTOR = 6
 """Memory for a verdict, relative to the size of the events' columns."""
 
 _MOST_DOUBTS = 4
@@ -166,7 +166,7 @@ def _whole_trace_on_disk(chosen: Chosen) -> LongTrace | None:
     folder = chosen.folder
     if not partition_folders(folder) or unfinished_recordings(folder):
         return None
-    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
+    from opscope.storage.long_trace import LongTrace  # imports PyArrow
 
     return LongTrace(choose_part(folder, chosen.part))
 
@@ -188,9 +188,9 @@ def open_traces(chosen: Chosen) -> TraceData:
     from opscope.jobs.merged_trace import SOURCE
 
     trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", lambda job: job.together())
-    shown = int(trace.ledger[SOURCE]["shown together"])
+    count = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
-    Messages().say(f"{shown} processes together, on one clock; {choose}")
+    Messages().say(f"{count} processes together, on one clock; {choose}")
     return trace
 
 
@@ -215,11 +215,10 @@ def load_chosen(chosen: Chosen) -> TraceData:
 
 
 def _report_unreadable(chosen: Chosen, messages: Messages) -> None:
-    """Print which unfinished recordings of the folder cannot be read."""
-    if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
+    if chosen.parts and (unfinished := list(unfinished_below(chosen.folder))):
         from opscope.recording.recovered import unreadable_recordings
 
-        for error in unreadable_recordings(begun):
+        for error in unreadable_recordings(unfinished):
             messages.say(str(error))
 
 
@@ -271,10 +270,10 @@ def shared_notes(
     for part, lines in notes.items():
         for line in lines:
             parts_by_text.setdefault(line, []).append(part)
-    found = [f"{parts_text(parts, among)}: {line}" for line, parts in parts_by_text.items()]
-    if most is None or len(found) <= most:
-        return found
-    return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
+    result = [f"{parts_text(parts, among)}: {line}" for line, parts in parts_by_text.items()]
+    if most is None or len(result) <= most:
+        return result
+    return [*result[:most], f"{len(result) - most:,} more notes: --format json has all"]
 
 
 def _except_text(damaged: Mapping[Partition, TraceFormatError]) -> str:
@@ -300,8 +299,8 @@ def _load_whole(chosen: Chosen) -> TraceData:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
         if chosen.period is not None and (trace := _whole_trace_on_disk(chosen)) is not None:
-            needed = trace.memory_bytes("events") * _VERDICT_MEMORY_FACTOR + trace.memory_bytes()
-            require_memory(needed, f"looking into all of {chosen.path}")
+            needed_bytes = trace.memory_bytes("events") * _VERDICT_FACTOR + trace.memory_bytes()
+            require_memory(needed_bytes, f"looking into all of {chosen.path}")
         loaded = load(chosen.path, **by_kind)
         assert isinstance(loaded, TraceData)  # not a Job, because one process is chosen
         return loaded
@@ -315,7 +314,7 @@ def _load_whole(chosen: Chosen) -> TraceData:
 
 
 def _load_part(chosen: Chosen) -> TraceData:
-    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
+    from opscope.storage.long_trace import LongTrace  # imports PyArrow
 
     folder = chosen.folder
     if not partition_folders(folder):
@@ -358,7 +357,6 @@ def _numbers(text: str) -> list[int]:
 
 
 def _newest() -> Path:
-    """The newest trace in the current folder."""
     written = list(_local_traces())
     if not written:
         raise UsageError(

@@ -174,7 +174,6 @@ def _page_of_two_long(
 
 
 def _open(address: str, args: Namespace) -> None:
-    """Open the address in the browser, if there is a display."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if has_screen and not args.no_open:
         webbrowser.open(address)

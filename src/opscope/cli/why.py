@@ -104,20 +104,20 @@ def main(args: Namespace) -> None:
 
 
 def _account(chosen: Chosen, period: Which) -> Result:
-    def find(one: TraceData) -> Why:
-        account, findings = find_account(one, period), find_findings(one, which=period)
-        return Why(account, findings, line_texts(one), weighed(one, period, findings, account))
+    def find(trace: TraceData) -> Why:
+        account, findings = find_account(trace, period), find_findings(trace, which=period)
+        return Why(account, findings, line_texts(trace), weighed(trace, period, findings, account))
 
-    def of_all(found: Mapping[Partition, Why]) -> Result:
-        return _of_all(found, chosen.job.only(found))
+    def of_all(results: Mapping[Partition, Why]) -> Result:
+        return _of_all(results, chosen.job.only(results))
 
     return answer(chosen, "adding up", find, result_of, of_all)
 
 
 def _findings(chosen: Chosen, args: Namespace) -> Result:
-    def find(one: TraceData) -> tuple[Findings, LineTexts]:
-        findings = find_findings(one, args.benchmark, which=args.period)
-        return findings, line_texts(one)
+    def find(trace: TraceData) -> tuple[Findings, LineTexts]:
+        findings = find_findings(trace, args.benchmark, which=args.period)
+        return findings, line_texts(trace)
 
     def of_all(findings: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
         states = {part: [state_of(one)] for part, (one, _) in findings.items()}
@@ -157,12 +157,12 @@ def result_of(why: Why) -> Result:
     )
 
 
-def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
+def _of_all(results: Mapping[Partition, Why], job: Job) -> Result:
     """A row for each process with the largest causes, slow ranks, and differing processes."""
     from opscope.jobs.account_comparison import compare_accounts
 
     slow_ranks = job.slow_ranks()
-    compared = compare_accounts({part: why.account for part, why in found.items()})
+    compared = compare_accounts({part: why.account for part, why in results.items()})
     stragglers = slow_ranks.sentences() if slow_ranks.compared > 1 else []
     shares = compared.shares
     shown = [cause for cause in compared.causes if shares[:, cause].max() >= _LEAST_SHARE]
@@ -238,7 +238,6 @@ def _sentences(account: Account) -> Iterator[str]:
 
 
 def _slowest_step(account: Account) -> Iterator[str]:
-    """Sentence about the slowest step, and the cause that made it slow."""
     durations = account.steps.end_ns - account.steps.start_ns
     if len(durations) < 3 or durations.max() < _SLOW * np.median(durations):
         return
@@ -254,7 +253,6 @@ def _slowest_step(account: Account) -> Iterator[str]:
 
 
 def _other_threads(account: Account) -> Iterator[str]:
-    """A line for each other thread or device that was not idle."""
     shown = 0
     for row, name in enumerate(account.threads):
         busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]

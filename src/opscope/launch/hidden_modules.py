@@ -54,7 +54,6 @@ def _is_startup_module(name: str, startup_modules: frozenset[str]) -> bool:
 
 
 def _remove_new_filters(earlier_filters: tuple[Any, ...]) -> list[Any]:
-    """Remove and return the warning filters that opscope's imports set."""
     new_filters = [entry for entry in warnings.filters if entry not in earlier_filters]
     for entry in new_filters:
         warnings.filters.remove(entry)  # type: ignore[attr-defined]
@@ -128,10 +127,10 @@ class HiddenModules(MetaPathFinder):
             visible |= self._families.pop(name, {})
         for module_name, module in visible.items():
             sys.modules.setdefault(module_name, module)
-        for needed in {used for module in visible.values() for used in _modules_used_by(module)}:
-            if needed in self._families.get(needed, ()):
+        for top in {used for module in visible.values() for used in _modules_used_by(module)}:
+            if top in self._families.get(top, ()):
                 with suppress(Exception):  # a module of the program with this name
-                    __import__(needed)
+                    __import__(top)
 
     def _find_for_opscope(self, name: str) -> ModuleSpec | None:
         if name in sys.builtin_module_names:
@@ -162,14 +161,14 @@ class HiddenModules(MetaPathFinder):
         program_modules: dict[str, ModuleType] = {}
         for top in {*self._shadowed, *_names_shadowing_standard_library()}:
             program_modules |= _pop_family(top)
-        shown = {n: m for family in self._families.values() for n, m in family.items()}
-        shown = {name: module for name, module in shown.items() if name not in sys.modules}
-        sys.modules.update(shown)
+        visible = {n: m for family in self._families.values() for n, m in family.items()}
+        visible = {name: module for name, module in visible.items() if name not in sys.modules}
+        sys.modules.update(visible)
         try:
             yield
         finally:
             self._importing_thread = None
-            for name in shown.keys() & sys.modules.keys():
+            for name in visible.keys() & sys.modules.keys():
                 del sys.modules[name]
             for top in [*self._shadowed, *filter(self._is_shadowed, self._opscope_imports)]:
                 self._families.setdefault(top, {}).update(_pop_family(top))
@@ -196,7 +195,6 @@ def _modules_used_by(module: ModuleType) -> Iterator[str]:
 
 
 def _names_shadowing_standard_library() -> Iterator[str]:
-    """Names of the program's modules that shadow the standard library."""
     for name in sys.stdlib_module_names & sys.modules.keys():
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
         if os.path.isabs(origin) and not origin.startswith(_STANDARD):

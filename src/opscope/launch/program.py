@@ -34,18 +34,14 @@ class ProgramNotFoundError(UsageError):
 class Program:
     """The program to run.
 
-    Attributes:
-        target: path of a script (or of a folder or zip file with a ``__main__.py``), the dotted
-            name of a module, or code; ``-`` is a script from standard input.
-        arguments: ``sys.argv[1:]`` of the program.
-        is_module: ``target`` is a module, as after ``python -m``.
-        is_code: ``target`` is the program's code, as after ``python -c``.
+    ``target`` is the path of a script (or of a folder or zip file with a ``__main__.py``), the
+    dotted name of a module, or code; ``-`` is a script from standard input.
     """
 
     target: str
-    arguments: tuple[str, ...] = ()
-    is_module: bool = False
-    is_code: bool = False
+    arguments: tuple[str, ...] = ()  # ``sys.argv[1:]`` of the program
+    is_module: bool = False  # as after ``python -m``
+    is_code: bool = False  # as after ``python -c``
 
     @property
     def is_input(self) -> bool:

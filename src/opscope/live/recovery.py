@@ -40,11 +40,11 @@ def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
     yield from find(folder, LeftKind.RING, owned_by=owned_by)
 
 
-def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
+def rescue(item: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
     """Make a trace of an unfinished recording, dump or ring, and remove that.
 
     Args:
-        one: result of ``left_in``.
+        item: result of ``left_in``.
         how: how the process ended, if known.
         wait: wait for another process that makes the trace of a recording.
 
@@ -54,14 +54,14 @@ def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
     Raises:
         OpscopeError: no trace can be made, or the process still runs.
     """
-    if one.kind is LeftKind.STREAM:
-        recovered = recover_file(one.path, how, wait, save_trace)
+    if item.kind is LeftKind.STREAM:
+        recovered = recover_file(item.path, how, wait, save_trace)
         return None if recovered is None else Rescued(*recovered, is_dump=False)
     try:
-        saved = dump_ring(one.path, how) if one.kind is LeftKind.RING else finish_dump(one.path)
+        saved = dump_ring(item.path, how) if item.kind is LeftKind.RING else finish_dump(item.path)
     except (OSError, ValueError) as error:
         raise TraceFormatError(
-            f"{one.path} cannot be {_WORDS[one.kind]}: {error}. Delete it if you do not need it."
+            f"{item.path} cannot be {_WORDS[item.kind]}: {error}. Delete it if you do not need it."
         ) from error
     return None if saved is None else Rescued(load_part(saved), saved, is_dump=True)
 
@@ -76,16 +76,16 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
     """
     remove_begun(folder)
     failures: list[OpscopeError] = []
-    for one in reversed(list(below(folder, LeftKind.STREAM))):
-        if one.owner == owner():
+    for item in reversed(list(below(folder, LeftKind.STREAM))):
+        if item.owner == owner():
             continue
         try:
-            how = _end_text(folder, one.path)
-            rescue(one, how, wait=True)
+            how = _end_text(folder, item.path)
+            rescue(item, how, wait=True)
         except (LifecycleError, NothingRecorded):  # the process still runs; the file is empty
             continue
         except OpscopeError as error:
-            if one.path.exists():  # else another process has written its trace
+            if item.path.exists():  # else another process has written its trace
                 failures.append(error)
     return failures
 

@@ -132,8 +132,8 @@ class Answers:
 
     def _table(self, name: str) -> Any:
         if name not in self._made:
-            made = self._makers[name]()
-            self._made[name] = made if isinstance(made, pa.Table) else _arrow(name, made)
+            result = self._makers[name]()
+            self._made[name] = result if isinstance(result, pa.Table) else _arrow(name, result)
         return self._made[name]
 
 

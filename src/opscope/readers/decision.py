@@ -18,7 +18,7 @@ class Decision(str, Enum):
 
 def decision_of(outcomes: Iterable[Outcome]) -> Decision:
     """``accept`` if all conditions passed, ``reject`` if one failed, else ``undecided``."""
-    found = set(outcomes)
-    if Outcome.FAILED in found:
+    results = set(outcomes)
+    if Outcome.FAILED in results:
         return Decision.REJECT
-    return Decision.UNDECIDED if Outcome.NOT_JUDGED in found else Decision.ACCEPT
+    return Decision.UNDECIDED if Outcome.NOT_JUDGED in results else Decision.ACCEPT

@@ -59,12 +59,11 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 class CellProfile:
     """Recording of a cell; the value of ``%%opscope``: the notebook shows it and keeps it as ``_``.
 
-    Attributes:
-        trace: the recording; files of cells have the notebook's names: ``In [3]``.
-        has_page: whether the notebook shows the page too.
+    In ``trace``, files of cells have the notebook's names: ``In [3]``.
     """
 
     def __init__(self, trace: Trace, has_page: bool = True) -> None:
+        """``has_page``: show the page too."""
         self.trace, self.has_page = trace, has_page
 
     @cached_property
@@ -138,7 +137,6 @@ def _awaits(shell: Any, call: str) -> bool:
 
 
 def _parsed_line(line: str, is_cell: bool) -> tuple[Namespace, str]:
-    """Options at the beginning of the line, and the rest of it."""
     options, rest = set(), line.strip()
     while rest.startswith("--"):
         option, _, rest = rest.partition(" ")
@@ -233,7 +231,6 @@ def _is_async(code: CodeType) -> bool:
 
 
 def _from_cell(error: BaseException, file: str) -> TracebackType | None:
-    """Traceback without the frames above the cell."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
         traceback = traceback.tb_next
@@ -247,7 +244,6 @@ def _show(value: Any) -> None:
 
 
 def _threads_of_kernel() -> set[int]:
-    """System ids of the kernel's threads."""
     ids = set()
     for thread in threading.enumerate():
         target = getattr(thread, "_target", None)

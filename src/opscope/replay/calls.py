@@ -25,21 +25,13 @@ _INPUTS = (Role.INPUT, Role.INPUT_PART)
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """Calls of one operator with equal tensor shapes, types and scalars.
+    """Calls of one operator with equal tensor shapes, types and scalars."""
 
-    Attributes:
-        name: name of the operator, such as ``aten::add``.
-        overload: overload name, ``""`` without one; None if not recorded.
-        signature: hash of name and arguments, see `call_signatures`.
-        events: rows in ``events``.
-        recorded_ns: total duration, including inner calls.
-    """
-
-    name: str
-    overload: str | None
-    signature: int
-    events: npt.NDArray[np.int64]
-    recorded_ns: int
+    name: str  # such as ``aten::add``
+    overload: str | None  # ``""`` without an overload name; None if not recorded
+    signature: int  # hash of name and arguments, see `call_signatures`
+    events: npt.NDArray[np.int64]  # rows in ``events``
+    recorded_ns: int  # total duration, including inner calls
 
 
 class Calls:

@@ -36,50 +36,30 @@ _FILES = ("filename", "file_name", "path")
 
 @dataclass(frozen=True)
 class ReplayedCall:
-    """One distinct call.
+    """One distinct call."""
 
-    Attributes:
-        name: name of the operator with its overload, such as ``aten::add.Tensor``.
-        input_shapes: shape of each argument; ``[]`` for other values.
-        calls: number of recorded calls.
-        recorded_ns: mean duration in the recording; None if the file has no times.
-        replayed_ns: median duration now.
-    """
-
-    name: str
-    input_shapes: list[Any]
-    calls: int
-    recorded_ns: int | None
-    replayed_ns: int
+    name: str  # operator with its overload, such as ``aten::add.Tensor``
+    input_shapes: list[Any]  # shape of each argument; ``[]`` for other values
+    calls: int  # number of recorded calls
+    recorded_ns: int | None  # mean duration in the recording; None if the file has no times
+    replayed_ns: int  # median duration now
 
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """One distinct call that was not replayed.
+    """One distinct call that was not replayed."""
 
-    Attributes:
-        name: name of the operator.
-        calls: number of recorded calls.
-        reason: why it was not replayed; a sentence without its subject, the operator.
-        has_inner: whether it called other operators, which were replayed if possible.
-    """
-
-    name: str
-    calls: int
-    reason: str
-    has_inner: bool
+    name: str  # operator
+    calls: int  # number of recorded calls
+    reason: str  # a sentence, whose subject is usually the operator
+    has_inner: bool  # whether it called other operators, which were replayed if possible
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Result of :func:`replay`.
+    """Result of :func:`replay`."""
 
-    Attributes:
-        replayed: sorted by total recorded time, or by replayed time if the file has no times.
-        refused: in order of first appearance.
-    """
-
-    replayed: list[ReplayedCall]
+    replayed: list[ReplayedCall]  # sorted by total recorded time, or replayed time without times
     refused: list[RefusedCall]
 
 

@@ -123,7 +123,6 @@ class _Handler(BaseHTTPRequestHandler):
     }
 
     def do_GET(self) -> None:
-        """Answer the page's requests; refuse others."""
         address = urlsplit(self.path)
         name = self._name_in(address.path)
         if name is None:

@@ -156,7 +156,6 @@ def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Se
 
 
 def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
-    """Start times of the first calls made from each line."""
     order = np.argsort(lines.line_of_call, kind="stable")
     start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
     bounds = np.searchsorted(lines.line_of_call[order], [rows, rows + 1])

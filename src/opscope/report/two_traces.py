@@ -56,7 +56,6 @@ def _names_and_title(a: Side, b: Side, title: str) -> tuple[list[str], str]:
 
 
 def _start_ns(trace: TraceData) -> int:
-    """Start of the first event, on the host or a device."""
     return window_of(trace, {}).start_ns
 
 

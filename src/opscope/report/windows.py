@@ -88,17 +88,17 @@ class WindowSpans:
         return spans.take(np.lexsort((-spans.duration_ns, spans.start_ns)))
 
 
-def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpans:
+def merged_below(spans: WindowSpans, least_ns: int, unmerged_rows: Values) -> WindowSpans:
     """``spans`` with those shorter than ``least_ns`` merged.
 
     Args:
         spans: spans of all threads, in order of start.
         least_ns: shortest duration of an unmerged span.
-        around: rows of unmerged spans that are not in ``spans``, ascending.
+        unmerged_rows: rows of unmerged spans that are not in ``spans``, ascending.
     """
     is_long = spans.duration_ns >= least_ns
     kept = spans.take(is_long)
-    kept_rows = np.union1d(kept.row[kept.row >= 0], around)
+    kept_rows = np.union1d(kept.row[kept.row >= 0], unmerged_rows)
     outer = ~is_long & ((spans.parent < 0) | (rows_among(kept_rows, spans.parent) >= 0))
     short = spans.take(outer)
     if not len(short):
@@ -173,8 +173,8 @@ class Windows:
         parts, open_spans = [], _no_spans()
         for spans in self._groups(None):
             self._count(spans)
-            around = np.sort(open_spans.row[open_spans.row >= 0])
-            part = merged_below(spans, self.least_ns, around)
+            open_rows = np.sort(open_spans.row[open_spans.row >= 0])
+            part = merged_below(spans, self.least_ns, open_rows)
             self.end_ns = max(self.end_ns, int(spans.end_ns.max(initial=self.begin_ns + 1)))
             begins = int(spans.start_ns[-1]) if len(spans) else 0
             open_spans = WindowSpans.joined([open_spans, part])
@@ -282,10 +282,10 @@ class Windows:
             order = [*earlier, *groups[::-1]]
         else:
             order = [*groups[lasts[groups] > moment_ns], *groups]
-        for place, group in enumerate(order):
+        for index, group in enumerate(order):
             spans = next(self._groups(frozenset([int(group)])))
             is_found = np.isin(self.labels_of(spans), labels)
-            if place < len(order) - len(groups):
+            if index < len(order) - len(groups):
                 is_ahead = spans.start_ns < moment_ns if backwards else spans.start_ns > moment_ns
                 is_found &= is_ahead
             matches = np.flatnonzero(is_found)

@@ -42,8 +42,6 @@ class TakenError(LifecycleError):
 
 @dataclass
 class _Running:
-    """A requested recording, until it is stopped."""
-
     request: ProfileRequest
     who: dict[str, Any]
     hosted: HostedRecording
@@ -58,12 +56,12 @@ class _Running:
 
     def has_enough(self) -> bool:
         """Whether the requested number of steps is recorded, if by stage then of each stage."""
-        wanted = self.request.num_steps
-        if wanted is None:
+        num_steps = self.request.num_steps
+        if num_steps is None:
             return False
         if self.request.by_stage and any(self.steps[stage] for stage in STAGES):
-            return all(self.steps[stage] >= wanted for stage in STAGES)
-        return self.steps.total() >= wanted
+            return all(self.steps[stage] >= num_steps for stage in STAGES)
+        return self.steps.total() >= num_steps
 
 
 class Control:

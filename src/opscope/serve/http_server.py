@@ -171,8 +171,6 @@ def _refuse(connection: OwnSocket) -> None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads one request; Python's parser limits lines and headers."""
-
     server: Any
     timeout = _REQUEST_S
     server_version, sys_version = "opscope", ""

@@ -19,27 +19,16 @@ _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to record. Other modules validate ``output_dir`` and ``profile_prefix``.
+    """What to record. ``output_folder`` validates ``output_dir`` and ``profile_prefix``."""
 
-    Attributes:
-        output_dir: relative to the root of all recordings.
-        num_steps: steps to record; None: until ``POST /stop_profile``.
-        start_step: number of the first step to record, counted from 0; None: at once.
-        profile_prefix: beginning of the folder's name.
-        activities: None for all that the machine has.
-        merge_profiles: all ranks of a job record to one folder, named ``profile_prefix``.
-        by_stage: separate verdicts for prefill and decode, with ``num_steps`` each.
-        arguments: arguments of :class:`opscope.profile` except ``activities``.
-    """
-
-    output_dir: str
-    num_steps: int | None
-    start_step: int | None
-    profile_prefix: str
-    activities: tuple[str, ...] | None
-    merge_profiles: bool
-    by_stage: bool
-    arguments: Mapping[str, bool]
+    output_dir: str  # relative to the root of all recordings
+    num_steps: int | None  # steps to record; None: until ``POST /stop_profile``
+    start_step: int | None  # number of the first step to record, from 0; None: at once
+    profile_prefix: str  # beginning of the folder's name
+    activities: tuple[str, ...] | None  # None: all that the machine has
+    merge_profiles: bool  # all ranks of a job record to one folder, named ``profile_prefix``
+    by_stage: bool  # separate verdicts for prefill and decode, with ``num_steps`` each
+    arguments: Mapping[str, bool]  # arguments of :class:`opscope.profile` except ``activities``
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:

@@ -59,8 +59,6 @@ _JUDGED_EVENTS = 300_000
 
 @dataclass(frozen=True)
 class _SavedTrace:
-    """A trace on disk."""
-
     folder: Path
     trace: TraceData | None  # None: too long for memory
 
@@ -245,8 +243,8 @@ class _RunOutput:
             draw(typical, replace(request.destination, chrome=None), self._messages)
             with self._failures_reported("Chrome trace"):
                 if request.destination.chrome is not None:
-                    whole = load_part(saved, part)
-                    draw(whole, replace(request.destination, report=None), self._messages)
+                    full_trace = load_part(saved, part)
+                    draw(full_trace, replace(request.destination, report=None), self._messages)
         if self._is_shown:
             with self._failures_reported("summary"):
                 self._print_headline(typical)

@@ -43,7 +43,6 @@ class Finisher:
 
     @property
     def _remaining_s(self) -> float:
-        """Remaining time to wait."""
         if self._deadline_s is None:
             return _LEAST_S
         return max(self._deadline_s - time.monotonic(), 0.0)

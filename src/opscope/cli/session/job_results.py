@@ -73,18 +73,18 @@ class JobResults:
 
         ``cycles``: folders of a schedule's cycles in ``folder``, if there are several.
         """
-        whole = Processes.in_folder(folder)
+        processes = Processes.in_folder(folder)
         parts = [Processes.in_folder(cycle) for cycle in cycles]
-        for line in describe_cycles(whole, parts) if cycles else describe_processes(whole):
+        for line in describe_cycles(processes, parts) if cycles else describe_processes(processes):
             self._messages.say(line)
         if cycles:
-            for number, processes in enumerate(parts, start=1):
-                self._write_files(processes, self._destination.of_cycle(number))
+            for number, part in enumerate(parts, start=1):
+                self._write_files(part, self._destination.of_cycle(number))
         else:
-            self._write_files(whole, self._destination)
+            self._write_files(processes, self._destination)
         if self._why:
-            self._show_findings(self._shown(whole))
-        elif shown := next((p for p in (whole, *parts) if p.recorded), None):
+            self._show_findings(self._shown(processes))
+        elif shown := next((p for p in (processes, *parts) if p.recorded), None):
             self._messages.say(f"details: `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
                 self._messages.say(f"slowest rank: `opscope ranks {quote(str(shown.folder))}`")
@@ -116,8 +116,8 @@ class JobResults:
             why = "the others wait for it" if chosen.part == slow else "it has most events"
             about += f", because {why}; {state}"
         self._messages.say(about)
-        found = top_findings(processes.load(chosen.part), self._messages.wraps)
-        self._messages.show(found)
+        findings = top_findings(processes.load(chosen.part), self._messages.wraps)
+        self._messages.show(findings)
         if len(active) > 1:
             alternative = next(process for process in active if process is not chosen)
             folder = quote(str(processes.folder))
@@ -144,8 +144,6 @@ class JobResults:
 
 @dataclass(frozen=True)
 class _RecordedProcess:
-    """The recorded data of one process."""
-
     entry: ProcessEntry
     part: Partition
     is_warm: bool
@@ -176,15 +174,15 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
 
 def _most_active_first(processes: Processes) -> list[_RecordedProcess]:
     """Processes with events: those that completed warm-up first, then by number of events."""
-    found = []
+    result = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):
             detail = metadata_of(processes.parts[entry.partition]).get(DETAIL) or {}
             stretches = detail.get("stretches", ())
             is_warm = any(one["steps"] for one in stretches)
             is_warm |= any(one["steps"] is None for one in stretches[1:])
-            found.append(_RecordedProcess(entry, entry.partition, is_warm, n))
-    return sorted(found, key=lambda done: (not done.is_warm, -done.events))
+            result.append(_RecordedProcess(entry, entry.partition, is_warm, n))
+    return sorted(result, key=lambda done: (not done.is_warm, -done.events))
 
 
 def _process_text(processes: Processes, process: _RecordedProcess) -> str:

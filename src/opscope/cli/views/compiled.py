@@ -34,8 +34,8 @@ def compiled(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
     """Time by line, graph breaks and recompilations, of one process or of all."""
     most = _MOST_ROWS if row_limit is None else row_limit
 
-    def find(one: TraceData) -> CompiledCode:
-        code = find_compiled_code(one, period)
+    def find(trace: TraceData) -> CompiledCode:
+        code = find_compiled_code(trace, period)
         if chosen.is_of_several and not code.was_recorded:
             raise UsageError(
                 "This trace has no data about compiled code: only opscope recordings have it."

@@ -75,7 +75,6 @@ def _budget_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
 
 
 def _export_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """Notes on data that the exported file does not contain."""
     rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
     tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
     return (
@@ -88,7 +87,6 @@ def _clock_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
 
 
 def _newer_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """Notes on data that only a newer opscope can read."""
     notes = []
     for what, value in ledger.get(NEWER, {}).items():
         fate, _, of_what = what.partition(": ")

@@ -30,8 +30,6 @@ _LAYOUT = "\n\t\r"
 
 
 class _EscapingConsole(Console):
-    """A console that escapes control characters."""
-
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:

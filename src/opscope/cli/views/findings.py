@@ -69,7 +69,7 @@ def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Se
         notes.append(f"  {finding.title}: {saving_text(finding)}")
         for place in finding.places[:1]:
             notes.append(f"    at {place_text(place)}")
-            notes += [f"        {said}"] if (said := place.said(texts)) else []
+            notes += [f"        {source_line}"] if (source_line := place.said(texts)) else []
     return [Section(title="What to change", notes=notes)] if notes else []
 
 
@@ -104,10 +104,10 @@ def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str
 
 def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[str]:
     for place in finding.places:
-        took = f"{_count_text(place)}, {time_text(place.time_ns)}"
-        yield f"at {place_text(place)}{_module(place)} ({took})"
-        if said := place.said(texts):
-            yield f"    {said}"
+        cost = f"{_count_text(place)}, {time_text(place.time_ns)}"
+        yield f"at {place_text(place)}{_module(place)} ({cost})"
+        if source_line := place.said(texts):
+            yield f"    {source_line}"
     if finding.place_note:
         yield finding.place_note
     yield f"Estimate: {finding.saved_by}. [{finding.id}]" if explain else f"[{finding.id}]"
@@ -198,31 +198,31 @@ def top_findings(trace: TraceData, is_wrapped: bool) -> RenderableType:
     return as_text(sections, 0, is_wrapped=is_wrapped)  # without tables, the width has no effect
 
 
-def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
+def findings_result(findings: Findings, texts: LineTexts, explain: bool) -> Result:
     """Result with all findings of one process."""
     return Result(
-        sections=finding_sections(found, texts, explain=explain),
-        content=json_content(found, texts),
+        sections=finding_sections(findings, texts, explain=explain),
+        content=json_content(findings, texts),
         columns=CSV_COLUMNS,
-        rows=csv_rows(found),
+        rows=csv_rows(findings),
     )
 
 
-def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
+def findings_of_all(results: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
     """Findings of several processes, equal ones merged, sorted by saving."""
     from opscope.findings.job_verdict import shared_findings
 
-    texts = {place: text for _, one in found.values() for place, text in one.items()}
-    by_process = {part: findings for part, (findings, _) in found.items()}
+    texts = {place: text for _, one in results.values() for place, text in one.items()}
+    by_process = {part: findings for part, (findings, _) in results.items()}
     sections = []
     for shared in shared_findings(by_process):
         _, finding = shared.most
         paragraphs = [_saving_text(shared)]
         for place in finding.places[:1]:
             paragraphs.append(f"at {place_text(place)}")
-            paragraphs += [f"    {said}"] if (said := place.said(texts)) else []
-        where = f", in {parts_text(shared.processes, len(found))}"
-        sections.append(finding_section(finding, where, paragraphs))
+            paragraphs += [f"    {source_line}"] if (source_line := place.said(texts)) else []
+        ranks_text = f", in {parts_text(shared.processes, len(results))}"
+        sections.append(finding_section(finding, ranks_text, paragraphs))
     return sections
 
 

@@ -51,7 +51,6 @@ def _result(use: DevicesUse, row_limit: int) -> Result:
 
 
 def _of_all(uses: Mapping[Partition, DevicesUse]) -> Result:
-    """Explanations of the largest causes of idle time."""
     causes = {part: {*one.mostly_idle().values()} for part, one in uses.items()}
     notes = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
     return Result(lines=shared_notes(notes, len(uses)))
@@ -91,7 +90,6 @@ def _overview(use: DevicesUse, device: DeviceUse) -> dict[str, str]:
 
 
 def _csv_rows(use: DevicesUse) -> Iterator[tuple[object, ...]]:
-    """A row for every number, with its JSON key."""
     content = use.as_dict()
     yield "", "", "", "wall_ns", use.wall_ns
     for device in content["devices"]:

@@ -234,7 +234,6 @@ def describe_processes(
 
 
 def _unreadable_notes(folder: Path) -> list[str]:
-    """Sentences about unfinished recordings that cannot be read."""
     errors = unreadable_recordings(unfinished_below(folder))
     empty = sum(isinstance(error, NothingRecorded) for error in errors)
     lines = [f"{empty} ended when their recordings began, so these are empty"] if empty else []
@@ -252,7 +251,6 @@ def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
 
 
 def _unrecorded_notes(rest: list[ProcessEntry]) -> list[str]:
-    """Sentences about processes without a trace."""
     lines = []
     refused = [entry for entry in rest if entry.refused]
     scheduled = [entry for entry in rest if entry.partition is not None and not entry.refused]

@@ -33,9 +33,9 @@ def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool
         with Messages().progress("measuring this machine"):
             measured_peaks(again=True)
 
-    def find(one: TraceData) -> Roofline:
+    def find(trace: TraceData) -> Roofline:
         nonlocal peaks
-        model = find_roofline(one, which=period, known=peaks)
+        model = find_roofline(trace, which=period, known=peaks)
         peaks = model.peaks
         return model
 

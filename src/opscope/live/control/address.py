@@ -198,7 +198,7 @@ def owner_of(process: int) -> int | None:
 def bound(path: Path) -> socket.socket:
     """A socket that listens at ``path``, for this user only."""
     with contextlib.suppress(OSError):
-        path.unlink()  # of an earlier process with this id
+        path.unlink()  # left by an earlier process with this id
     try:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

@@ -80,7 +80,7 @@ def _request(process: int, user: int) -> Iterator[None]:
     name = f"{process}.asked"
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=opened)  # of a client that was killed
+            os.unlink(name, dir_fd=opened)  # left by a client that was killed
         os.symlink(Path(__file__).resolve().parents[2], name, dir_fd=opened)
         yield
     except OSError as error:

@@ -32,13 +32,7 @@ class PolledCondition:
         dump: Callable[[Trigger, str], object],
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        """Create the thread.
-
-        Args:
-            trigger: a trigger with ``every_s``.
-            dump: requests a dump and returns at once.
-            failed: reports an error of the trigger.
-        """
+        """``dump`` requests a dump and returns at once; ``failed`` reports an error."""
         self._trigger, self._dump, self._failed = trigger, dump, failed
         self._every_s = max(trigger.every_s or 0.0, _SHORTEST_INTERVAL_S)
         self._ending = threading.Event()

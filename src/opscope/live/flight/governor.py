@@ -103,12 +103,11 @@ class Governor:
         span_ns: float | None,
         has_outermost: bool = True,
     ) -> None:
-        """Begin with all of ``options``.
+        """Begin at the highest level, which records all of ``options``.
 
         Args:
-            options: what is recorded at the highest level.
             budget: largest share of the time; None: no limit.
-            collect: changes what is recorded; takes the recorder's bits.
+            collect: changes what is recorded; takes the native recorder's bits.
             span_ns: cost of a plain span on this machine, with cold caches; None if not measured.
             has_outermost: whether inner operators can be left out.
         """

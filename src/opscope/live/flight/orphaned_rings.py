@@ -95,7 +95,6 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
 
 
 def _remove_begun_dumps(ring: Artefact) -> None:
-    """Remove incomplete dumps of the process, of which no trace can be made."""
     for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
         if not is_complete(spool.path):
             remove(spool)
@@ -113,7 +112,7 @@ def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, floa
 def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
     described = log.describe()
     spool = ring.folder / f"{SPOOL_PREFIX}{ring.process}-{ring.owner}-{ring.number}"
-    remove_inside(ring.folder, spool.name)  # of a recovery that was killed
+    remove_inside(ring.folder, spool.name)  # left by a recovery that was killed
     with locked_folder(spool, 0o700):
         try:
             reason = Reason("death", _short_text(how), described["stopped_ns"])

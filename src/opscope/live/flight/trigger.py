@@ -83,10 +83,10 @@ class GcPause(Trigger):
         if phase == "start":
             self._began_ns = time.perf_counter_ns()
         elif self._began_ns:
-            took_ns = time.perf_counter_ns() - self._began_ns
-            if took_ns > self._limit_ns and self._watched is not None:
+            pause_ns = time.perf_counter_ns() - self._began_ns
+            if pause_ns > self._limit_ns and self._watched is not None:
                 generation = info.get("generation", -1)
-                self._watched.dump(f"generation {generation} took {took_ns / 1e6:,.1f} ms")
+                self._watched.dump(f"generation {generation} took {pause_ns / 1e6:,.1f} ms")
 
 
 class Hang(Trigger):
