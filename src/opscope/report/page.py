@@ -122,7 +122,7 @@ def page_of(report: Mapping[str, Any], columns: str, is_served: bool = False) ->
 
 
 def _without_markup(text: str) -> str:
-    """The same JSON without text that could end its HTML element."""
+    """Escape JSON text that could end its HTML element; a parser reads the same JSON."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

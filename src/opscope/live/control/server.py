@@ -56,12 +56,12 @@ def listen() -> None:
     Raises:
         ReachError: a socket or a thread cannot be created.
     """
-    _begin(is_daemon_enabled=False)
+    _begin(until_unused=False)
 
 
 def listen_until_unused() -> None:
     """Listen until no client is connected and no requested recording runs."""
-    _begin(is_daemon_enabled=True)
+    _begin(until_unused=True)
 
 
 def _begin(until_unused: bool) -> None:
