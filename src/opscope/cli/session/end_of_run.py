@@ -99,12 +99,12 @@ class _RunOutput:
             return self._show_long(saved.folder)
         with self._failures_reported("table"):
             self._show(saved.trace)
-        self._messages.say(f"trace written to {saved.folder}")
-        if not self._request.with_children:
-            draw(saved.trace, self._request.destination, self._messages)
         if self._is_shown:
             with self._failures_reported("summary"):
                 self._print_headline(saved.trace)
+        self._print_trace(saved.folder, saved.trace)
+        if not self._request.with_children:
+            draw(saved.trace, self._request.destination, self._messages)
         self._print_next_command(saved.folder)
 
     def write_verdict(self, file: Path) -> None:
@@ -237,17 +237,16 @@ class _RunOutput:
                 self._messages.show(operator_text(top, self._messages.width))
             for line in describe_devices(typical):
                 self._messages.say(line)
-            self._messages.say(describe_completeness(typical, long.rows["events"]))
-        self._messages.say(f"trace written to {saved}")
+        if self._is_shown:
+            with self._failures_reported("summary"):
+                self._print_headline(typical)
+        self._print_trace(saved, typical, long.rows["events"])
         if not request.with_children:
             draw(typical, replace(request.destination, chrome=None), self._messages)
             with self._failures_reported("Chrome trace"):
                 if request.destination.chrome is not None:
                     full_trace = load_part(saved, part)
                     draw(full_trace, replace(request.destination, report=None), self._messages)
-        if self._is_shown:
-            with self._failures_reported("summary"):
-                self._print_headline(typical)
         self._print_next_command(saved)
 
     def _show(self, trace: TraceData) -> None:
@@ -260,7 +259,12 @@ class _RunOutput:
             self._messages.show(operator_text(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)
-        self._messages.say(describe_completeness(trace))
+
+    def _print_trace(self, folder: Path, trace: TraceData, events: int | None = None) -> None:
+        """Print folder and ledger; ``events``: number of all events, if ``trace`` is a part."""
+        with self._failures_reported("ledger"):
+            self._messages.say(describe_completeness(trace, events))
+        self._messages.say(f"trace written to {folder}")
 
     def _print_headline(self, trace: TraceData) -> None:
         if self._request.why:
