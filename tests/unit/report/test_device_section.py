@@ -46,4 +46,4 @@ def test_many_streams_are_cut_and_that_is_said(trace, monkeypatch):
     monkeypatch.setattr(sections, "MOST_STREAMS", 2)
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert len(shown["streams"]["rows"]) == 2
-    assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more did something."
+    assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more are not."
