@@ -66,7 +66,7 @@ LONG_BYTES = 512 << 20
 """A larger recording is decoded in pieces."""
 
 LONG_PLAIN_BYTES = 128 << 20
-"""The same limit without ids of tensors and memory, which pieces lack."""
+"""Limit for recordings without ids of tensors and memory, which decoding in pieces would lose."""
 
 RUNNING = "it is still being recorded"
 _ABOUT_SHAPE: Shape = {
@@ -80,7 +80,7 @@ _ABOUT_SHAPE: Shape = {
 
 
 class NothingRecorded(TraceFormatError):
-    """The file has nothing yet: its process has only begun it, or ended at that point."""
+    """The file has no records: its process has just created it, or died at that point."""
 
 
 Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
@@ -129,7 +129,7 @@ def unfinished_trace(
     Args:
         begun: files of unfinished recordings, oldest first.
         part: part of the folder that it would be saved as; None for any.
-        ended: parts that the folder has traces of.
+        ended: parts with a finished trace in the folder.
 
     Returns:
         None if there is a later trace of that part, or only recordings of other parts.
@@ -312,7 +312,7 @@ def save_long(
 
 @contextmanager
 def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
-    """If a trace in ``folder`` cannot be written, say that the recording ``what`` stays there."""
+    """If writing a trace to ``folder`` fails, raise UsageError: the recording ``what`` is kept."""
     try:
         yield
     except UsageError as error:
@@ -362,7 +362,7 @@ def _merge(
 
 
 def about_ended(path: Path) -> dict[str, Any]:
-    """Facts written when an ended recording began; its process may still run."""
+    """Facts from the begin of an ended recording; TraceFormatError if it has not ended."""
     log, about = _opened(path)
     with reading(path):
         if not log.describe()["has_end"]:
@@ -443,7 +443,7 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
 
 
 def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
-    """Move a recording to segments as it grows."""
+    """Move a growing recording to segments until ``goes_on`` returns False."""
     about = about_of(recording)
     if not is_drainable(about):
         return

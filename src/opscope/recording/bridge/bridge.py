@@ -105,7 +105,7 @@ def _make_ready(force: bool) -> ReadyBridge:
 
 
 def _find() -> ReadyBridge | None:
-    """A bridge compiled here, which a user may have requested, else a shipped one."""
+    """A bridge compiled here (a user may have requested it), else a shipped one, else None."""
     path = _library_path()
     if _is_valid(path):
         return _compiled(path)

@@ -62,7 +62,7 @@ def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
 
 
 def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any], ...]:
-    """Which rows have a storage; then of all rows: time, tensor, address, device, is freed."""
+    """Columns by row: has a storage; time, tensor, address, device, is a free."""
     kind, index = (table[name].view(np.uint8) for name in ("device_type", "device_index"))
     device = kind.astype(np.uint16) << 8 | index
     if table.schema.name == "allocations":
