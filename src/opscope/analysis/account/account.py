@@ -51,9 +51,7 @@ class MainTime:
     step: Values  # row in ``steps``; -1 outside all steps
     event: Values  # innermost span, row in the part's ``events``; -1 for none
     cause: Values  # ``Cause``
-    # nanoseconds within the stretch from ``start_ns`` to ``end_ns``; a stretch of several causes
-    # has a piece for each
-    time_ns: Values
+    time_ns: Values  # part of the stretch with this cause, nanoseconds
     start_ns: Values  # begin of the stretch, Unix nanoseconds
     end_ns: Values  # its end
 

@@ -76,9 +76,7 @@ class Pieces:
     """
 
     threads: tuple[Line, ...]  # one line per thread of the system
-    # span directly around each event by time, -1 for none; the parent for asynchronous events.
-    # Shape (events,)
-    around: Values
+    around: Values  # span around each event by time, or async parent; -1: none. Shape (events,)
     thread: Values  # row in ``threads``
     start_ns: Values  # Unix nanoseconds
     length_ns: Values  # above 0
@@ -171,9 +169,11 @@ def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
 
 
 def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
-    """Row of the thread that handles most marked requests, because a server's operators may run on
-    workers of a pool; otherwise of the one that calls most operators, not counting autograd's
-    engine. -1 for none."""
+    """Row of the program's thread: it handles most marked requests, or else calls most operators.
+
+    Requests come first because a server's operators may run on pool threads. Autograd's engine does
+    not count. -1 for none.
+    """
     _, counted, _ = _counts(trace, lines)
     requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
     if len(requests) and len(numbers):

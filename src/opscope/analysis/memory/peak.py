@@ -218,10 +218,10 @@ def _describe(trace: TraceData, peak: PeakMoment, alive: Values) -> AliveBlocks:
 def _modules(trace: TraceData, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
     """Module of the allocating event, otherwise the module that holds the tensor."""
     holders = modules_of_tensors(trace)
-    found = []
+    modules = []
     by_event = modules_of_events(trace, event)
     for module, tensor_id, why in zip(by_event, tensor.tolist(), unknown, strict=True):
         if module == OUTSIDE_MODULES:
             module = holders.get(tensor_id, why or OUTSIDE_MODULES)
-        found.append(module)
-    return found
+        modules.append(module)
+    return modules

@@ -32,8 +32,7 @@ from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
 
 _CALL_NS = 15_000
-_LITTLE = 0.25
-"""Share of the peak: calls limit operators that are this short and reach less."""
+_LITTLE = 0.25  # share of the peak: calls limit operators that are this short and reach less
 
 
 class Bound(str, Enum):

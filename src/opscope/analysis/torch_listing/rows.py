@@ -100,8 +100,7 @@ class ListedRows:
     source: npt.NDArray[np.int8]  # RowSource
     row: Values  # row in its table
     label: Labels  # row in ``texts``
-    # number of torch's averaging group: name, device or not, annotation or not
-    key: Labels
+    key: Labels  # number of torch's averaging group: name, on device, is annotation
     texts: list[str]  # names as in averages
     quantities: Quantities  # values of each row
 
