@@ -28,8 +28,7 @@ class Steps:
         return len(self.number)
 
     def in_order(self) -> tuple[Values, Values, Values]:
-        """Begin, end and row of the steps in order of start; several threads may have another
-        order. Shapes (steps,)."""
+        """Begin, end and row of the steps of all threads, in order of start. Shapes (steps,)."""
         order = np.argsort(self.start_ns, kind="stable")
         return self.start_ns[order], self.end_ns[order], order
 
@@ -78,8 +77,7 @@ def _step_numbers(trace: TraceData) -> dict[int, int]:
     return {row: number for row, number in numbers if number is not None}
 
 
-_FEWEST = 2
-"""Minimum number of steps without marks: one may be anything."""
+_FEWEST = 2  # minimum number of steps without marks: one may be anything
 
 OF_SCHEDULE = ""
 OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"

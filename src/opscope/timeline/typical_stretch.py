@@ -31,12 +31,9 @@ SAMPLE_EVENTS = 1_000_000
 COLUMNS = ("name", "kind", "start_ns", "duration_ns")
 """Columns of events that steps are found from."""
 
-_EVERY = 1024
-"""Sampling interval, in events, of known times."""
-
+_EVERY = 1024  # sampling interval, in events, of known times
 _FEWEST_STEPS = 5
-_NOT_YET_WARM = 3
-"""Number of first steps to skip: they allocate, compile and choose algorithms."""
+_NOT_YET_WARM = 3  # number of first steps to skip: they allocate, compile and choose algorithms
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ def find_stretch(
     """
     scheduled = _flags(step_number(text) is not None for text in names)
     stepping = _flags("Optimizer.step#" in text for text in names)
-    coarse, found, events, end_ns = [], [], 0, 0
+    coarse, columns, events, end_ns = [], [], 0, 0
     for piece in pieces:
         name, kind = piece["name"], piece["kind"]
         coarse.append(piece["start_ns"][-events % _EVERY :: _EVERY].copy())
@@ -95,10 +92,10 @@ def find_stretch(
         is_step = stepping[name] & (kind == EventKind.ANNOTATION)
         rows = np.flatnonzero(scheduled[name] | is_step | is_module)
         start = piece["start_ns"][rows]
-        found.append((name[rows], is_module[rows], start, start + piece["duration_ns"][rows]))
+        columns.append((name[rows], is_module[rows], start, start + piece["duration_ns"][rows]))
     if events <= most:
         return None
-    marks = _Marks(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    marks = _Marks(*(np.concatenate(column) for column in zip(*columns, strict=True)))
     known_ns = np.concatenate(coarse).astype(np.int64)
     steps_ns = _boundaries(marks, scheduled, stepping)
     for moments_ns in (steps_ns, known_ns):
@@ -117,8 +114,7 @@ def find_stretch(
 
 
 def typical_part(trace: TraceData, most: int) -> Part | None:
-    """Representative stretch of a trace; None if it has at most ``most`` events, or detailed steps,
-    which are analysed instead."""
+    """Representative stretch of a trace; None for short traces and traces with detailed steps."""
     if len(trace.events) <= most or has_detail(trace):
         return None
     stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
