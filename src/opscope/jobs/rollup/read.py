@@ -139,8 +139,7 @@ class Rollup:
 
     @classmethod
     def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
-        """The rollup of the trace in ``part`` if it is valid; ``folder``: its own folder if other.
-        """
+        """The rollup of the trace in ``part`` if it is valid; ``folder``: where else it is."""
         mark = right_mark(folder or part, part)
         return None if mark is None else cls(folder or part, mark)
 
