@@ -105,7 +105,6 @@ def keeping_line(trace: TraceData, file: str, first: int, line: int) -> int:
 
     Args:
         trace: the recording, with texts of source lines.
-        file: file of the function.
         first: first line of the function.
         line: line of the assignment.
     """

@@ -84,9 +84,7 @@ class Artefact:
     """A file or folder that a process of opscope writes or left.
 
     Attributes:
-        kind: its kind.
         folder: parent folder; may be a link.
-        name: name of the file or folder.
         process: process id on its machine or in its container.
         owner: random part of the process's names.
         number: number among the artefacts of its process.

@@ -40,8 +40,6 @@ class Access:
         """Status and reason of a refusal; None if the request is allowed.
 
         Args:
-            token: token that the request sent.
-            headers: headers of the request.
             client: address of the client; empty for a Unix socket.
         """
         host = headers.get("host", "")

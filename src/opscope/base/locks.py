@@ -33,7 +33,6 @@ def try_lock(file: int, tries: int = 1) -> Holder:
     """Lock a file that is open for writing, if it is free; returns its owner now.
 
     Args:
-        file: file descriptor.
         tries: more than 1 to keep the lock, because other processes may check it at the same time.
 
     Raises:

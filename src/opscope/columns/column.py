@@ -26,9 +26,7 @@ SIZE: dict[str, Any] = {**BYTES, "most_sum": 1 << 62, "essential": True}
 SHAPE: dict[str, Any] = {"least": 0, "most_product": 1 << 62}
 """Sizes whose product is a number of elements."""
 
-POSITION: dict[str, Any] = {"least": -1, "essential": True}
-"""Position of an argument in a call."""
-
+POSITION: dict[str, Any] = {"least": -1, "essential": True}  # position of an argument in a call
 EVENT: dict[str, Any] = {"refers": "events"}
 NO_EVENT: dict[str, Any] = {"default": -1, "refers": "events"}
 NAME: dict[str, Any] = {"default": -1, "refers": "names"}
@@ -101,7 +99,6 @@ class TableSchema:
     Attributes:
         name: name in files.
         row: meaning of a row.
-        columns: columns in order.
         passing: further columns of the native decoder, for the code that fills in the rest; traces
             do not have them.
     """

@@ -22,8 +22,7 @@ _Data = TypeVar("_Data", bound=TraceData)
 LEAVE_OUT = "OPSCOPE_LEAVE_OUT"
 """Environment variable: ``arguments`` or ``names``, which the process's traces then lack."""
 ARGUMENTS, NAMES = "arguments", "names"
-CONFIDENTIAL = "confidential"
-"""Metadata key with its value."""
+CONFIDENTIAL = "confidential"  # metadata key with its value
 _METADATA = frozenset(
     {"start_ns", "end_ns", "end_monotonic_ns", "options", "process_id", "parent_process_id"}
     | {"python_version", "torch_version", "recorded_in_detail", "trace_id"}

@@ -25,12 +25,8 @@ Values = npt.NDArray[np.int64]
 _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
 """Calls that launch a kernel with attributes, one of which permits overlap with the previous."""
 
-TOLERANCE_NS = 2
-"""Rounding: device clock, recorder ticks and nanoseconds are integers."""
-
-_NOTED = 0.001
-"""Share of the time of all work from which broken rules of imported traces count."""
-
+TOLERANCE_NS = 2  # Rounding: device clock, recorder ticks and nanoseconds are integers
+_NOTED = 0.001  # share of the time of all work from which broken rules of imported traces count
 IMPORTED_TOLERANCE_NS = 1000
 """Tolerance for files of other tools: their times are microseconds, integers in older files."""
 

@@ -31,11 +31,8 @@ def _of(enum: type[IntEnum]) -> dict[int, str]:
     return {member.value: member.name.lower() for member in enum}
 
 
-DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))
-"""Names by c10::DeviceType."""
-
-LAYOUTS: dict[int, str] = _of(Layout)
-"""Names by c10::Layout."""
+DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))  # names by c10::DeviceType
+LAYOUTS: dict[int, str] = _of(Layout)  # names by c10::Layout
 
 LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("events", "kind"): {**_of(EventKind), UNKNOWN_KIND: "unknown"},

@@ -10,11 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-LOSS = "dropped"
-"""Prefix of rows that count requested data that is missing."""
-
-NEWER = "newer opscope"
-"""Source of counts of data that only a newer opscope knows."""
+LOSS = "dropped"  # prefix of rows that count requested data that is missing
+NEWER = "newer opscope"  # source of counts of data that only a newer opscope knows
 
 
 class Ledger(dict[str, dict[str, float]]):
@@ -76,8 +73,7 @@ RECORDED_FOR = "share of time recorded: "
 NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
 """Row of the source ``flight recorder``."""
 
-RECORDER_PREFIX = "opscope: "
-"""Prefix of spans that a recorder adds about its own work."""
+RECORDER_PREFIX = "opscope: "  # prefix of spans that a recorder adds about its own work
 
 
 def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
@@ -94,8 +90,7 @@ PROCESSOR = "processor"
 COMPUTED = "computed, of the thread that opened it; ns"
 WAITED = "waited for a CPU; ns"
 
-DOUBTFUL = "doubtful"
-"""Source of doubts in the ledger."""
+DOUBTFUL = "doubtful"  # source of doubts in the ledger
 
 OF, LONGEST_NS = ", of", ", longest in ns"
 """Suffixes of a doubt's rows: the total count, and the largest error."""

@@ -11,12 +11,8 @@ import numpy as np
 
 from opscope.columns.trace_data import TraceData
 
-LineTexts: TypeAlias = Mapping[tuple[str, int], str]
-"""Source text by file and line number."""
-
-_MODULE = "<module>"
-"""Python's function name for code of a module outside functions."""
-
+LineTexts: TypeAlias = Mapping[tuple[str, int], str]  # source text by file and line number
+_MODULE = "<module>"  # Python's function name for code of a module outside functions
 Kind = TypeVar("Kind", bound="Location")
 
 

@@ -18,9 +18,7 @@ DETAIL = "recorded_in_detail"
 ``stretches`` begin, end and the number of optimizer steps that ended in it; None if the process
 was killed in it."""
 
-WARM = "program_was_warm"
-"""Whether this part of a recording has no start-up."""
-
+WARM = "program_was_warm"  # whether this part of a recording has no start-up
 OVER = "program_over_ns"
 """End of the program's own code, on all threads that Python waits for; then exit functions run and
 Python ends."""

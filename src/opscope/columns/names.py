@@ -83,11 +83,8 @@ class Names:
 STEP_PREFIX = "ProfilerStep#"
 """Prefix of the span of a step, before its number."""
 
-REQUEST_PREFIX = "request: "
-"""Prefix of the span of a server's request, before the request's name."""
-
-_MOST_DIGITS = 9
-"""Maximum digits of a step number, which fits in 32 bits."""
+REQUEST_PREFIX = "request: "  # prefix of the span of a server's request, before the request's name
+_MOST_DIGITS = 9  # maximum digits of a step number, which fits in 32 bits
 
 
 def step_number(name: str) -> int | None:

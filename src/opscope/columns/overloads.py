@@ -48,7 +48,6 @@ class Overload:
 
     Attributes:
         name: name of the overload, such as ``out``; empty for the first.
-        parameters: parameters in order.
     """
 
     name: str

@@ -16,9 +16,7 @@ from opscope.columns.trace_data import TraceData
 Values = npt.NDArray[np.int64]
 
 _ELSEWHERE = ("events", "metadata", "ledger")
-_LASTING = ("gpu",)
-"""Tables besides events whose rows have a duration, and are clipped to the part."""
-
+_LASTING = ("gpu",)  # tables besides events whose rows have a duration, and are clipped to the part
 _READINGS = "thread_samples"
 """Table of counter readings; its data is about the time between two rows."""
 
@@ -79,7 +77,6 @@ def without(
     """Copy of a trace without some outermost events, and without some threads.
 
     Args:
-        trace: the whole trace.
         events: which are left out; none may be inside one that stays. Shape (events,).
         threads: which rows of ``threads`` are left out; the table itself stays. Shape (threads,).
     """
@@ -99,10 +96,8 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
     The last counter reading before and the first after the part are kept: they cover its edges.
 
     Args:
-        table: table of the whole trace.
         renumber: rows of events in the whole trace to rows in the part; -1 for others.
         begin_ns: begin of the part, Unix nanoseconds.
-        end_ns: end of the part.
     """
     if not len(table):
         return table

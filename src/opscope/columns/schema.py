@@ -35,12 +35,10 @@ from opscope.columns.column import (
 )
 from opscope.columns.device_schema import DEVICE_TABLES
 
-SCHEMA_VERSION = 1
-"""Raised when a column is removed or changes meaning, not when one is added."""
+SCHEMA_VERSION = 1  # raised when a column is removed or changes meaning, not when one is added
 
 
-UNKNOWN_KIND = 255
-"""``events.kind`` after reading a span of a kind that only a newer opscope knows."""
+UNKNOWN_KIND = 255  # ``events.kind`` after reading a span of a kind that only a newer opscope knows
 
 EVENTS = TableSchema(
     "events",
@@ -472,9 +470,7 @@ RECORDED_TABLES = (*_OF_SPANS, THREADS)
 ``source_lines``, ``ledger`` and ``metadata``.
 """
 
-SAMPLED_TABLES = (THREAD_SAMPLES,)
-"""Tables that the native sampler of threads fills in."""
-
+SAMPLED_TABLES = (THREAD_SAMPLES,)  # tables that the native sampler of threads fills in
 _OF_PYTHON = (COMPILED_SITES, COMPILED_ORIGINS, COMPILATIONS, SOURCE_LINES, LEDGER, METADATA)
 
 TABLES: dict[str, TableSchema] = {

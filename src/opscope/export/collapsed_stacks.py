@@ -38,7 +38,6 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
 
     Args:
         trace: recorded with Python stacks.
-        path: text file to write.
         metric: one of :data:`METRICS`, in microseconds.
     """
     check_metric(metric)

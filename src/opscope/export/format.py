@@ -17,7 +17,6 @@ class Format:
     Attributes:
         name: the value of --format.
         suffixes: file name suffixes of this format; the longest match counts.
-        help: the format's purpose.
         write: called with the trace and the path of the file, which it replaces.
     """
 

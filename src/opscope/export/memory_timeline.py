@@ -51,7 +51,6 @@ def write_memory_timeline(
 
     Args:
         trace: recorded with ``record_shapes`` and ``profile_memory``.
-        path: the file to write.
         device: such as ``cpu`` or ``cuda:0``; by default the first accelerator with memory events,
             else the CPU.
 

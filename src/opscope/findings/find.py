@@ -35,7 +35,6 @@ def find_findings(
     Each estimate says how it is derived. Savings do not add up: two fixes may save the same time.
 
     Args:
-        trace: the recording.
         benchmark: measure savings with torch on this machine where possible, in place of estimates.
             Takes seconds.
         listing: torch's listing of the period, if it was made already.

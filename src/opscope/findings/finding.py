@@ -38,7 +38,6 @@ class Finding:
         title: one line.
         explanation: what was seen in this recording, with numbers, and why it costs time.
         advice: what to change in the program.
-        occurrences: number of occurrences.
         events: row in ``events`` of each occurrence, shape (occurrences,).
         time_ns: time of the occurrences.
         time_share: the same as a share.
@@ -119,8 +118,6 @@ class Unchecked:
     """A pattern that could not be checked, because data was not recorded.
 
     Attributes:
-        id: id of the pattern.
-        title: title of the pattern.
         needs: what to record, in one sentence.
     """
 
@@ -176,7 +173,6 @@ class Findings:
     Iterates over the findings, largest saving first.
 
     Attributes:
-        found: the findings.
         absent: ids of checked patterns that are not in the trace.
         unchecked: patterns whose data was not recorded.
         wall_ns: the time that shares refer to: from the first event after start-up to the end of

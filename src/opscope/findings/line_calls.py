@@ -14,8 +14,7 @@ from opscope.timeline.tree.event_tree import nearest_ancestor
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-FEWEST_ROUNDS = 10
-"""Fewest iterations of a loop in one call of its function."""
+FEWEST_ROUNDS = 10  # fewest iterations of a loop in one call of its function
 
 
 @dataclass(frozen=True, eq=False)

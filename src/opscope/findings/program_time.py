@@ -27,10 +27,7 @@ Amounts = npt.NDArray[np.float64]
 _MOST_WAITED = 0.98
 _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
 _MOST_SWITCHING_NS = 10_000_000  # longest time to open or close a recording
-
-BUSY = 0.2
-"""Share of time waiting for a CPU on a busy machine; less is noise."""
-
+BUSY = 0.2  # share of time waiting for a CPU on a busy machine; less is noise
 _ENOUGH_KNOWN = 0.5  # share of the time that samples of the main thread have to cover to be used
 
 

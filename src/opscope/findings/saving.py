@@ -28,7 +28,6 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
     work left.
 
     Args:
-        subject: subject of the events.
         events: rows of the finding's events; includes what they call and launch.
         saved_ns: saving on host and device together.
         saves: the time that it refers to.

@@ -43,19 +43,15 @@ _ODD, _SHORT_NS = 4, 500_000
 long."""
 _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
-FLOPS_A_NS = 64
-"""Floating-point operations per nanosecond of one thread on an ordinary CPU."""
+FLOPS_A_NS = 64  # Floating-point operations per nanosecond of one thread on an ordinary CPU
 FLOAT_BYTES = 4
 EVALUATING = "autograd::engine::evaluate_function"
 """Autograd's span around each node of a backward pass; it has the node's number."""
 
 _TAKEN_AND_FREED = (AllocationAction.ALLOCATE, AllocationAction.FREE)
 HOST = DeviceType.CPU
-CUDA = DeviceType.CUDA
-"""c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
-
-FEW_DROPPED = 0.01
-"""Share of events that may be missing without a doubt about times."""
+CUDA = DeviceType.CUDA  # c10::DeviceType of tensors on NVIDIA and AMD GPUs
+FEW_DROPPED = 0.01  # share of events that may be missing without a doubt about times
 
 
 def dropped_share(trace: TraceData) -> float:

@@ -18,8 +18,7 @@ from opscope.storage.partition import RANK, Partition
 from opscope.timeline.arrays import Amounts, Flags
 from opscope.timeline.period import Which, no_start_up
 
-FEWEST = 3
-"""Fewest processes to compare: two have no median."""
+FEWEST = 3  # fewest processes to compare: two have no median
 _WORTH_SAYING = 0.05  # least difference from the median share
 
 
@@ -74,7 +73,6 @@ class ComparedAccounts(ShownResult):
     """The main threads of several processes.
 
     Attributes:
-        processes: the processes, in order.
         shares: share of each cause in the time of each process, shape (processes, causes).
         step_ns: mean duration of a step of each process; -1 without steps.
     """

@@ -29,9 +29,7 @@ from opscope.storage.processes import AGAIN, ProcessEntry
 from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.window import window_of
 
-SOURCE = "processes"
-"""Source name in the ledger of a merged trace."""
-
+SOURCE = "processes"  # source name in the ledger of a merged trace
 _LEFT_OUT = ("allocations", "parameters", "gpu_memory", "ledger", "metadata")
 _TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
 _TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000

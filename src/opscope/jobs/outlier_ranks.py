@@ -16,8 +16,7 @@ from opscope.columns.causes import Cause
 from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.timeline.arrays import Amounts
 
-FALSE_ALARMS = 0.01
-"""Share of jobs with equal ranks in which the test may name one."""
+FALSE_ALARMS = 0.01  # share of jobs with equal ranks in which the test may name one
 
 _LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.05, 0.1
 """Least relevant difference, as a share of others' step time; the second for up to three ranks."""

@@ -23,8 +23,7 @@ if TYPE_CHECKING:  # it takes Arrow, which is not loaded into programs that are 
 
 _SHOWN = 20
 
-NONE = -1
-"""Value for a missing step."""
+NONE = -1  # value for a missing step
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,6 @@ class RankSteps(ShownResult):
     """Steps of processes; times are nanoseconds of the thread that the program runs on.
 
     Attributes:
-        processes: the processes, in order.
         number: number of each step, as each process counts them. Shape (steps,).
         wall_ns: duration of a step; -1 if missing. Shape (processes, steps).
         own_ns: the same without collectives and waits for them.

@@ -25,7 +25,6 @@ def ours(one: Artefact, wait: bool = False) -> Iterator[bool]:
     """Claim an artefact for this process; yields False if it is gone.
 
     Args:
-        one: the artefact.
         wait: if another process makes the trace, wait until it ends.
 
     Raises:

@@ -23,8 +23,7 @@ from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording.facts.coexistence import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions, native_wants
 
-section = _native.Section()
-"""One thread at a time measures."""
+section = _native.Section()  # one thread at a time measures
 
 _ITERATIONS, _ROUNDS = 20, 7
 _BEGINS_S = 0.25  # longest wait for the measuring thread to start

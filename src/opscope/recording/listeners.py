@@ -15,8 +15,7 @@ from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
 
-DEVICES = "devices"
-"""Key of the stream note with the state of devices at the start."""
+DEVICES = "devices"  # key of the stream note with the state of devices at the start
 
 
 class Listener:

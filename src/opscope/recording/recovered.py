@@ -62,9 +62,7 @@ from opscope.storage.store import save_part
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
-LONG_BYTES = 512 << 20
-"""A larger recording is decoded in pieces."""
-
+LONG_BYTES = 512 << 20  # a larger recording is decoded in pieces
 LONG_PLAIN_BYTES = 128 << 20
 """Limit for recordings without ids of tensors and memory, which decoding in pieces would lose."""
 
@@ -90,7 +88,6 @@ def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceD
     """Read the file of a recording.
 
     Args:
-        path: the file.
         how: how its process ended, if known.
         facts: facts from the process at its end.
 
@@ -207,7 +204,6 @@ def recover_file(
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Args:
-        path: the file.
         how: how its process ended, if known.
         wait: wait for another process that recovers it.
         save: writes the trace; by default without rollups for questions about a job.

@@ -41,9 +41,7 @@ from opscope.storage.parquet import (
     write_table,
 )
 
-RECORDS = 300_000
-"""Records in a segment: the keeper has one segment in memory at a time."""
-
+RECORDS = 300_000  # records in a segment: the keeper has one segment in memory at a time
 MARGIN_NS = 100_000_000
 """Newer records stay in the file: threads may still be writing some of that time."""
 

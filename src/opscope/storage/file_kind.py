@@ -14,8 +14,7 @@ from pathlib import Path
 
 from opscope.storage.unpacked_file import head_of
 
-HEAD_BYTES = 1 << 20
-"""Bytes that are examined; what identifies a file comes before."""
+HEAD_BYTES = 1 << 20  # bytes that are examined; what identifies a file comes before
 
 
 class FileKind(Enum):

@@ -31,9 +31,7 @@ def has_id(table: str) -> bool:
 
 _REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
 
-_MANY = 100_000
-"""Minimum rows for the constant-column check."""
-
+_MANY = 100_000  # minimum rows for the constant-column check
 _WIDEST_RANGE = 1 << 24
 """Distinct codes are found by marking them in an array of this size at most, else by sorting."""
 

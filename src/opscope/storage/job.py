@@ -15,9 +15,7 @@ import numpy as np
 from opscope.columns.table import Table
 from opscope.storage.partition import ranges_text
 
-SOURCE = "ranks of the job"
-"""What the ledger of a trace read from a folder calls them."""
-
+SOURCE = "ranks of the job"  # what the ledger of a trace read from a folder calls them
 _APART_NS = 600 * 10**9
 """Clocks of machines differ by seconds; what is recorded so much later is another job."""
 

@@ -44,13 +44,10 @@ GROWING = (
 )
 """Tables that grow with a recording; the others grow with the program, and are read as a whole."""
 
-_BYTES_PER_EVENT = 150
-"""About what an event takes in memory, with its rows in other tables."""
-
+_BYTES_PER_EVENT = 150  # about what an event takes in memory, with its rows in other tables
 _NOTHING = TraceData({}, Names.from_strings([]))
 
-LAST_NS = 50_000_000
-"""So much of the end of a recording says what its threads were doing."""
+LAST_NS = 50_000_000  # so much of the end of a recording says what its threads were doing
 
 
 @dataclass(frozen=True)

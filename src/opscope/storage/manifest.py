@@ -34,8 +34,7 @@ from opscope.storage.remote import complete
 
 FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
-_MOST_BYTES = 1 << 22
-"""Of a manifest: it says a few numbers of each table."""
+_MOST_BYTES = 1 << 22  # of a manifest: it says a few numbers of each table
 _MOST_NAMED = 5
 _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"

@@ -41,8 +41,7 @@ __all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "damage_of",
 COMPRESSION_LEVEL = 3
 """zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
 
-QUICK = 1
-"""The level for files that are read once and written again."""
+QUICK = 1  # the level for files that are read once and written again
 
 DELTA = frozenset({
     "id", "start_ns", "time_ns", "parent", "tensors.event", "scalars.event", "python_calls.event",
@@ -60,31 +59,19 @@ PLAIN = frozenset({
 zstd sees that in plain bytes (1.9 bytes per event for ``impl``) and not in a dictionary's packed
 indices (2.9), and reading a million names takes 0.35 ms instead of 1.2."""
 
-FEW_ROWS_WRITTEN = 2000
-"""In a table of fewer rows a dictionary takes more room than it saves."""
-
-_MANY_ROWS = 100_000
-"""From this number of rows on, files store minimum and maximum of each column."""
-
+FEW_ROWS_WRITTEN = 2000  # in a table of fewer rows a dictionary takes more room than it saves
+_MANY_ROWS = 100_000  # from this number of rows on, files store minimum and maximum of each column
 _ROWS_OF_PAGE = 1 << 17
 """Each page begins anew for zstd, and readers allocate for each: of those of 20,000 rows, as Arrow
 writes them by itself, files are a sixth larger and take a fifth longer to read."""
 
-ROW_GROUP = 1 << 20
-"""Rows that a reader can skip at once, by their smallest and largest values."""
-
+ROW_GROUP = 1 << 20  # rows that a reader can skip at once, by their smallest and largest values
 _TEXT = frozenset({"text", "source", "what", "key", "value"})
 """Columns of text: what is repeated in one is kept once until it is known how much it is."""
 
-_MOST_ROWS = (1 << 31) - 1
-"""Rows are referred to by 32 bits."""
-
-FEW_ROWS = 100_000
-"""Up to this number of rows, all columns are read at once, which is faster."""
-
-_VALUE_BYTES = 8
-"""What a number takes at most."""
-
+_MOST_ROWS = (1 << 31) - 1  # rows are referred to by 32 bits
+FEW_ROWS = 100_000  # up to this number of rows, all columns are read at once, which is faster
+_VALUE_BYTES = 8  # what a number takes at most
 _WORTH_A_LOOK_BYTES = 10 << 20
 """To ask the system how much memory is left takes as long as reading a small file does."""
 

@@ -30,8 +30,7 @@ AGAIN = 10_000_000
 and a process that becomes another program keeps its own."""
 _LINE: Shape = {"process": COUNT, "event": str}
 _BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
-_MOST_BYTES = 64 << 20
-"""Of a file that may come from anywhere: some hundred thousand processes."""
+_MOST_BYTES = 64 << 20  # of a file that may come from anywhere: some hundred thousand processes
 _MOST_JOB_BYTES = 200
 
 

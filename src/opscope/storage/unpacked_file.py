@@ -24,17 +24,13 @@ from opscope.errors import TraceFormatError
 
 _MOST_EXPANSION = 250
 """JSON of a trace is packed to a thirtieth; only what was made to be large goes to a thousandth."""
-_SMALL_BYTES = 1 << 26
-"""So much may be in any file, however small."""
-
+_SMALL_BYTES = 1 << 26  # so much may be in any file, however small
 _CHUNK_BYTES = 1 << 16
 _HEAD_BYTES = 512
 _TAR_MARK = slice(257, 262)
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-"""The second of an archive without files."""
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second of an archive without files
 _GZIP = zlib.MAX_WBITS | 16
-_MOST_LAYERS = 4
-"""A gzip file in a tar in a zip: who packs deeper means no trace."""
+_MOST_LAYERS = 4  # a gzip file in a tar in a zip: who packs deeper means no trace
 
 _DAMAGED = (
     *(EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),

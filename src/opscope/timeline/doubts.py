@@ -11,7 +11,6 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 
 _FEW = 0.01  # maximum share of durations that may be missing without a doubt about times
-
 NO_TIMES = "no times were recorded"
 
 

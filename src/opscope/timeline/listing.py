@@ -51,12 +51,10 @@ class TorchListing:
     """The listed events of a trace. Arrays have shape (events,) unless noted.
 
     Attributes:
-        trace: trace of the events.
         tree: nesting as recorded.
         is_async: events that overlap others: they have no self time, parent or children.
         label: row in ``texts`` of an event's displayed name.
         texts: unique names.
-        listed: whether the event is listed.
         nested: listed and not asynchronous: has a parent and children.
         parent: nearest ``nested`` ancestor of every event, listed or not; -1 none.
     """
@@ -200,8 +198,7 @@ class OwnListing(TorchListing):
 
 KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = GpuKind
 
-WORK_KINDS = (KERNEL, COPY, SET)
-"""Kinds during which the device computes or moves data."""
+WORK_KINDS = (KERNEL, COPY, SET)  # kinds during which the device computes or moves data
 
 
 def launched_work(trace: TraceData) -> Values:

@@ -78,7 +78,6 @@ def _step_numbers(trace: TraceData) -> dict[int, int]:
 
 
 _FEWEST = 2  # minimum number of steps without marks: one may be anything
-
 OF_SCHEDULE = ""
 OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"
 OF_NETWORK = "from the beginning of one call of the network to the beginning of the next"

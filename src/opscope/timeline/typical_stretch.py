@@ -25,12 +25,8 @@ from opscope.timeline.detail import has_detail
 MOST_EVENTS = 3_000_000
 """Recordings with more events are long: this many take about 5 s and 1.5 GB for a verdict."""
 
-SAMPLE_EVENTS = 1_000_000
-"""Maximum events of the stretch."""
-
-COLUMNS = ("name", "kind", "start_ns", "duration_ns")
-"""Columns of events that steps are found from."""
-
+SAMPLE_EVENTS = 1_000_000  # maximum events of the stretch
+COLUMNS = ("name", "kind", "start_ns", "duration_ns")  # columns of events that steps are found from
 _EVERY = 1024  # sampling interval, in events, of known times
 _FEWEST_STEPS = 5
 _NOT_YET_WARM = 3  # number of first steps to skip: they allocate, compile and choose algorithms
@@ -76,7 +72,6 @@ def find_stretch(
     """Find a stretch of at most ``most`` events; None if there are no more than that.
 
     Args:
-        names: names of the recording.
         pieces: its events piece by piece, in order of start, with the columns :data:`COLUMNS`.
         most: maximum number of events.
     """

@@ -32,8 +32,7 @@ def forget_listener(listener: Callable[[], object]) -> None:
     _listeners = tuple(one for one in _listeners if one != listener)
 
 
-NEVER = (1 << 63) - 1
-"""Larger than any step number or duration."""
+NEVER = (1 << 63) - 1  # larger than any step number or duration
 
 
 class StepClock:

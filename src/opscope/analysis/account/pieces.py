@@ -25,8 +25,7 @@ from opscope.timeline.waits import cause_of_name, is_idle
 Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
 
-AS_AROUND = -1
-"""The own time of an annotation or step has the cause of the span around it."""
+AS_AROUND = -1  # the own time of an annotation or step has the cause of the span around it
 
 
 def causes_of_events(trace: TraceData, around: Around) -> Causes:

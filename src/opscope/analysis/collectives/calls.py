@@ -19,16 +19,11 @@ from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.arguments import RowsOfEvent, keyword_values
 
-NONE = -1
-"""An unknown time, number or group."""
-
-POINT_TO_POINT = ("send", "recv")
-"""Messages from one rank to another."""
-
+NONE = -1  # an unknown time, number or group
+POINT_TO_POINT = ("send", "recv")  # messages from one rank to another
 TO_ALL = ("broadcast", "scatter")
 FROM_ALL = ("reduce", "gather")
-UNEVEN = ("all_to_all",)
-"""Some ranks may receive nothing, and need not wait for others."""
+UNEVEN = ("all_to_all",)  # some ranks may receive nothing, and need not wait for others
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -48,8 +43,7 @@ _NAMES = {
 
 _SEQUENCE = "Seq"
 
-MOST_RANKS = 1 << 20
-"""Maximum ranks of a job; a file may contain any number."""
+MOST_RANKS = 1 << 20  # maximum ranks of a job; a file may contain any number
 
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",

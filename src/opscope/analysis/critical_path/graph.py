@@ -22,8 +22,7 @@ from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
 
-SLOTS = 3
-"""Maximum number of predecessors of a node; ``native/graph/times.h`` has the same number."""
+SLOTS = 3  # maximum number of predecessors of a node; ``native/graph/times.h`` has the same number
 
 PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 """Slots of a thread's nodes: the previous node, and what ended the wait."""

@@ -41,7 +41,6 @@ class CriticalPath:
         threads: names of threads, then of streams of devices.
         names: displayed names of events, by row in ``events``.
         device_names: displayed names of device work, by row in ``gpu``.
-        length_ns: length of the path.
         wall_ns: length of the period.
     """
 

@@ -94,7 +94,6 @@ class CountChange:
 
     Attributes:
         quantity: calls or bytes.
-        place: the place.
         a: number in steps of the first side; None if there were none.
         b: number in steps of the second side.
     """
@@ -148,7 +147,6 @@ class PeakChange:
     """Peak memory of a device in the steady state.
 
     Attributes:
-        device: the device.
         a_bytes: minimum and maximum over the first side's recordings.
         b_bytes: minimum and maximum over the second side's recordings.
     """
@@ -197,7 +195,6 @@ class Diff(ShownResult):
         not_judged: why times were not compared; empty if they were.
         not_counted: why calls (``count``), ``bytes`` or ``shapes`` were not compared, by these
             keys.
-        notes: further remarks.
     """
 
     a: Compared

@@ -106,9 +106,7 @@ def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
 
 
 CONFIDENCE = 0.95
-ENOUGH_RECORDINGS = 3
-"""Recordings of each side needed to estimate their variance."""
-
+ENOUGH_RECORDINGS = 3  # recordings of each side needed to estimate their variance
 _LEAST_SPREAD = 0.005
 """Minimum standard deviation, as a share of a time: better agreement is chance."""
 

@@ -26,8 +26,6 @@ class PeakGroup:
 
     Attributes:
         name: common property; for stacks the frames, outermost first, separated by ``;``.
-        size_bytes: total size.
-        blocks: number of blocks.
         before_bytes: part of ``size_bytes`` allocated before the recording.
     """
 

@@ -41,11 +41,9 @@ class AliveBlocks:
     """Blocks in use, largest first. Arrays and lists have one entry per block.
 
     Attributes:
-        size_bytes: size.
         allocated_ns: Unix time; -1 before the recording.
         freed_ns: Unix time; -1 not during the recording.
         allocation: row in allocations; -1 if not recorded.
-        category: category of use.
         module: path of the module it was allocated for.
         operator: outermost operator that allocated it.
         stack: Python frames, outermost first.

@@ -48,8 +48,6 @@ class RooflineRow:
     """All calls of one operator with known work.
 
     Attributes:
-        operator: its name.
-        calls: number of calls.
         time_ns: their total time.
         flops: floating point operations.
         moved_bytes: minimum bytes to read and write.
@@ -81,11 +79,9 @@ class Roofline(ShownResult):
     """Achieved and peak performance of operators.
 
     Attributes:
-        peaks: peaks of the machine.
         rows: rows by operator, largest lost time first.
         covered_ns: time of the rows.
         operator_ns: time of outermost operators.
-        notes: remarks.
     """
 
     peaks: Peaks

@@ -25,9 +25,7 @@ from opscope.timeline.listing import (
 from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.event_tree import subtree_sums
 
-CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
-"""Types with host memory."""
-
+CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)  # types with host memory
 DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.PrivateUse1)
 """Types of accelerators that torch counts."""
 

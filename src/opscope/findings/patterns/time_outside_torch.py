@@ -40,7 +40,6 @@ class _Line:
     """Time outside torch at one place.
 
     Attributes:
-        place: location.
         what: what runs there, in words.
         events: rows of calls from there, or of calls of a function.
         time_ns: time outside torch.

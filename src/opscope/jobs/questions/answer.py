@@ -21,11 +21,8 @@ class JobAnswer:
     """Rows that answer a question about a job.
 
     Attributes:
-        question: the question.
-        engine: the engine that answered.
         processes: number of processes in the answer.
         columns: column names; times are nanoseconds, sizes bytes.
-        rows: the rows, in order.
         incomplete: processes with dropped data, or data that only a newer opscope can read; see
             ``losses``.
         silent: processes without events, which are not in the answer.

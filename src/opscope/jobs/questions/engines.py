@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.jobs.rollup.schema import ROLLUP_TABLES
 
-MASTER = "OPSCOPE_SPARK_MASTER"
-"""Environment variable with the Spark master."""
+MASTER = "OPSCOPE_SPARK_MASTER"  # environment variable with the Spark master
 LOCAL = "local[*]"
 
 _SETTINGS = {

@@ -12,8 +12,7 @@ from opscope.columns.column import Column, TableSchema
 VERSION = 7
 """Raised when a column is added, removed or changes meaning; older rollups are then made again."""
 
-ALL_CATEGORIES = "all"
-"""Category of ``rollup_memory`` for the total."""
+ALL_CATEGORIES = "all"  # category of ``rollup_memory`` for the total
 
 STRAYS_SOURCE, STRAYS = "collectives", "transfers without a call"
 """Row of ``rollup_ledger`` with the number of these transfers."""

@@ -21,8 +21,7 @@ from opscope.storage.partition import part_of_folder
 from opscope.storage.read_part import part_as_needed
 
 _BYTES_PER_EVENT = 400  # approximate memory for making a rollup, besides the trace
-BYTES_PER_EVENT_READ = 800
-"""The same including reading the trace."""
+BYTES_PER_EVENT_READ = 800  # the same including reading the trace
 _MOST_LOST = 1 << 53  # largest exact float of the ledger
 
 

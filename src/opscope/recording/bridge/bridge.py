@@ -32,9 +32,7 @@ from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compil
 from opscope.recording.bridge.private_places import why_not_private
 from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
 
-LOCK_TIMEOUT_S = 120.0
-"""Longest wait for another process that builds the bridge."""
-
+LOCK_TIMEOUT_S = 120.0  # longest wait for another process that builds the bridge
 _UNFINISHED = "build-"
 _NOBODY_COMPILES_FOR_S = 3600.0
 _loading = _native.Section()

@@ -47,7 +47,6 @@ _Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 _NO_CHILDREN: _Children = ((), ())
 _NONE = id(None)
 _LOOKED_AT_ONCE = 200  # modules looked at without releasing the GIL: up to 1.5 µs for each
-
 _places: dict[int, _Place] = {}
 _NOTE = "module paths"
 

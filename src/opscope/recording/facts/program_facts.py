@@ -29,8 +29,7 @@ from opscope.recording.sources import RecordingOptions, listeners_of
 
 _NOTE = "known at the end"
 
-Known = Mapping[str, Any]
-"""State of listeners, by class name."""
+Known = Mapping[str, Any]  # state of listeners, by class name
 
 
 def write_state(listeners: Sequence[Listener]) -> None:

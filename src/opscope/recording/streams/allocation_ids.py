@@ -15,9 +15,7 @@ from opscope.columns.codes import AllocationAction, Role
 from opscope.columns.table import Table
 from opscope.recording.segments import RecordingSegment
 
-MOST = 4_000_000
-"""Largest number of rows to match: each takes about 100 bytes of memory."""
-
+MOST = 4_000_000  # largest number of rows to match: each takes about 100 bytes of memory
 _TABLES = ("tensors", "parameters", "allocations")
 _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 

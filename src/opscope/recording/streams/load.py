@@ -37,7 +37,6 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     """The trace so far of a process's unfinished recording.
 
     Args:
-        path: the folder.
         part: which process; None for the only one.
 
     Returns:

@@ -57,9 +57,7 @@ Columns = dict[str, Any]
 _OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
 """Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
 
-_NO_ID_OF_A_SYSTEM = 1 << 48
-"""From here on are ids that no operating system gives a thread."""
-
+_NO_ID_OF_A_SYSTEM = 1 << 48  # from here on are ids that no operating system gives a thread
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 
 

@@ -143,8 +143,7 @@ def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
     return captured
 
 
-_MANY = 4
-"""Launches: of fewer without work nothing follows."""
+_MANY = 4  # Launches: of fewer without work nothing follows
 
 
 def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:

@@ -23,13 +23,11 @@ _DAY_NS = 86_400 * 10**9
 _FAR_NS = 10 * 10**9
 _FAR = 1000
 """Rows are far from the others if their distance is this many times the duration of the others."""
-_WAITS_NS = 10**9
-"""What computes and goes on for so long after all else."""
+_WAITS_NS = 10**9  # what computes and goes on for so long after all else
 _LOST_NS = 10_000_000
 _LOST = 10
 """The same for rows whose time and duration are both 0, which is what writers put for "unknown"."""
-_FEW = 3
-"""So few rows say nothing about where the others should be."""
+_FEW = 3  # so few rows say nothing about where the others should be
 _TOO_LONG = 10
 _TOO_LONG_NS = 1_000_000
 """Work is cut if it lasts this many times longer than until the next begins on its stream, and by
@@ -41,10 +39,8 @@ TOO_LONG_SPANS = "spans end long after all others, and are cut there"
 TOO_LONG_WORK = "device activities overlap the next one of their stream, and are cut there"
 
 OVERRUN = "calls end after their caller"
-_OVERRUN_NS = 100_000
-"""A writer reads the clock of two calls a few microseconds late, not later ..."""
-_WORTH_SAYING = 0.001
-"""... and what comes to less of the recording than this changes no answer."""
+_OVERRUN_NS = 100_000  # a writer reads the clock of two calls a few microseconds late, not later ..
+_WORTH_SAYING = 0.001  # ... and what comes to less of the recording than this changes no answer.
 TOO_LARGE = "allocations are ignored, because their size is impossible"
 _ADDRESSES_BYTES = 1 << 47
 

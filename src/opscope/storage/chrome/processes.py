@@ -21,8 +21,7 @@ _OF_OURS = re.compile(rf"({RANK}|{PROCESS}) (\d+): ")
 
 _NUMBERED = re.compile(r"(.*?)[\s:/_-]*(\d+)$", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
-_MOST = 4096
-"""More groups than that are no processes."""
+_MOST = 4096  # more groups than that are no processes
 
 
 def processes_in(collected: CollectedEvents, path: str) -> dict[Partition | None, CollectedEvents]:

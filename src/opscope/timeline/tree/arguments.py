@@ -61,7 +61,6 @@ class Scalar:
     """An argument that is not a tensor.
 
     Attributes:
-        type: its type.
         value: Python value, None if it has no text form.
     """
 

@@ -17,8 +17,7 @@ from typing import Any
 
 _BFLOAT16_OR_HALF = ("torch.bfloat16", "torch.float16")
 _FILLS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_"})
-_LOOP = 10
-"""Repetitions of the same operators that count as a loop."""
+_LOOP = 10  # repetitions of the same operators that count as a loop
 _REPORT = "torchtidy_report.json"
 _LINE = f"{'-' * 40}TorchTidy Report{'-' * 40}"
 NO_PLACE = "No source code location found"
@@ -103,8 +102,7 @@ class AntiPattern:
         return event
 
 
-Pattern = AntiPattern
-"""torch's name of the class."""
+Pattern = AntiPattern  # torch's name of the class
 
 
 class NamePattern(AntiPattern):

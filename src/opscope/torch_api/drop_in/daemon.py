@@ -26,8 +26,7 @@ from opscope.torch_api.steps import StepClock
 
 _EVERY_S = 1.0
 _ANSWER_S = 0.5
-_STEPS_S = 600.0
-"""Longest wait for steps; without steps, recording ends then."""
+_STEPS_S = 600.0  # longest wait for steps; without steps, recording ends then
 
 
 class DaemonClient:

@@ -7,8 +7,7 @@ from typing import Any
 
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
-TIME_UNITS = tuple(_UNITS)
-"""Units of times in tables."""
+TIME_UNITS = tuple(_UNITS)  # units of times in tables
 
 
 def format_time(time_us: float, unit: str | None = None) -> str:

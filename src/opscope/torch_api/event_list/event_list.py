@@ -254,7 +254,6 @@ def make_event_list(
     """Events of ``trace`` as torch.profiler lists them, created on access.
 
     Args:
-        trace: the recording.
         use_device: name for the device columns; by default from the device in the trace.
         profile_memory: show memory columns.
         with_flops: count floating point operations and show them.
