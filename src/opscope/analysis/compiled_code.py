@@ -28,6 +28,7 @@ class CompiledLine:
     Attributes:
         file: as Python names it.
         line: line number, from 1.
+        function: function that contains the line.
         module: path of the line's module; empty for the outermost module, or if unknown.
         operators: operators that the line called there, such as ``aten.relu``.
     """
@@ -48,6 +49,7 @@ class CompiledCall:
         callee: the kernel or operator, as written in the generated file.
         file: the generated file.
         line: line of the call in that file.
+        calls: number of calls.
         time_ns: total time of the calls.
         prepared_ns: time of generated code before the calls, which makes and checks their tensors,
             and after the last call of a graph.
@@ -88,9 +90,12 @@ class CompilationEvent:
 
     Attributes:
         kind: which of these it is.
+        function: the compiled function.
         file: file of the function, or of the graph break.
         line: first line of the function, or line of the graph break; -1 if unknown.
         reason: reason of the recompilation, graph break or failure.
+        start_ns: Unix time.
+        duration_ns: duration of the compilation.
         while_recording: whether it happened during the recording.
         from_cache: whether its code came from inductor's cache.
     """

@@ -63,7 +63,9 @@ class EngineSteps(ShownResult):
 
     Attributes:
         event: row of its span in ``events``.
+        start_ns: Unix time.
         duration_ns: duration on its thread.
+        phase: :class:`EnginePhase`.
         requests: number of requests in the batch.
         prefill_tokens: prompt tokens computed.
         decode_tokens: tokens generated.

@@ -63,10 +63,12 @@ class Requests(ShownResult):
     """Requests of the whole recording; of requests that cross its begin or end, the part inside.
 
     Attributes:
+        count: number of requests.
         p50_ns: median duration.
         p99_ns: 99th percentile of the duration.
         typical: time of the 10 % around the median, by cause.
         slowest: time of the slowest 1 % (at least one), by cause.
+        slowest_name: name of the slowest request.
     """
 
     count: int

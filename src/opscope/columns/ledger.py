@@ -1,7 +1,7 @@
-"""The ledger: what was requested, recorded and lost, for every source.
+"""The ledger: requested, recorded and lost items of every source.
 
-Doubts are numbers that may be wrong. Code that finds some adds rows under one source;
-``timeline.doubts`` turns these into sentences for every view.
+Doubts mark numbers that may be wrong. Code that detects such numbers adds rows under one source;
+``timeline.doubts`` converts the rows to sentences for every view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Ledger(dict[str, dict[str, float]]):
     """``{source: {what: value}}``."""
 
     def losses(self, source: str | None = None) -> Iterator[tuple[str, str, float]]:
-        """Source, what and count of every loss, or of those of one source."""
+        """Source, what and count of every loss, of all sources or one."""
         for name, counts in self.items():
             for what, value in counts.items():
                 if value > 0 and what.startswith(LOSS) and source in (None, name):
@@ -77,7 +77,7 @@ RECORDER_PREFIX = "opscope: "  # prefix of spans that a recorder adds about its 
 
 
 def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
-    """Sentence about data recorded for a part of the time, to stay below a budget; else empty."""
+    """Sentence about data recorded for only a part of the time because of a budget; else empty."""
     shares = [
         f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
         for what, share in ledger.get("governor", {}).items()

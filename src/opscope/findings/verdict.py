@@ -47,6 +47,7 @@ class Verdict:
     """The answer to: is this program slow, and why? Shares are of the period: 0.25 is a quarter.
 
     Attributes:
+        status: the state of the program.
         title: the problem in one line; empty if no problem was found.
         share: share of the problem; 0 if unknown.
         place: the line of the program with most of this time; None if unknown or without a line.

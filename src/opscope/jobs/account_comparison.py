@@ -73,6 +73,7 @@ class ComparedAccounts(ShownResult):
     """The main threads of several processes.
 
     Attributes:
+        processes: the processes, in order.
         shares: share of each cause in the time of each process, shape (processes, causes).
         step_ns: mean duration of a step of each process; -1 without steps.
     """

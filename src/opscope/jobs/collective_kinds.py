@@ -24,6 +24,7 @@ class CollectiveKind:
 
     Attributes:
         name: such as ``allreduce``.
+        group: the process group.
         size_bytes: size of the message.
         count: number of collectives that several ranks recorded.
         transfer_ns: median time from the last rank's arrival to the end; NaN if not recorded.
@@ -78,6 +79,7 @@ class RankWaits:
     """Total waits of one rank in collectives. Times are nanoseconds.
 
     Attributes:
+        process: the rank's process.
         count: number of its collectives that others recorded, too.
         wait_ns: waits for ranks that had not arrived.
         exposed_ns: waits and transfers that no other work hides.

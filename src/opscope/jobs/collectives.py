@@ -48,7 +48,9 @@ class JobCollectives(ShownResult):
     that of the first process's machine.
 
     Attributes:
+        processes: the compared processes.
         known_ranks: global rank of each process; ``NONE`` if it is not a rank.
+        groups: the process groups.
         group: row of each collective in ``groups``.
         name: such as ``allreduce``.
         number: sequence number in its group.

@@ -29,7 +29,9 @@ class RankPath(ShownResult):
     Times are Unix nanoseconds on the job's clock. Arrays have shape (pieces,).
 
     Attributes:
+        processes: the processes of the job.
         process: row of each piece in ``processes``.
+        start_ns: begin of the piece.
         end_ns: end of the piece, equal to the start of the previous entry.
         is_transfer: whether the piece is a transfer, after the last rank's arrival.
     """

@@ -31,6 +31,7 @@ class RankSteps(ShownResult):
     """Steps of processes; times are nanoseconds of the thread that the program runs on.
 
     Attributes:
+        processes: the processes, in order.
         number: number of each step, as each process counts them. Shape (steps,).
         wall_ns: duration of a step; -1 if missing. Shape (processes, steps).
         own_ns: the same without collectives and waits for them.

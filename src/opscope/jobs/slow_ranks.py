@@ -40,6 +40,7 @@ class SlowRank:
     """A rank that the others wait for. Times are nanoseconds of a step, on average.
 
     Attributes:
+        process: the rank's process.
         own_ns: its own time: the step without waits for other ranks.
         others_ns: median own time of the other ranks.
         cause: the cause with the largest difference to the others.
@@ -110,6 +111,7 @@ class SlowRanks(ShownResult):
 
     Attributes:
         found: the slow ranks, the one with the largest gain first.
+        steps: the compared steps.
         compared: number of ranks with enough steps to be compared.
         notes: what could not be determined and why, one sentence each.
         standing: differences between ranks, and the smallest detectable one; None without ranks.

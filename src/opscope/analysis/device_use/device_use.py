@@ -59,6 +59,7 @@ class DeviceUse:
         hidden_copying_ns: part of ``copying_ns`` that overlaps with computing.
         idle_ns: idle time by cause; the causes add up to the idle time.
         gaps: number of idle periods.
+        longest_gap_ns: duration of the longest.
         streams: busiest first.
         without_launch: activities whose launch is unknown.
         without_owner: activities with a known launch outside operators, modules and other spans.

@@ -94,6 +94,7 @@ class CountChange:
 
     Attributes:
         quantity: calls or bytes.
+        place: the place.
         a: number in steps of the first side; None if there were none.
         b: number in steps of the second side.
     """
@@ -147,6 +148,7 @@ class PeakChange:
     """Peak memory of a device in the steady state.
 
     Attributes:
+        device: the device.
         a_bytes: minimum and maximum over the first side's recordings.
         b_bytes: minimum and maximum over the second side's recordings.
     """
@@ -195,6 +197,7 @@ class Diff(ShownResult):
         not_judged: why times were not compared; empty if they were.
         not_counted: why calls (``count``), ``bytes`` or ``shapes`` were not compared, by these
             keys.
+        notes: further remarks.
     """
 
     a: Compared
