@@ -29,7 +29,7 @@ def interpreter() -> list[str]:
     """Beginning of that command; the file's absolute path and arguments follow."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     folders = [package, *_installed_folders()]
-    # An interpreter started here has -S, and has imported site in _begin().
+    # An interpreter started here has -S, and has imported site in _run_file().
     without_site = [] if "site" in sys.modules else ["-S"]
     return [*bare_python(__file__), json.dumps([*without_site, *folders])]
 
