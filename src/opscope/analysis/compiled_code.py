@@ -74,8 +74,7 @@ class LineTime:
 
     Attributes:
         line: the line, with all operators that it called.
-        time_ns: time of its calls; a call for several lines is divided by their numbers of
-            operations.
+        time_ns: time of its calls; several lines share a call by their numbers of operations.
         kernels: the calls that do work of the line.
     """
 
@@ -119,8 +118,7 @@ class CompiledCode(ShownResult):
         calls: calls of kernels and operators by generated code, those with most time first.
         graphs: number of runs of graphs.
         graphs_ns: time in graphs: the sum of ``calls`` and ``own_ns``.
-        own_ns: time of generated code itself: ``prepared_ns`` of all calls, and graphs without
-            calls.
+        own_ns: time of generated code itself: ``prepared_ns``, and graphs without calls.
         wall_ns: duration of the period.
         was_recorded: whether compiled code was recorded.
         compilations: compilations of the process, in order, also before the recording.

@@ -2,8 +2,7 @@
 
 :func:`functools.cached_property` below Python 3.12 takes a lock that all objects of a class share.
 A signal handler that reads an attribute while the interrupted code computes it would deadlock, and
-so would a forked child. This one has no lock: two threads may compute the value, the first result
-stays.
+so would a forked child. This one has no lock: two threads may compute a value, the first stays.
 """
 
 from __future__ import annotations

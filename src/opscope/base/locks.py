@@ -1,8 +1,7 @@
 """File locks that show which process owns a file, also across containers and machines.
 
 A recording process holds a shared lock while it runs; a process that takes over its files holds an
-exclusive lock. The kernel releases both at the end of the process. This module imports nothing of
-opscope.
+exclusive lock. The kernel releases both at the process's end. This imports nothing of opscope.
 """
 
 from __future__ import annotations

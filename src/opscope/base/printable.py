@@ -40,8 +40,7 @@ def in_encoding(text: str, encoding: str | None) -> str:
 def spreadsheet_cell(value: object) -> object:
     """``value`` for a CSV file: numbers unchanged, text as text even if it looks like a formula.
 
-    Only a leading apostrophe prevents a spreadsheet from computing a text that begins with one of
-    these characters.
+    Without a leading apostrophe, a spreadsheet computes a text that begins with these characters.
     """
     if isinstance(value, Enum):
         value = value.value

@@ -23,8 +23,7 @@ from opscope.columns.trace_data import TraceData
 Values = npt.NDArray[np.int64]
 
 _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
-"""Calls that launch a kernel with attributes; one attribute permits overlap with the previous
-kernel."""
+"""Calls that launch a kernel with attributes; one permits overlap with the previous kernel."""
 
 TOLERANCE_NS = 2  # Rounding: device clock, recorder ticks and nanoseconds are integers
 _MIN_SHARE = 0.001  # share of all work time above which broken rules of imported traces count

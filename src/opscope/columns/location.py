@@ -12,8 +12,7 @@ import numpy as np
 from opscope.columns.trace_data import TraceData
 
 LineTexts: TypeAlias = Mapping[tuple[str, int], str]  # source text by file and line number
-_MODULE = "<module>"  # Python's function name for code of a module outside functions
-"""Python's function name for a module's code outside functions."""
+_MODULE = "<module>"  # Python's function name for a module's code outside functions
 Kind = TypeVar("Kind", bound="Location")
 
 

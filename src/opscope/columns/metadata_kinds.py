@@ -19,8 +19,7 @@ optimizer steps of each of the ``stretches``; None if the process was killed in 
 
 WARM = "program_was_warm"  # whether this part of a recording has no start-up
 OVER = "program_over_ns"
-"""End of the program's own code on all threads that Python waits for; exit functions run
-afterwards."""
+"""End of the program's own code on all threads that Python waits for; exit functions follow."""
 
 STEPS = "steps_of_program"
 """For a recording of some steps: the number of all steps of the program that ``ended``, and the

@@ -84,7 +84,6 @@ STEP_PREFIX = "ProfilerStep#"
 """Prefix of the span of a step, before its number."""
 
 REQUEST_PREFIX = "request: "  # prefix of the span of a server's request, before the request's name
-"""Prefix of the span of a server's request, before its name."""
 _MAX_DIGITS = 9  # maximum digits of a step number, which fits in 32 bits
 
 

@@ -19,8 +19,7 @@ def parents_by_nesting(
         thread: shape (spans,).
         start: shape (spans,), ascending; of equal starts the outer span comes first.
         end: shape (spans,), not before ``start``.
-        rounding_ns: a span that ends at most this much after another that contains most of it is in
-            it.
+        rounding_ns: a span mostly in another counts as in it if it ends at most this much later.
 
     Returns:
         ``parent``, shape (spans,), -1 for none; and for each span its overlap with a span in which

@@ -45,8 +45,7 @@ def part_from(
 ) -> Part:
     """Everything that ends after ``begin_ns`` and begins before ``end_ns``, Unix nanoseconds.
 
-    ``kept``: which events stay, and the nearest kept ancestor of each event, -1 for none. Shapes
-    (events,).
+    ``kept``: which events stay, and each event's nearest kept ancestor or -1. Shapes (events,).
     """
     events = trace.events
     start = events["start_ns"].astype(np.int64)

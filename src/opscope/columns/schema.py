@@ -2,8 +2,7 @@
 
 The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` follow this
 module. The decoder's C++ columns are generated from it, and ``recording/decoded.py`` compares the
-decoder's result with it. Units are part of the name (``_ns``, ``_bytes``). ``columns.codes``
-explains codes.
+decoder's result with it. Names have units (``_ns``, ``_bytes``). ``columns.codes`` has codes.
 
 Conventions: ``-1`` in an index column means "none"; strings are rows of ``names``; times are
 nanoseconds since the Unix epoch. The row number is the id (``events`` are in start order over all
@@ -38,8 +37,7 @@ from opscope.columns.device_schema import DEVICE_TABLES
 SCHEMA_VERSION = 1  # raised when a column is removed or changes meaning, not when one is added
 
 
-UNKNOWN_KIND = 255  # ``events.kind`` after reading a span of a kind that only a newer opscope knows
-"""``events.kind`` of a span whose kind only a newer opscope knows."""
+UNKNOWN_KIND = 255  # ``events.kind`` of a span whose kind only a newer opscope knows
 
 EVENTS = TableSchema(
     "events",

@@ -1,7 +1,6 @@
 """Checks that tables read from disk match the schema, so that other code need not check.
 
-``columns.column`` declares limits of values; this module checks each kind of limit over whole
-columns.
+``columns.column`` declares limits of values; this module checks each limit over whole columns.
 """
 
 from __future__ import annotations

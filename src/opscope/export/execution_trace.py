@@ -2,8 +2,7 @@
 
 The file has the schema of torch's ExecutionTraceObserver, which PARAM and Chakra read. It also has
 the time of every node (``ts``, ``inclusive_dur``, ``exclusive_dur``: microseconds on the clock of
-the Chrome trace), so it needs no second file. ``rf_id`` is ``Record function id`` in the Chrome
-trace.
+the Chrome trace). ``rf_id`` is ``Record function id`` in the Chrome trace.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def write_execution_trace(
     Args:
         trace: has inputs and outputs of its operators.
         path: replaced once the new file is complete.
-        with_times: write start and duration of each node; torch's observer does not. Default: if
-            known.
+        with_times: write start and duration of nodes, unlike torch; by default if known.
 
     Raises:
         UsageError: the trace has no arguments, or ``path`` cannot be written.

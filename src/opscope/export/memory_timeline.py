@@ -51,8 +51,7 @@ def write_memory_timeline(
 
     Args:
         trace: recorded with ``record_shapes`` and ``profile_memory``.
-        device: such as ``cpu`` or ``cuda:0``; by default the first accelerator with memory events,
-            else the CPU.
+        device: such as ``cuda:0``; by default the first accelerator with memory events, or the CPU.
 
     Raises:
         UsageError: there are no memory events, none on ``device``, or the file cannot be written.

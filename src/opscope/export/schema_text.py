@@ -20,8 +20,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The schema of every operator event: row in the list of texts, -1 without one.
 
-    Texts come from the trace if its file had them, else from torch's registry if torch is
-    installed.
+    Texts come from the trace if its file had them, else from torch's registry, if installed.
     """
     events = trace.events
     row = np.full(len(events), -1, dtype=np.int32)

@@ -35,8 +35,7 @@ def tensorboard_trace_handler(
         use_python_export: ignored; torch.profiler has it.
 
     Returns:
-        A handler that never overwrites a file. UsageError: the folder cannot be created or written
-            to.
+        A handler that never overwrites a file; UsageError if it cannot write to the folder.
     """
 
     refuse_address(dir_name)

@@ -39,8 +39,7 @@ MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """Limits of the cost of a call; large operators say nothing about it, even the fastest."""
 
 _ODD, _SHORT_NS = 4, 500_000
-"""Calls this many times longer than the median were interrupted; a CPU time slice is a few ms
-long."""
+"""Calls this many times longer than the median were interrupted; CPU time slices are a few ms."""
 _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64  # Floating-point operations per nanosecond of one thread on an ordinary CPU

@@ -20,8 +20,7 @@ from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000
-"""With more events, a verdict takes too long for a notebook; it then covers a typical stretch of
-the steady state."""
+"""With more events, a notebook's verdict covers a typical stretch of the steady state only."""
 
 
 @dataclass(frozen=True)

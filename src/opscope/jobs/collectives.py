@@ -197,8 +197,7 @@ def job_collectives(
 ) -> JobCollectives:
     """Match the collectives of all ranks, align their clocks, and find which rank waited.
 
-    Each trace is read once and not kept. Without ``with_exposed``, which takes longest,
-    ``exposed_ns`` is 0.
+    Each trace is read once and not kept. ``exposed_ns`` is 0 without ``with_exposed`` (slow).
     """
     return collectives_together(
         {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}
@@ -223,8 +222,7 @@ def collectives_together(
 class _Shares:
     """Parts of processes in collectives, process by process. Shape (shares,).
 
-    Rows of a process start at ``begin``, shape (processes + 1,); ``row`` is a row of its
-    collectives.
+    Rows of a process start at ``begin``, shape (processes + 1,); ``row`` is its collective.
     """
 
     groups: tuple[ProcessGroup, ...]

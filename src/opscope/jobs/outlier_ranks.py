@@ -22,8 +22,7 @@ _LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.05, 0.1
 """Least relevant difference, as a share of others' step time; the second for up to three ranks."""
 _FEW = 3
 _ALIKE = 0.03
-"""Permanent difference of equal ranks, as a share of a step: other cores, other memory. With enough
-ranks it is measured."""
+"""Permanent difference of equal ranks, as a share of a step; measured if there are enough ranks."""
 _MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
 _MOST_ALIKE = 0.9  # largest correlation of consecutive steps that is allowed for
 _CLOCK_NS = 1.0  # resolution of times, also for steps that only wait for others

@@ -22,8 +22,7 @@ _FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
 """Limits for ranks, whose steps are compared: N step ends enclose N - 1 whole steps."""
 _SECOND_S, _LONG_S = 1.0, 20.0
 START_S, _LATER_S = 2.0, 1.0
-"""Length of the first stretch of a program without steps, and of later ones at doubling intervals.
-"""
+"""First stretch of a program without steps, and later ones at doubling intervals: lengths."""
 _SHARE = 0.05  # share of the time in detail after the first steps
 _FEWEST_RECORDS = 100  # records between two checks; a program with fewer is idle
 _LOOK_S = 0.5

@@ -1,8 +1,7 @@
 """Tables as Parquet files: encodings of columns, and reading within the memory limit.
 
 Encodings were measured on training loops, in bytes per event. DuckDB, Polars, pandas and Spark 3
-read all of them. Byte-stream-split would save one more byte per event, but Spark 3 cannot read it
-for integers.
+read all of them. Byte-stream-split saves one more byte per event; Spark 3 lacks it for integers.
 
 Parquet packs a billion equal values into a few bytes. So the manifest has a table's size in memory,
 and a table that does not fit is not unpacked.

@@ -92,8 +92,7 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
 def reserve_number(folder: Path, process: int) -> int:
     """Reserve the number of a process's part; the process may have one already.
 
-    Two containers may have processes with the same id at the same time: the first in the list gets
-    the part.
+    Two containers may have processes with the same id: the first in the list gets the part.
     """
     claim = os.urandom(8).hex()
     while True:

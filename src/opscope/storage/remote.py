@@ -65,8 +65,7 @@ class _Copy:
                 tell(self.value, self.size or len(names))
 
         with self._write_errors():
-            # Another thread may copy the same files: each appears complete, and a second copy is
-            # harmless.
+            # Another thread may copy the same files: each appears complete, also twice.
             unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.path.parent))
         targets = [str(unfinished / str(number)) for number in range(len(names))]
         with self._store_errors():

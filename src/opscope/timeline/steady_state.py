@@ -67,10 +67,7 @@ class StartUp:
 
 @derived
 def find_start_up(trace: TraceData) -> StartUp:
-    """Find start-up and shut-down, unless the program marks its steps; short ones do not count.
-
-    Cached for each trace.
-    """
+    """Find start-up and shut-down, unless the program marks its steps; short ones do not count."""
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
     start = _before_the_steps(trace)

@@ -43,10 +43,7 @@ class Steps:
 
 @derived
 def find_steps(trace: TraceData) -> Steps:
-    """Steps that ``trace`` marks; empty if the program never called ``step()``.
-
-    Cached for each trace.
-    """
+    """Steps that ``trace`` marks; empty if the program never called ``step()``."""
     number_of = _step_numbers(trace)
     is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
     is_step[list(number_of)] = True

@@ -152,10 +152,7 @@ class ProfileRecording(Cycles):
         self._detail = settings.recording_options(self._chosen)
 
     def record_detail(self, on: bool, steps: int = 0) -> None:
-        """Begin or end a detailed interval, in which ``steps`` of the program ended.
-
-        No effect while nothing is recorded.
-        """
+        """Begin or end a detailed interval of ``steps`` steps; no effect without a recording."""
         if self._recording is not None:
             self._recording.record_detail(on, steps)
 

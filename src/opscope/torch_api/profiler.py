@@ -37,8 +37,7 @@ class profile(ProfileRecording):
 
     Takes torch.profiler.profile's parameters; scripts that use torch.profiler run unchanged. In
     addition: start, stop and export any number of times, from any thread; ``stop`` returns at once;
-    all threads of the process are recorded; no tensor stays alive; ``trace`` has the data as
-    columns.
+    all threads of the process are recorded; no tensor stays alive; ``trace`` has columns.
 
     Args:
         activities: activities to record; None for all that the machine supports. An item may be a
@@ -53,8 +52,7 @@ class profile(ProfileRecording):
         with_flops: estimate floating point operations; implies ``record_shapes``.
         with_modules: nn.Module and optimizer calls.
         with_asyncio: runs of asyncio tasks between two awaits.
-        with_functions: Python function calls without C functions, at a fraction of the overhead of
-            ``with_stack``.
+        with_functions: Python calls without C functions, at a fraction of ``with_stack``'s cost.
         with_own_functions: calls of the program's own functions, with the lowest overhead; of
             installed libraries only functions that wait or import and, before Python 3.12, those
             that the program calls directly. All functions if a concurrent recording records them.
@@ -104,8 +102,7 @@ class profile(ProfileRecording):
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
-    # Native, so that an exception in a signal handler leaves no recording running outside the
-    # `with` block.
+    # Native: no exception in a signal handler leaves a recording running outside the block.
     __enter__ = _native.method(_enter, Cycles._cancel)
     __exit__ = _native.method(_exit, Cycles.stop)
 
@@ -249,13 +246,11 @@ class profile(ProfileRecording):
         Args:
             path: ``.json`` or ``.json.gz``: ``[times, sizes by category]``; ``.raw.json.gz``: every
                 action; ``.html``: a page; ``.png``: a picture.
-            device: such as ``cpu`` or ``cuda:0``; by default the first used accelerator, else the
-                CPU.
+            device: such as ``cuda:0``; by default the first used accelerator, else the CPU.
 
         Raises:
             LifecycleError: there is no recording yet.
-            UsageError: the profile lacks required options, the device was not used, or the path
-                cannot be written.
+            UsageError: an option is missing, the device was not used, or the path is not writable.
             MissingDependencyError: a ``.png`` needs matplotlib.
         """
         needed = {

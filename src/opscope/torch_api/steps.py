@@ -83,8 +83,7 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
 
     With several optimizers (as in adversarial training), only the first to step counts, while it is
     alive. Existing optimizers are not hooked, except those that a forked child has from its parent.
-    A process has one such function: a later call replaces it, and a forked child does not call its
-    parent's.
+    A process has one such function: a later call replaces it; a forked child does not call it.
     """
     global _step_selector
     _step_selector = _StepSelector(step)

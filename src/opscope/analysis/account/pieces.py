@@ -182,10 +182,7 @@ def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
 
 
 def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
-    """Events, operators (forward ones, if any) and Python calls of each line.
-
-    Shapes (lines,), or (1,) without lines.
-    """
+    """Events, operators (forward, if any) and Python calls. Shapes (lines,); (1,) without lines."""
     events, threads = trace.events, trace.table("threads")
     size = max(len(lines), 1)
     if not len(events):

@@ -80,8 +80,7 @@ class ProcessCollectives:
 def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessCollectives:
     """Collective calls of a process, with the transfers that backends recorded.
 
-    Sizes and groups need recorded arguments. Without ``with_exposed``, which takes longest,
-    ``exposed_ns`` is 0.
+    Sizes and groups need recorded arguments. ``exposed_ns`` is 0 without ``with_exposed`` (slow).
     """
     calls = find_collectives(trace)
     events = trace.events
@@ -128,10 +127,7 @@ def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessC
 
 
 def _kinds(calls: Sequence[Collective]) -> tuple[Values, list[Collective]]:
-    """Kind of each call, equal for equal arguments, and one call of each kind.
-
-    Thousands of calls have very few kinds.
-    """
+    """Kind of each call, and one call of each kind: few kinds, because most arguments are equal."""
     numbers: dict[int, int] = {}
     examples: list[Collective] = []
     kind = np.empty(len(calls), dtype=np.int64)

@@ -27,8 +27,7 @@ _NOTHING = "(nothing recorded)"
 class CriticalPath:
     """Critical path of a period: only changes on it make the period shorter.
 
-    Arrays have shape (stretches,) unless noted; stretches are in order of time and add up to
-    ``length_ns``.
+    Arrays have shape (stretches,) unless noted. Stretches are in order; their sum is ``length_ns``.
 
     Attributes:
         event: span, row in ``events``; for device work the launching call; -1 none.

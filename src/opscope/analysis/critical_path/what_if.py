@@ -31,8 +31,7 @@ class WhatIf(ShownResult):
     Attributes:
         before_ns: duration of the period, replayed without a change.
         after_ns: duration with the change.
-        changed_ns: sum of the changed parts' own savings; those hidden behind other work save
-            nothing in total.
+        changed_ns: sum of savings of the changed parts; parts behind other work save nothing.
         steps_before_ns: duration of each step. Shape (steps,).
         steps_after_ns: duration of each step with the change. Shape (steps,).
     """

@@ -24,8 +24,7 @@ class StreamUse:
         work: number of kernels, copies and sets on it.
         busy_ns: time in which it worked.
         launches: calls that started work on it; a graph counts once.
-        delay_median_ns: median time from the begin of a launch call to the begin of its first work;
-            -1 without launches.
+        delay_median_ns: median delay from a launch call to its first work; -1 without launches.
         delay_90_ns: 90th percentile of this delay.
         delay_max_ns: the longest delay.
         begun_early: launches whose work began before the call, by the clocks of host and device;

@@ -44,8 +44,7 @@ class Peaks:
         threads: number of torch's threads.
         flops_per_s: rate of matrix products, by dtype.
         bytes_per_s: rate of copies, reading plus writing, by bytes moved.
-        was_busy: whether other programs used the CPU during the measurement, so that the real peaks
-            may be higher.
+        was_busy: other programs used the CPU meanwhile, so that the peaks may be higher.
     """
 
     machine: str

@@ -234,8 +234,7 @@ def keyword_fragment(keyword: str, kind: int, text: str) -> str | None:
     """``"keyword":value``; None if torch omits it.
 
     torch writes integers, floats, booleans, strings and lists of strings. ``stream`` must be an
-    integer and ``grid`` a string because readers rely on it. A string that has a quote becomes
-    "None".
+    integer and ``grid`` a string because readers rely on it. A string with a quote becomes "None".
     """
     if keyword in RESERVED or _REQUIRED_TYPE.get(keyword, kind) != kind:
         return None

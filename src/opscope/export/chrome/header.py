@@ -2,8 +2,7 @@
 
 The metadata of a recording has ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
 ``start_ns``, ``end_ns``, ``device_properties``, Kineto's options (``with_stack``, ...) and
-``user``: what the program added. A trace read from Chrome JSON has the top-level keys of that file.
-All are optional.
+``user``, all optional. A trace read from Chrome JSON has the top-level keys of that file.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[T
         return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
             np.zeros(1, dtype=np.int32)
         )
-    # The system reuses thread ids, and readers identify a track by its id alone: threads with equal
-    # ids share a track.
+    # Readers identify a track by its id, and ids are reused: equal ids share a track.
     groups = group_rows(threads["process_id"], threads["system_thread_id"])
     tracks = []
     for (process, number), thread in zip(groups.rows(), groups.first, strict=True):

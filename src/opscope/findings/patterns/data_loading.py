@@ -21,8 +21,7 @@ _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
 because the program also requests a second one."""
 
 _LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
-"""Long waits: this many times the median, at most this share of batches, at least this share of the
-waiting time."""
+"""Long waits: minimum multiple of the median, maximum share of batches, minimum of waiting."""
 
 _FEW_WAITS = (
     "If these are the first batches of an epoch, keep the workers alive with "

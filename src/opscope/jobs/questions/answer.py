@@ -23,8 +23,7 @@ class JobAnswer:
     Attributes:
         processes: number of processes in the answer.
         columns: column names; times are nanoseconds, sizes bytes.
-        incomplete: processes with dropped data, or data that only a newer opscope can read; see
-            ``losses``.
+        incomplete: processes with dropped data, or data of a newer opscope; see ``losses``.
         silent: processes without events, which are not in the answer.
     """
 

@@ -21,8 +21,7 @@ _KEEPS_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-"""glibc settings that reuse freed columns; getting pages from the kernel again takes a tenth of a
-rollup's time."""
+"""glibc settings that reuse freed columns: new pages would take a tenth of a rollup's time."""
 
 _BYTES_OF_PROCESS = 200 << 20
 _ENDS_S = 5  # longest time that a process may take to end after its last answer

@@ -3,8 +3,7 @@
 ``read_json`` passes a file in pieces to the native reader, which makes columns of its events
 (``native_columns``) with the terms in ``vocabulary``. ``devices`` identifies device activities,
 ``processes`` separates processes, ``plausibility`` checks times. ``assemble`` makes a trace of each
-process: start order, parents, attributes from names (``event_names``), related rows
-(``connections``).
+process: order, parents, attributes of names (``event_names``), related rows (``connections``).
 """
 
 from opscope.storage.chrome.assemble import load_chrome_processes, load_chrome_trace

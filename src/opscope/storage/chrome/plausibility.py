@@ -207,8 +207,7 @@ def _cut_work(collected: CollectedEvents) -> None:
 def overrun_doubts(events: dict[str, Any]) -> list[Doubt]:
     """Doubts about calls that end after their caller by more than the clock's error.
 
-    A thread's operator, Python call or runtime call ends before its caller, so one of the two times
-    is wrong.
+    An operator, Python call or runtime call ends before its caller, so one of two times is wrong.
     """
     kinds = (EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.RUNTIME_CALL)
     is_call = np.isin(events["kind"], kinds)

@@ -1,7 +1,6 @@
 """Reading a Chrome JSON file in pieces with the native reader.
 
-Memory contains at most a piece and the longest value of the text: data become columns during the
-reading.
+Memory has at most a piece and the longest value of the text: data become columns at once.
 """
 
 from __future__ import annotations

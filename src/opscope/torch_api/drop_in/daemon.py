@@ -144,8 +144,7 @@ class DaemonClient:
 def _write(trace: TraceData, path: str) -> None:
     """Write a new file and rename it, as Kineto does.
 
-    A link is replaced and not followed, because Dynolog's file names are predictable and in shared
-    folders.
+    A link is replaced, not followed: Dynolog's file names are predictable and in shared folders.
     """
     temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
     try:

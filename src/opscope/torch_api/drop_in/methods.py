@@ -1,8 +1,7 @@
 """Replacements for methods of torch that make objects, need a GPU, or collect activity.
 
 torch can have Python collect CUPTI's reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
-instead of Kineto. Under the drop-in only opscope uses CUPTI: two collectors would take records from
-each other.
+instead of Kineto. Under the drop-in only opscope uses CUPTI: two would take each other's records.
 """
 
 from __future__ import annotations

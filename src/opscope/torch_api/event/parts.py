@@ -34,8 +34,7 @@ class Kernel(NamedTuple):
 def device_type(code: int) -> Any:
     """The device type with this value.
 
-    This does not import torch, which takes over a second: a script that compares with torch's enum
-    has imported it.
+    This does not import torch, which takes over a second: a user of torch's enum has imported it.
     """
     torch = sys.modules.get("torch")
     enum = getattr(getattr(torch, "autograd", None), "DeviceType", DeviceType)

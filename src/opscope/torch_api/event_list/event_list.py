@@ -161,8 +161,7 @@ class EventList(LazyList[Event]):
             group_by_input_shapes: separate rows for different argument shapes.
             group_by_stack_n: separate rows for different stacks of the innermost n frames.
             group_by_overload_name: separate rows for different operator overloads.
-            include_python_functions: include Python calls; the default is the installed torch's:
-                True until 2.13.
+            include_python_functions: also Python calls; by default as this torch does: until 2.13.
         """
         if include_python_functions is None:
             include_python_functions = averages_python_functions()

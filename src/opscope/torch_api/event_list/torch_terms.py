@@ -55,8 +55,7 @@ def _steps_adjusted(trace: TraceData) -> Columns:
 
     A step begins inside one call of ``step()`` and ends inside the next, which is inside a function
     that began in between. torch's ``adjust_profiler_step`` moves the begin of the step to 1 ns
-    after the outermost such function, so that the two nest; earlier events are then outside the
-    step.
+    after the outermost such function, so that the two nest; earlier events leave the step.
     """
     events, steps = trace.events, find_steps(trace)
     start, duration = events["start_ns"].copy(), events["duration_ns"].copy()
