@@ -165,7 +165,7 @@ def check_files(folder: Path) -> None:
             raise damaged_file(file, "it is missing")
         checked_in_folder(file)
         if status.st_size != table["bytes"]:
-            values = f"it has {status.st_size} bytes, the manifest says {table['bytes']}"
+            values = f"it has {status.st_size} bytes instead of {table['bytes']}"
             raise damaged_file(file, values)
 
 

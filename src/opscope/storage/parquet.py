@@ -233,9 +233,7 @@ class ParquetColumns:
         if parquet.metadata.num_rows != rows:
             raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
         if rows > _MAX_ROWS:
-            raise ValueError(
-                f"it has {rows:,} rows; the limit of a table is {_MAX_ROWS:,} of a table"
-            )
+            raise ValueError(f"it has {rows:,} rows, but the limit is {_MAX_ROWS:,}")
         self.column_names: list[str] = list(fields.names)
         self._parquet, self.rows, self._source = parquet, rows, source
         self._require_memory(max(memory_bytes, rows * len(fields) * _VALUE_BYTES))

@@ -109,7 +109,7 @@ def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
     parts = in_order(parts)
     kinds = "ranks" if all(part.kind == RANK for part in parts) else "processes"
     return UsageError(
-        f"{path} holds several {kinds} ({listed(parts)}). Say which: load(path, "
+        f"{path} holds several {kinds} ({listed(parts)}). Choose one: load(path, "
         f"{parts[0].kind}={parts[0].number})."
     )
 

@@ -157,7 +157,7 @@ def _table_file(folder: Path, name: str, manifest: Manifest) -> Iterator[Parquet
     with open_in_folder(file) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size != expected["bytes"]:
-            raise damaged_file(file, f"it has {size} bytes, the manifest says {expected['bytes']}")
+            raise damaged_file(file, f"it has {size} bytes instead of {expected['bytes']}")
         yield ParquetColumns(stream, expected["rows"], str(file), expected["memory_bytes"])
 
 

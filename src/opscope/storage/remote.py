@@ -179,7 +179,7 @@ def below(root: str, path: str) -> str:
     """The path of a file relative to ``root``."""
     name = path.lstrip("/").removeprefix(root.strip("/")).lstrip("/")
     if ".." in PurePosixPath(name).parts or not name:
-        raise TraceFormatError(f"{root} holds a file called {path}, which is not below it.")
+        raise TraceFormatError(f"{root} holds a file called {path}, which is outside it.")
     return name
 
 

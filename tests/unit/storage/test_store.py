@@ -286,7 +286,7 @@ def test_a_damaged_manifest_is_reported(saved, text):
 def test_a_truncated_and_a_missing_table_are_reported(saved):
     whole = (saved / "events.parquet").read_bytes()
     (saved / "events.parquet").write_bytes(whole[:-10])
-    with pytest.raises(TraceFormatError, match=r"bytes, the manifest says.*Copy the whole trace"):
+    with pytest.raises(TraceFormatError, match=r"bytes instead of.*Copy the whole trace"):
         load_trace(saved)
     (saved / "events.parquet").unlink()
     with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged: it is missing"):

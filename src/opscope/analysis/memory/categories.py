@@ -186,8 +186,8 @@ def _check(trace: TraceData) -> None:
         )
     if not options and not (trace.table("allocations")["allocation_id"] >= 0).any():
         raise UsageError(
-            "The trace does not say which tensor each allocation belongs to: their data was "
-            "not recorded by opscope, or without memory. Record it with "
+            "The trace lacks the tensor of each allocation: another tool recorded it, or memory "
+            "was not recorded. Record it with "
             "opscope.profile(record_shapes=True, profile_memory=True)."
         )
 
