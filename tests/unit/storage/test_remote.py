@@ -188,7 +188,7 @@ def test_what_changes_before_it_is_copied_is_no_trace(store, job):
 def test_names_that_lead_elsewhere_are_refused(store, job):
     address = put(store, job, "job")
     for name in ("job/../../etc/passwd", "job/.."):
-        with pytest.raises(TraceFormatError, match="not below it"):
+        with pytest.raises(TraceFormatError, match="outside it"):
             below("job", name)
     assert local_path(address).name == "job"
 

@@ -98,7 +98,7 @@ def test_memory_is_asked_for_while_a_packed_file_is_read(tmp_path, monkeypatch):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode()))
     left = iter([1 << 30, 100])
-    monkeypatch.setattr(read_json, "_BETWEEN_LOOKS_BYTES", 1000)
+    monkeypatch.setattr(read_json, "_MEMORY_CHECK_BYTES", 1000)
     monkeypatch.setattr(memory_limit, "memory_left", lambda: next(left))
     with pytest.raises(InsufficientMemoryError, match=r"reading .*t\.json\.gz"):
         load_trace(path)
