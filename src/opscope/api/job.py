@@ -170,10 +170,8 @@ class Job:
         incomplete_parts = []
         for part in self.parts:
             with suppress(TraceFormatError):
-                saved = rollups.get(part)
-                lost = (
-                    self._source.load(part).ledger.missing() if saved is None else saved.mark.lost
-                )
+                kept = rollups.get(part)
+                lost = self._source.load(part).ledger.missing() if kept is None else kept.mark.lost
                 incomplete_parts += [part] if lost else []
         return tuple(incomplete_parts)
 

@@ -80,7 +80,7 @@ def load_trace(
         return loaded
     raise UsageError(
         f"{os.fspath(path)} holds {len(loaded)} processes: choose one with rank= or process=, or "
-        "take load_job()."
+        "call load_job()."
     )
 
 

@@ -169,7 +169,7 @@ def _memory_text(process: int) -> str:
         )
         kibibytes = int(fields["VmRSS"].split()[0])
         return f"{kibibytes >> 10:,} MiB resident"
-    return "memory is not known"
+    return "memory unknown"
 
 
 class TypedKeys:

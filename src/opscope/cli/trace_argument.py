@@ -300,7 +300,7 @@ def _load_whole(chosen: Chosen) -> TraceData:
     try:
         if chosen.period is not None and (trace := _whole_trace_on_disk(chosen)) is not None:
             needed_bytes = trace.memory_bytes("events") * _VERDICT_FACTOR + trace.memory_bytes()
-            require_memory(needed_bytes, f"looking into all of {chosen.path}")
+            require_memory(needed_bytes, f"reading all of {chosen.path}")
         loaded = load(chosen.path, **by_kind)
         assert isinstance(loaded, TraceData)  # not a Job, because one process is chosen
         return loaded

@@ -99,10 +99,8 @@ class JobKeeper:
     def _take_entry(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
-            if (
-                record["event"] == "began"
-                and record.get("space", self._namespace) == self._namespace
-            ):
+            is_visible = record.get("space", self._namespace) == self._namespace
+            if record["event"] == "began" and is_visible:
                 self._watch(int(record["process"]), int(record["start"]))
 
     def _watch(self, process: int, start: int) -> None:
@@ -144,11 +142,7 @@ class JobKeeper:
             os.close(file)
 
     def _untried_recordings(self) -> "set[str]":
-        names = {
-            str(recording.path)
-            for recording in below(self._folder, LeftKind.STREAM)
-            if is_free(recording)
-        }
+        names = {str(r.path) for r in below(self._folder, LeftKind.STREAM) if is_free(r)}
         return names - self._tried
 
 

@@ -118,15 +118,13 @@ class Helpers:
 
     def ended(self) -> list[tuple[str, int]]:
         """Purposes and exit codes of processes that ended since the last call."""
-        ended_helpers = []
+        result = []
         for process in list(self._running):
             with contextlib.suppress(ChildProcessError):
                 ended, status = os.waitpid(process, os.WNOHANG)
                 if ended:
-                    ended_helpers.append(
-                        (self._running.pop(process), os.waitstatus_to_exitcode(status))
-                    )
-        return ended_helpers
+                    result.append((self._running.pop(process), os.waitstatus_to_exitcode(status)))
+        return result
 
     def wait(self) -> None:
         """Wait until all have ended."""

@@ -87,7 +87,7 @@ def _notes(device: DeviceUse, use: DevicesUse) -> list[str]:
             "no operator, module or annotation around their launch."
         )
     if device.without_launch:
-        notes.append(f"The launch of {device.without_launch:,} activities is not known.")
+        notes.append(f"The launch of {device.without_launch:,} activities is unknown.")
     if device.occupancy >= 0:
         notes.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
     notes += [_memory(one) for one in use.memory if one.device == device.device]

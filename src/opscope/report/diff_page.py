@@ -201,7 +201,7 @@ def _change(flame: Flame, other: Flame, path: tuple[str, ...]) -> float:
 def _box(path: tuple[str, ...], left: float, width: float, change: float, ns: float) -> str:
     shade = next((shade for least, shade in _SHADES if abs(change) >= least), 0)
     kind = f' class="{"more" if change > 0 else "less"}{shade}"' if shade else ""
-    title = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step beside the other side"
+    title = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step against the other side"
     return (
         f'<svg x="{left:.4%}" y="{(len(path) - 1) * _ROW}" width="{width:.4%}" height="{_ROW}">'
         f'<title>{_text(title)}</title><rect{kind} width="100%" height="100%"/>'

@@ -168,9 +168,8 @@ def csv_rows(findings: Findings) -> list[list[object]]:
     for finding in findings:
         place = finding.places[0] if finding.places else None
         location = ["", "", ""] if place is None else [place.file, place.line, place.function]
-        saved = [finding.saved_ns, finding.saved_share]
         about = [finding.id, finding.title, finding.severity, finding.time_ns]
-        rows.append([*about, *saved, *location])
+        rows.append([*about, finding.saved_ns, finding.saved_share, *location])
     return rows
 
 

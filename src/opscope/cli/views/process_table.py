@@ -230,7 +230,7 @@ def describe_processes(
             f"{processes.folder}` writes the traces of ended processes"
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
-    return [*lines, *_unrecorded_notes(rest)]
+    return [*lines, *_missing_notes(rest)]
 
 
 def _unreadable_notes(folder: Path) -> list[str]:
@@ -246,11 +246,10 @@ def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
     lines = [f"{len(processes)} processes"]
     lines += [f"{len(cycle.recorded)} of them recorded in {cycle.folder}" for cycle in cycles]
     recorded = {entry.partition for cycle in cycles for entry in cycle.recorded}
-    lines += _unrecorded_notes([e for e in processes.entries if e.partition not in recorded])
-    return lines
+    return [*lines, *_missing_notes([e for e in processes.entries if e.partition not in recorded])]
 
 
-def _unrecorded_notes(rest: list[ProcessEntry]) -> list[str]:
+def _missing_notes(rest: list[ProcessEntry]) -> list[str]:
     lines = []
     refused = [entry for entry in rest if entry.refused]
     scheduled = [entry for entry in rest if entry.partition is not None and not entry.refused]

@@ -110,7 +110,7 @@ class ControlClient:
             send(self._socket, fields, file)
         answer = self._next_answer(until_s)
         if "error" in answer:
-            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
+            raise ReachError(f"Process {self._address.process} answered: {answer['error']}")
         return answer
 
     def _next_answer(self, until_s: float) -> dict[str, Any]:
@@ -211,5 +211,5 @@ def _other_ways() -> str:
 def _command_of(process: int) -> str:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        return os.fsdecode(b" ".join(words)).strip()[:120] or "a thread of the system"
+        return os.fsdecode(b" ".join(words)).strip()[:120] or "a kernel thread"
     return "its command line cannot be read"

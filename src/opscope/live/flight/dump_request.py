@@ -95,7 +95,7 @@ class DumpLimits:
         last_ns = self._last_ns.get(kind)
         why = ""
         if not is_called_for and last_ns is not None and now_ns - last_ns < self._interval_ns:
-            why = f"one of this kind in {self._interval_ns / 1e9:g} s is the limit"
+            why = f"the limit is one of this kind in {self._interval_ns / 1e9:g} s"
         elif (used := disk_bytes(self._directory)) >= self._max_disk_bytes:
             why = f"dumps fill {used >> 20:,} MiB, the limit is {self._max_disk_bytes >> 20:,} MiB"
         if why:

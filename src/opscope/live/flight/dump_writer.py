@@ -29,7 +29,7 @@ def finish_dump(spool: Path) -> Path | None:
             return None
         if not is_complete(spool):
             remove(artefact)
-            raise ValueError("its program was killed before it was complete; it was removed")
+            raise ValueError("the program was killed before the dump was complete; it was removed")
         return write_dump(spool)
 
 

@@ -147,7 +147,7 @@ class Flight:
             return f"max_memory, {self._settings.max_bytes >> 20:,} MiB"
         if self.windows.restarts:
             return "it restarted, because the names of functions and modules filled its memory"
-        return "it was not on for longer"
+        return "the recorder was not on for longer"
 
     def _ledger_rows(self) -> list[tuple[str, str, float]]:
         source = "flight recorder"

@@ -92,7 +92,7 @@ class Keeper:
         self._requests[number] = request
         if not self._watch.ask(number, reason.as_json()):
             del self._requests[number]
-            request.refusal = "too many wait already"
+            request.refusal = "too many requests are waiting"
             self._limits.refused[request.refusal] += 1
             request.done.set()
         return request
