@@ -241,16 +241,14 @@ def shared(artefact: Artefact) -> Iterator[bool]:
         os.close(file)
 
 
-def in_memory(artefact: Artefact) -> Artefact | None:
+def in_memory(note: Artefact) -> Artefact | None:
     """Ring file that a note in the folder names; None if there is no such file."""
-    if artefact.kind is not LeftKind.RING or not artefact.name.endswith(NOTE):
+    if note.kind is not LeftKind.RING or not note.name.endswith(NOTE):
         return None
-    note = read_inside(artefact.folder, artefact.name, _MAX_NOTE_BYTES)
-    name = note.decode(errors="replace").strip()
+    name = read_inside(note.folder, note.name, _MAX_NOTE_BYTES).decode(errors="replace").strip()
     ring = at(IN_MEMORY / name)
-    is_named = ring is not None and ring.name.rpartition("-")[0] == artefact.name.removesuffix(NOTE)
-    if ring is None or os.sep in name or not is_named:
-        raise PermissionError(errno.EPERM, "it is not a ring file", os.fspath(artefact.path))
+    if ring is None or os.sep in name or name.rpartition("-")[0] != note.name.removesuffix(NOTE):
+        raise PermissionError(errno.EPERM, "it is not a ring file", os.fspath(note.path))
     try:
         status = os.lstat(ring.path)
     except FileNotFoundError:
@@ -260,15 +258,13 @@ def in_memory(artefact: Artefact) -> Artefact | None:
     return ring
 
 
-def _is_mapped(artefact: Artefact) -> bool:
-    """Whether the process still maps the file; works only in the same container.
+def _is_mapped(file: Artefact) -> bool:
+    """Whether the process still maps the file; only for processes of this container.
 
     A program that closes all files releases its locks until the file grows again.
     """
-    with suppress(OSError), open(f"/proc/{artefact.process}/maps", errors="replace") as maps:
-        return any(
-            artefact.owner in line and line.rstrip().endswith(f"/{artefact.name}") for line in maps
-        )
+    with suppress(OSError), open(f"/proc/{file.process}/maps", errors="replace") as maps:
+        return any(file.owner in line and line.rstrip().endswith(f"/{file.name}") for line in maps)
     return False
 
 

@@ -198,7 +198,7 @@ class LongTrace:
         carried_rows = np.zeros(0, dtype=np.int64)
         carried = Table(TABLES["events"], {})
         last, end_ns = self.rows["events"], 0
-        for first, new in self._gathered(events, columns):
+        for first, new in self._batches(events, columns):
             rows = np.concatenate([carried_rows, np.arange(first, first + len(new))])
             table = joined([carried, new], "events")
             start, end = table["start_ns"], table["start_ns"] + table["duration_ns"]

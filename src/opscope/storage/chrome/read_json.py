@@ -33,9 +33,9 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
         InsufficientMemoryError: it does not fit in memory.
     """
-    reader = _read(path, mends=False)
+    reader = _read(path, repairs_names=False)
     if reader.problem is not None:
-        reader = _read(path, mends=True)
+        reader = _read(path, repairs_names=True)
     if reader.problem is not None:
         raise TraceFormatError(_problem_text(path, reader.problem))
     if not reader.has_events:
