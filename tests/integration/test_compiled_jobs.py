@@ -8,7 +8,10 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.storage.manifest import rank_folders
+from opscope.storage.partition import PROCESS, RANK
+from opscope.storage.processes import Processes
 from support.gloo_jobs import run_gloo_job
+from support.recorded import count
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -68,6 +71,14 @@ def test_code_that_a_child_compiled_has_its_lines(job):
     assert files == {PROGRAM.name}
     assert compiled == {"y = torch.relu(x @ weight)", "return (y * 2 + 1).sum()"}
     assert len(trace.table("compilations")) > 0
+
+
+def test_children_of_ranks_are_processes_and_no_ranks(job):
+    processes = Processes.in_folder(job)
+    traces = {part: processes.load(part) for part in processes.parts}
+    assert len(traces) == 2 * RANKS + 1  # and who started them
+    counts = [(part.kind, count(trace, "aten::cos")) for part, trace in traces.items()]
+    assert counts.count((PROCESS, 1)) == counts.count((RANK, 0)) == RANKS
 
 
 @pytest.mark.parametrize("command", ["--compiled", "--gpu"])
