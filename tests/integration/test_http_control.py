@@ -346,7 +346,9 @@ def test_an_asgi_app_marks_requests_across_awaits(tmp_path):
         await marked(scope, None, None)
 
     async def serve():
-        ask_ = lambda method, path, body=b"": asked_app(profiler, method, path, body, AUTHORIZED)
+        def ask_(method, path, body=b""):
+            return asked_app(profiler, method, path, body, AUTHORIZED)
+
         assert (await asked_app(profiler, "POST", "/start_profile"))[0] == 401
         assert (await ask_("POST", "/start_profile", b"x" * 70_000))[0] == 413
         assert (await ask_("POST", "/start_profile"))[0] == 200

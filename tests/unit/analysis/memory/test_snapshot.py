@@ -42,9 +42,7 @@ def test_it_says_what_is_known(tmp_path, kind, seed):
 def test_the_fullest_device_is_shown(tmp_path):
     snapshot, protocol = made_snapshot("several devices", 1)
     write_snapshot(tmp_path / "s", snapshot, protocol)
-    peaks = {
-        f"cuda:{index}": known_memory("several devices", 1, index)["peak"] for index in range(3)
-    }
+    known = [known_memory("several devices", 1, index)["peak"] for index in range(3)]
     read = read_snapshot(tmp_path / "s")
     assert snapshot_memory(read).device == f"cuda:{known.index(max(known))}"
     with pytest.raises(UsageError, match="Choose from: cuda:0, cuda:1, cuda:2"):
