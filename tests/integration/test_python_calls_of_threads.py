@@ -87,7 +87,7 @@ def check_whole(trace):
 
 
 def need_a_steady_clock(trace):
-    """Where the machine's clock stood or jumped, times end with the window, and the ledger says so."""
+    """Where the machine's clock stood or jumped, times end with the window: the ledger says it."""
     if "clock" in trace.ledger:
         pytest.skip(f"the machine's clock: {trace.ledger['clock']}")
 
