@@ -28,6 +28,8 @@ from tests.support.advised_programs import (  # noqa: E402
     shuffled,
 )
 
+import opscope  # noqa: E402
+
 
 @pytest.mark.parametrize(
     ("pattern", "faulty", "mark", "level"),
@@ -125,3 +127,14 @@ def test_what_a_loop_costs_its_backward_pass_is_in_its_saving():
         return loop.saved_share > 0.6 and "backward" in loop.saved_by
 
     assert in_some_recording(training(rows), saves_most)
+
+
+def test_a_saving_can_be_measured():
+    half = torch.randn(7, 9, dtype=torch.bfloat16)
+    with opscope.profile(record_shapes=True) as profile:
+        torch.mm(half, half.t())
+    derived, measured = (
+        profile.trace.findings(benchmark=how)["unaligned-matmul"] for how in (False, True)
+    )
+    assert derived.saved_ns is None and not derived.measured
+    assert measured.measured and 0 <= measured.saved_ns <= measured.time_ns
