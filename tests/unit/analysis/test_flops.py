@@ -52,6 +52,31 @@ def test_coverage_is_the_share_of_operator_time():
     assert counts.coverage == pytest.approx(0.3)
 
 
+REAL, WRAPPER = {"impl": 1, "storage": 16}, {"impl": 2}
+
+
+def test_a_wrapper_without_memory_leaves_the_count_to_what_runs_inside():
+    trace = build_trace([
+        span("aten::mm", 0, 100, inputs=[tensor(2, 3, **WRAPPER), tensor(3, 4, **REAL)]),
+        span("aten::mm", 10, 90, inputs=[tensor(20, 3, **REAL), tensor(3, 4, **REAL)]),
+    ])  # fmt: skip
+
+    assert count_flops(trace).flops.tolist() == [0, 480]
+
+
+def test_of_arguments_that_stand_on_those_of_a_caller_the_last_ones_are_its_own():
+    wrappers = [tensor(2, 3, **WRAPPER), tensor(3, 4, **WRAPPER)]
+    real = [tensor(2, 3, **REAL), tensor(3, 4, **REAL)]
+    trace = build_trace([
+        span("aten::mm", 0, 100, inputs=wrappers),
+        span("aten::mm", 10, 90, inputs=wrappers + wrappers),
+        span("aten::mm", 20, 80, inputs=wrappers + real),
+        span("aten::mm", 200, 300, inputs=real),
+    ])  # fmt: skip
+
+    assert count_flops(trace).flops.tolist() == [0, 0, 48, 48]
+
+
 def test_an_operator_that_an_exception_left_leaves_the_count_to_what_it_had_done():
     trace = build_trace([
         span("aten::addmm", 0, 100, inputs=[None, *MM], raised=True),

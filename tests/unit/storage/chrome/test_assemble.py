@@ -39,20 +39,6 @@ def test_spans_are_put_in_start_order_with_parents_per_thread(read):
     assert trace.table("threads")["system_thread_id"].tolist() == [1, 2]
 
 
-def test_times_are_exact_to_the_nanosecond(tmp_path):
-    # As doubles these two times, and the sum of the first time and duration, are a nanosecond off.
-    path = tmp_path / "t.json"
-    path.write_text(
-        '{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": ['
-        '{"ph":"X","name":"a","pid":1,"tid":1,"ts":7771632580123.457,"dur":25993.641},'
-        '{"ph":"X","name":"b","pid":1,"tid":1,"ts":7771632580123.459,"dur":25993.639}]}'
-    )
-    events = load_trace(path).events
-    assert events["start_ns"].tolist() == [1798628658580123457, 1798628658580123459]
-    assert events["duration_ns"].tolist() == [25993641, 25993639]
-    assert events["parent"].tolist() == [-1, 0]
-
-
 def test_kinds_scopes_steps_and_overloads(read):
     trace = read([
         op("ProfilerStep#3", 0, 50, cat="user_annotation"),
