@@ -97,7 +97,7 @@ class _EndOfRun:
     def show_trace(self) -> None:
         """Write the trace of this process, and say what it shows."""
         made = self._made()
-        if made is None:
+        if made is None or not self._request.is_awaited:
             return
         if made.trace is None:
             return self._show_long(made.folder)

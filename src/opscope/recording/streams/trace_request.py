@@ -58,6 +58,7 @@ class EndRequest:
     # JSON file for the verdict, which the process reads; nothing is printed then
     verdict: Path | None = None
     by_stage: bool = False  # also a verdict for each stage of a serving engine
+    is_awaited: bool = True  # the process waits for what is printed; else only failures are
 
     @property
     def makes_a_trace(self) -> bool:
