@@ -93,7 +93,7 @@ class _RunOutput:
     def show_trace(self) -> None:
         """Write the trace of this process, and print its summary."""
         saved = self._save_trace()
-        if saved is None:
+        if saved is None or not self._request.is_awaited:
             return
         if saved.trace is None:
             return self._show_long(saved.folder)
