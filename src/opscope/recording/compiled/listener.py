@@ -42,7 +42,7 @@ _noted: tuple[str, set[str]] = "", set()
 def note_sites(_: str = "") -> None:
     """Write the calls of loaded graphs to the running stream, in case the process is killed."""
     global _noted
-    stream, _, _ = _native.stream_state()
+    stream = _native.stream_state()[0]
     if stream != _noted[0]:
         _noted = stream, set()
     new = loaded_files() - _noted[1]
