@@ -22,15 +22,15 @@ namespace opscope {
 
 namespace {
 
-// An annotation that was entered while nothing recorded any, so that a window that opens later has it.
+// Annotation entered while no window recorded annotations; windows that open later start with it.
 struct Begun {
   const void* annotation;
   const char* name;
-  uint64_t python_thread;  // Python's id of its state: never that of another one
-  const void* frame;       // of the function that entered it
+  uint64_t python_thread;  // Python's unique id of the thread state
+  const void* frame;       // of the function that entered the annotation
 };
 
-// [TablesLock] In the order in which they were entered.
+// [TablesLock] In order of entry.
 std::vector<Begun>& all_begun() {
   static auto* const begun = new std::vector<Begun>;
   return *begun;
@@ -51,7 +51,7 @@ class BegunAnnotations final : public Source {
     ThreadLog* const log = Recorder::this_thread();
     if ((window.wants & kWantAnnotations) == 0 || log == nullptr) return;
     for (const Begun& begun : all_begun()) {
-      // None: it was left open on a thread that has ended, or that a fork did not copy.
+      // No thread: it ended with the annotation open, or a fork did not copy it.
       if (const auto thread = running_thread(begun.python_thread)) {
         add_inside(running, thread->native_thread, thread->system_thread_id, running_annotation(begun, *log),
                    begun.frame);
@@ -60,13 +60,13 @@ class BegunAnnotations final : public Source {
   }
 };
 
-// After Python calls, whose order says where an annotation belongs.
+// After Python calls: their order gives the annotation its place on the stack.
 const ListedSource listed_begun_annotations(3, []() -> Source& {
   static auto* const source = new BegunAnnotations;
   return *source;
 });
 
-// [GIL] The calling thread enters `annotation`, whose name stays where it is until that is forgotten.
+// [GIL] Notes that the calling thread enters `annotation`. `name` must stay valid until forget_begun().
 void note_begun(const void* annotation, const char* name) {
   PyThreadState* const state = PyThreadState_Get();
   const RunningFrame frame = RunningFrame::current(state);
@@ -74,7 +74,7 @@ void note_begun(const void* annotation, const char* name) {
   all_begun().push_back({annotation, name, PyThreadState_GetID(state), frame ? frame.address() : nullptr});
 }
 
-// [GIL] It is left, as often as it was entered. False: it was not entered so.
+// [GIL] Removes the latest entry of `annotation`. False: there is no such entry.
 bool forget_begun(const void* annotation) {
   const TablesLock lock;
   std::vector<Begun>& all = all_begun();
@@ -89,11 +89,11 @@ class Annotation {
  public:
   Annotation(nb::str given_name, std::optional<std::string> args)
       : name(std::move(given_name)), args(std::move(args)) {
-    if (name.c_str() == nullptr) throw nb::python_error();  // half a surrogate pair is no text
+    if (name.c_str() == nullptr) throw nb::python_error();  // half a surrogate pair has no UTF-8
   }
   Annotation(const Annotation&) = delete;
   Annotation& operator=(const Annotation&) = delete;
-  // One that was never left ends here: the stack must not keep the address of what is gone.
+  // Ends an annotation that was never left: the stack must not keep the address of a destroyed object.
   ~Annotation() {
     while (exit()) {
     }
@@ -105,7 +105,7 @@ class Annotation {
     ThreadLog* log = Recorder::this_thread();
     if (log == nullptr) return;
     Record* record = log->open_span(key());
-    ++open_;  // also if it was dropped: it has its place on the stack
+    ++open_;  // counts dropped records too: they have their place on the stack
     if (record == nullptr) return;
     fill_annotation(*record, RecordKind::kAnnotation, name_id(recorder, *log, name.c_str()));
     if (args && (recorder.wanted() & kWantInputs) != 0) record->annotation.inputs = put_args(log->arena());
@@ -113,14 +113,14 @@ class Annotation {
     log->publish_span();
   }
 
-  // False: it was not entered.
+  // False: the annotation was not entered.
   bool exit() {
     const uint64_t ticks = now_ticks();
     const bool is_recorded = open_ != 0;
     if (!is_recorded && !forget_begun(this)) return false;
     open_ -= is_recorded ? 1 : 0;
     if (!is_recorded && (Recorder::instance().wanted() & kWantAnnotations) == 0)
-      return true;  // no window has it
+      return true;  // no window has the annotation
     ThreadLog* const log = Recorder::this_thread();
     if (log == nullptr) return true;
     if (is_recorded) {
@@ -150,7 +150,7 @@ class Annotation {
     return arena.commit();
   }
 
-  uint32_t open_ = 0;  // the same object may be entered again before it exits
+  uint32_t open_ = 0;  // a program may enter the same object again before it exits
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Spans named from Python: opscope.record_function, without a detour through torch.
+// Spans named in Python with opscope.record_function, without torch.
 #pragma once
 
 #include <nanobind/nanobind.h>

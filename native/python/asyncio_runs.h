@@ -1,11 +1,11 @@
-// How runs of asyncio's tasks reach the recorder on this version of Python.
+// Records runs of asyncio tasks, by version of Python.
 //
-// asyncio notes in a dictionary which task each loop is running, and Python 3.12 and 3.13 tell of a
-// dictionary's changes (asyncio_runs_dictionary.cpp): that shows tasks of any loop, also those that begin
-// eagerly within others. Elsewhere a task runs as a callback that its loop calls in a context, and the C
-// function that is contextvars.Context.run is exchanged (asyncio_runs_context.cpp); from Python 3.14 on,
-// which keeps the running task elsewhere, contexts tell of tasks that begin eagerly. None of this changes
-// anything that a program could look at. Each file is empty where it does not apply.
+// Python 3.12 and 3.13: asyncio keeps the running task of each loop in a dictionary, and Python reports
+// changes of dictionaries (asyncio_runs_dictionary.cpp). This covers tasks of any loop, including tasks that
+// begin eagerly within others. Other versions: the loop calls a task as a callback in a context, so opscope
+// replaces the C function of contextvars.Context.run (asyncio_runs_context.cpp). Python 3.14 keeps the
+// running task elsewhere; a context watcher reports tasks that begin eagerly. A program cannot see any of
+// these changes. Each file is empty on other versions.
 #pragma once
 
 #include <Python.h>
@@ -23,70 +23,69 @@
 
 namespace opscope {
 
-// What asyncio is made of; kept for good.
+// Objects of asyncio; never released.
 struct Asyncio {
-  PyTypeObject* c_task = nullptr;       // tasks written in C
-  PyTypeObject* python_task = nullptr;  // and those written in Python
-  PyObject* get_coroutine = nullptr;    // methods of the first
+  PyTypeObject* c_task = nullptr;       // type of tasks written in C
+  PyTypeObject* python_task = nullptr;  // type of tasks written in Python
+  PyObject* get_coroutine = nullptr;    // methods of c_task
   PyObject* get_context = nullptr;
   PyObject* get_name = nullptr;
-  PyObject* step = nullptr;  // functions of the second, as callbacks
+  PyObject* step = nullptr;  // functions of python_task, as callbacks
   PyObject* wakeup = nullptr;
-  PyObject* first_step = nullptr;     // of one that begins eagerly
-  PyObject* current_tasks = nullptr;  // by loop
-  PyObject* current_task = nullptr;   // a function: the calling thread's, if it is written in C
-  PyObject* running_loop = nullptr;   // likewise
-  PyObject* all_tasks = nullptr;      // of a loop, those that are not done
+  PyObject* first_step = nullptr;     // of a task that begins eagerly
+  PyObject* current_tasks = nullptr;  // dictionary: loop to task
+  PyObject* current_task = nullptr;   // function: task of the calling thread, if written in C
+  PyObject* running_loop = nullptr;   // function: loop of the calling thread, if written in C
+  PyObject* all_tasks = nullptr;      // function: unfinished tasks of a loop
   PyTypeObject* handle = nullptr;
   PyObject* run = nullptr;  // its method
   PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(run)); }
-  // False: this is not the asyncio that is known.
+  // False: this version of asyncio is unknown.
   bool import();
 };
 extern Asyncio asyncio;
 
-// A task that a thread is in the middle of running.
+// Task that a thread is running.
 struct RunningTask {
   uint64_t native_thread;
   int64_t system_thread_id;
-  const void* frame;  // of the call that its span is around
+  const void* frame;  // of the call that is inside the span
   Owned task;
 };
 
-// [GIL] The key of its span, and when it began, in ticks; 0: there is no span of it.
+// [GIL] Key of a task's span. The next function returns the start in ticks; 0: there is no span.
 uint64_t task_key(const PyObject* task);
 uint64_t begin_task_run(PyObject* task);
 void end_task_run(uint64_t key, uint64_t began);
-// [GIL] The end of one that began before a window opened, and has no span.
+// [GIL] Records the end of a run that began before the window and has no span.
 void note_task_end(uint64_t key);
 bool tasks_are_wanted();
 
-// [GIL] Calls of Handle._run that are running, with the handle; and the task that the callback of a handle
-// goes on with: none where it is another callback.
+// [GIL] Running calls of Handle._run with their handles. The task that a callback resumes, or null.
 std::vector<RunningCall> running_handles();
 Owned task_of_callback(PyObject* callback);
 Owned task_of(PyObject* handle);
-// [GIL] The coroutine of a task, without running Python, whatever its class is.
+// [GIL] Coroutine of a task. Runs no Python for any class of task.
 Owned coroutine_of(PyObject* task);
-// [GIL] Where its coroutine runs, if it does; nullptr where that does not say.
+// [GIL] Frame of the task's coroutine if it runs; nullptr if unknown.
 const void* frame_of_task(PyObject* task);
-// [GIL] The loop that runs on this thread; none.
+// [GIL] Loop that runs on this thread, or null.
 Owned own_loop();
-// [GIL] Those of its tasks that this thread is in the middle of running, where there may be several, the
-// outermost first. Runs Python, if only asyncio's own.
+// [GIL] Tasks of this thread's loop that are running inside each other, the outermost first; empty if there
+// is at most one. Runs Python code of asyncio only.
 std::vector<Owned> nested_tasks();
 
-// [GIL] What a version of Python has its own way of. False: this Python does not tell of runs.
+// [GIL] The following functions depend on the version of Python. False: this Python does not report runs.
 bool hook_task_runs();
-// Spans that other threads have open are ended by those.
+// Other threads end their open spans themselves.
 void unhook_task_runs();
-// In a forked child: what other threads were running has gone with them.
+// In a forked child: forgets runs of threads that the fork did not copy.
 void forget_task_runs();
-// What runs on which thread, the outermost first. How many cannot be placed is added to `unplaced`.
+// Running tasks of all threads, outermost first. Adds the number of those on unknown threads to `unplaced`.
 std::vector<RunningTask> running_tasks(uint64_t* unplaced);
-// What a window does not see.
+// Adds a note for each kind of run that the window misses.
 void note_unseen_runs(Window& window);
-// For those: nothing for 0.
+// Adds one such note, unless `count` is 0.
 void note_unseen(Window& window, const char* what, uint64_t count);
 
 }  // namespace opscope

@@ -18,10 +18,10 @@ namespace opscope {
 namespace {
 
 using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-ContextRun original_run = nullptr;  // what contextvars.Context.run is in C
+ContextRun original_run = nullptr;  // C function of contextvars.Context.run
 
-// [GIL] The runs that are inside of this file's function, on all threads: these end by it, also where windows
-// close and open meanwhile. Each lies on its thread's stack.
+// [GIL] Runs inside on_context_run(), of all threads. It ends them even if windows close and open meanwhile.
+// Each entry lies on its thread's stack.
 struct HeardRun {
   uint64_t key;
   pthread_t thread = pthread_self();
@@ -47,7 +47,7 @@ bool is_heard(uint64_t key) {
   return run != nullptr;
 }
 
-// In a forked child: the stacks of other threads are memory like any other.
+// In a forked child: keeps the entries of this thread; the stacks of other threads may be reused.
 void forget_heard_runs() {
   HeardRun* run = std::exchange(heard_runs, nullptr);
   while (run != nullptr) {
@@ -59,7 +59,7 @@ void forget_heard_runs() {
 }
 
 PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  const ContextRun run = original_run;  // collecting garbage here may close the last window, and unhook
+  const ContextRun run = original_run;  // a collection here may close the last window and so unhook
   const Owned task = count > 0 && tasks_are_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_task_run(task.get()) : 0;
   if (began == 0) return run(self, args, count, names);
@@ -71,7 +71,7 @@ PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count
   return result;
 }
 
-// The definition of Context.run, nullptr where it is not as it is known to be.
+// Definition of Context.run; nullptr if its calling convention is unknown.
 PyMethodDef* context_run() {
   const Owned method = attribute(reinterpret_cast<PyObject*>(&PyContext_Type), "run");
   if (!method || Py_TYPE(method.get()) != &PyMethodDescr_Type) return nullptr;
@@ -79,13 +79,13 @@ PyMethodDef* context_run() {
   return found->ml_flags == (METH_FASTCALL | METH_KEYWORDS) ? found : nullptr;
 }
 
-// Handles that were running when a window opened tell by going when their run is over.
+// Weak references to handles that were running when a window opened: a run ends when its handle is freed.
 std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>& running_references() {
   static auto& all = *new std::unordered_map<PyObject*, std::pair<PyObject*, uint64_t>>;
   return all;
 }
 
-// Whether the run of this task began before runs were recorded, and still runs.
+// Whether the task's run began before the recording and has not ended.
 bool ends_with_handle(uint64_t key) {
   return std::any_of(running_references().begin(), running_references().end(),
                      [key](const auto& entry) { return entry.second.second == key; });
@@ -102,7 +102,7 @@ PyObject* on_handle_gone(PyObject*, PyObject* reference) {
 }
 PyMethodDef on_handle_gone_def = {"opscope_run_ended", &on_handle_gone, METH_O, nullptr};
 
-// Records the ends of runs whose beginning was not recorded.
+// Watches handles whose runs began before the recording, to record the ends of these runs.
 void note_handles() {
   static PyObject* const callback = PyCFunction_New(&on_handle_gone_def, nullptr);
   for (const RunningCall& running : running_handles()) {
@@ -120,20 +120,20 @@ void note_handles() {
 
 #if PY_VERSION_HEX >= 0x030E0000
 
-// A task that begins eagerly does so within another one's run, without a callback: Python makes it the
-// running task, and then its context the current one, before its coroutine begins.
+// A task that begins eagerly runs inside another task's run, without a callback. Python sets it as the
+// running task, then sets its context as current, then starts its coroutine.
 
 struct EagerRun {
   Owned task;
   Owned coroutine;
-  uint64_t began;  // in ticks; 0: there is no span of it
+  uint64_t began;  // in ticks; 0: there is no span
   int64_t system_thread_id;
 };
 
 bool is_hooked = false;
 int watcher = -1;
 
-// By thread that runs any, the outermost first.
+// By thread, the outermost first.
 std::unordered_map<uint64_t, std::vector<EagerRun>>& eager_runs() {
   static auto& all = *new std::unordered_map<uint64_t, std::vector<EagerRun>>;
   return all;
@@ -158,7 +158,7 @@ Coroutine state_of(PyObject* coroutine) {
   return runs.get() == Py_True ? Coroutine::kRuns : Coroutine::kWaits;
 }
 
-// The task that this thread's loop is running; none.
+// Task that this thread's loop is running, or null.
 Owned current_task() {
   const Owned loop = own_loop();
   if (!loop || loop.get() == Py_None || asyncio.current_task == nullptr) return Owned();
@@ -168,7 +168,7 @@ Owned current_task() {
   return is_a(found.get(), asyncio.c_task) ? std::move(found) : Owned();
 }
 
-// Ends those of this thread whose coroutines wait or are done.
+// Ends eager runs of this thread whose coroutines wait or are done.
 void end_eager_runs() {
   const auto found = eager_runs().find(this_thread());
   if (found == eager_runs().end()) return;
@@ -180,7 +180,7 @@ void end_eager_runs() {
   }
   if (!running.empty()) return;
   eager_runs().erase(found);
-  // Not here: Python is in the middle of calling us.
+  // Deferred: Python is calling this watcher now.
   if (!is_hooked && eager_runs().empty()) Py_AddPendingCall(&unwatch, nullptr);
 }
 
@@ -189,10 +189,10 @@ void push_eager_run(Owned task, Owned coroutine, uint64_t began) {
       {std::move(task), std::move(coroutine), began, static_cast<int64_t>(syscall(SYS_gettid))});
 }
 
-// Tasks that may have begun eagerly, of coroutines that do not say whether they run.
+// Count of tasks that may have begun eagerly: their coroutines do not report whether they run.
 uint64_t unknown_coroutines = 0;
 
-// The running task, if its coroutine has yet to begin in this context.
+// Begins an eager run of the running task if its coroutine has not yet started in this context.
 void begin_eager_run(PyObject* context) {
   Owned task = current_task();
   if (!task || asyncio.get_context == nullptr) return;
@@ -217,7 +217,7 @@ int on_context_switch(PyContextEvent, PyObject* context) {
   return 0;
 }
 
-// Threads that were running tasks when the hooks were installed, and so perhaps one that had begun eagerly.
+// Count of threads that were running tasks when the hooks were installed; any may have an eager run.
 uint64_t unheard_threads = 0;
 
 void hook_eager_runs() {
@@ -238,7 +238,7 @@ void hook_eager_runs() {
   }
 }
 
-// Spans that other threads have open are ended by those.
+// Other threads end their open spans themselves.
 void unhook_eager_runs() {
   is_hooked = false;
   const auto found = eager_runs().find(this_thread());
@@ -251,7 +251,7 @@ void unhook_eager_runs() {
   unwatch(nullptr);
 }
 
-// The run of this thread may have begun before runs were recorded.
+// Adds this thread's run even if it began before the recording.
 void add_eager_runs(std::vector<RunningTask>& found) {
   Owned own = current_task();
   const bool is_known = !own || std::any_of(found.begin(), found.end(), [&](const RunningTask& running) {
@@ -308,7 +308,7 @@ std::vector<RunningTask> running_tasks(uint64_t*) {
   for (RunningCall& running : running_handles()) {
     Owned task = task_of(running.first_argument.get());
     if (!task) continue;
-    if (ends_with_handle(task_key(task.get()))) {  // after the function that runs the handle
+    if (ends_with_handle(task_key(task.get()))) {  // after Handle._run
       found.push_back({running.native_thread, running.system_thread_id, running.frame, std::move(task)});
     } else {
       const void* const frame = frame_of_task(task.get());

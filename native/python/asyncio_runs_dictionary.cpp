@@ -17,15 +17,15 @@ namespace opscope {
 namespace {
 
 struct Run {
-  PyObject* task;  // an address
-  uint64_t began;  // in ticks; 0: there is no span of it
+  PyObject* task;  // used as an address only
+  uint64_t began;  // in ticks; 0: there is no span
   uint64_t native_thread;
 };
 
 bool hooked = false;
 int watcher = -1;
 
-// What each loop is running, by address; a task that another begins eagerly is after that.
+// By address of the loop: the tasks that it is running; an eager task follows the task that began it.
 std::unordered_map<PyObject*, std::vector<Run>>& runs() {
   static auto& all = *new std::unordered_map<PyObject*, std::vector<Run>>;
   return all;
@@ -48,7 +48,7 @@ void end_all(PyObject* loop) {
   if (found == runs().end()) return;
   while (!found->second.empty()) end_last(found->second);
   runs().erase(found);
-  // Not here: the dictionary is in the middle of a change.
+  // Deferred: the dictionary is changing now.
   if (!hooked && runs().empty()) Py_AddPendingCall(&unwatch, nullptr);
 }
 
@@ -60,7 +60,7 @@ void begin_or_go_back(PyObject* loop, PyObject* task) {
   running.push_back({task, begin_task_run(task), static_cast<uint64_t>(pthread_self())});
 }
 
-// Of the dictionary that has the task that each loop is running.
+// Watches the dictionary from loops to their running tasks.
 int on_change(PyDict_WatchEvent event, PyObject* dictionary, PyObject* loop, PyObject* task) {
   if (dictionary != asyncio.current_tasks || loop == nullptr) return 0;
   PyObject* const error = PyErr_GetRaisedException();
@@ -77,12 +77,11 @@ int on_change(PyDict_WatchEvent event, PyObject* dictionary, PyObject* loop, PyO
 
 namespace {
 
-// Threads that were running tasks within tasks when the dictionary was first watched, and so perhaps others
-// in between.
+// Count of threads that were running nested tasks when the watch began; tasks between them may be missing.
 uint64_t unheard_threads = 0;
 
 struct Place {
-  uint64_t native_thread;  // 0: not known
+  uint64_t native_thread;  // 0 if unknown
   int64_t system_thread_id;
 };
 
@@ -99,7 +98,7 @@ Place place_of(PyObject* loop, const std::vector<Run>& running, const std::vecto
   return {0, 0};
 }
 
-// What a loop was running when its dictionary was first watched; `nested`: what this thread's is.
+// Tasks that a loop was running when the watch began. `nested`: nested tasks of this thread.
 std::vector<Run> running_of(PyObject* loop, PyObject* task, const std::vector<Owned>& nested) {
   std::vector<Run> running;
   const bool is_own = loop == own_loop().get();

@@ -1,4 +1,4 @@
-// Runs of asyncio's tasks as spans: a run is what a task does between two awaits.
+// Spans of asyncio task runs: a run is the work of a task between two awaits.
 #include <Python.h>
 #include <unistd.h>
 
@@ -52,11 +52,11 @@ namespace {
 constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
 
 struct Task {
-  Owned name;  // as it was last seen
+  Owned name;  // as last seen
   TaskRunPart run{0, 0, kNoName, kHiddenFrame, 0, 0};
 };
 
-// What a task has under this attribute, or says by this method; runs no Python, whatever the task's class is.
+// Attribute of a task, or result of a method. Runs no Python for any class of task.
 Owned told_by(PyObject* task, const char* attribute, PyObject* method) {
   PyObject* found = nullptr;
   if (is_a(task, asyncio.c_task) && method != nullptr) {
@@ -85,7 +85,7 @@ namespace {
 
 class Tasks {
  public:
-  // What is known of a task, which is good until the next call.
+  // Facts of a task, valid until the next call.
   const Task& know(PyObject* object) {
     Task* known = tasks_.find(object);
     if (known == nullptr) {
@@ -135,7 +135,7 @@ Tasks& tasks() {
   return *all;
 }
 
-// A run that began before this is known to a window as one that it found running.
+// Windows list a run that began before this time as already running.
 uint64_t overlap_ticks = 0;
 
 }  // namespace
@@ -195,7 +195,7 @@ Owned task_of_callback(PyObject* callback) {
         function == asyncio.step || function == asyncio.wakeup || function == asyncio.first_step;
     return Owned(is_step ? Py_NewRef(PyMethod_GET_SELF(callback)) : nullptr);
   }
-  static PyTypeObject* step_type = nullptr;  // asyncio's own, which it does not name
+  static PyTypeObject* step_type = nullptr;  // asyncio's own type, which has no public name
   if (step_type == nullptr && std::strstr(Py_TYPE(callback)->tp_name, "TaskStepMethWrapper") != nullptr) {
     step_type = Py_TYPE(callback);
     Py_INCREF(reinterpret_cast<PyObject*>(step_type));
@@ -226,7 +226,7 @@ const void* frame_of_task(PyObject* task) {
   const Owned coroutine = coroutine_of(task);
   if (!is_of_python(coroutine.get())) return nullptr;
   const void* const frame = cpython::frame_of_generator(coroutine.get());
-  // One written in Python runs it by a function of its own.
+  // A task written in Python runs its coroutine in a function of its own.
   const bool has_function = is_a(task, asyncio.python_task) && asyncio.first_step != nullptr &&
                             PyFunction_Check(asyncio.first_step) && is_running_here(frame);
   if (!has_function) return frame;
@@ -237,7 +237,7 @@ const void* frame_of_task(PyObject* task) {
 
 std::vector<Owned> nested_tasks() {
   constexpr int kOfGenerator = CO_COROUTINE | CO_GENERATOR;
-  std::unordered_map<const void*, size_t> depths;  // 0: the innermost
+  std::unordered_map<const void*, size_t> depths;  // 0 is the innermost
   for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
     if ((frame.code()->co_flags & kOfGenerator) != 0) depths.emplace(frame.address(), depths.size());
   }
@@ -296,7 +296,7 @@ class AsyncioTasks final : public Source {
   void begin_window(Window& window, std::vector<InitialStack>& running) override {
     if ((window.wants & kWantAsyncio) == 0 || !is_hooked_) return;
     overlap_ticks = now_ticks();
-    uint64_t unplaced = 0;  // it is not known where these run
+    uint64_t unplaced = 0;  // runs on unknown threads
     const std::vector<RunningTask> found = running_tasks(&unplaced);
     note_unseen(window, "not seen: running already, on a thread that is not known", unplaced);
     for (const RunningTask& task : found) add_to(running, task);

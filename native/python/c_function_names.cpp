@@ -1,4 +1,4 @@
-// Names of C functions, each kept once for the life of the process.
+// Names of C functions; each is stored once per process.
 #include "python/c_function_names.h"
 
 #include <cstdio>
@@ -17,8 +17,8 @@ namespace {
 
 uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
-// A C function is named as it prints itself; a method of a built-in type as it would once bound to
-// `self`, which is how versions of Python before 3.12 report it.
+// Name of a C function as its repr gives it. A method of a built-in type is named as if bound to `self`, as
+// Python before 3.12 reports it.
 std::string text_of_c_function(const PyMethodDef* method, PyObject* self) {
   if (self == nullptr || PyModule_Check(self))
     return std::string("<built-in function ") + method->ml_name + ">";
@@ -29,14 +29,14 @@ std::string text_of_c_function(const PyMethodDef* method, PyObject* self) {
 }
 
 struct KnownFunction {
-  // Compared to notice that the addresses belong to other objects by now.
+  // A different name shows that the addresses now belong to other objects.
   std::string method_name;
   std::string type_name;
   uint32_t name = 0;
 };
 
-// [GIL] Names carry addresses of objects and are kept for good, so each function has one for the
-// life of the process: one per thread, window or collision in a thread's cache would add up.
+// [GIL] Names contain object addresses and are never freed, so each function has one per process: one per
+// thread, window or cache collision would add up.
 uint32_t known_name(const PyMethodDef* method, PyTypeObject* type, PyObject* self) {
   static auto& functions = *new std::map<std::pair<const void*, const void*>, KnownFunction>;
   const TablesLock lock;
@@ -52,8 +52,8 @@ uint32_t known_name(const PyMethodDef* method, PyTypeObject* type, PyObject* sel
 
 }  // namespace
 
-// Bound methods are temporary objects, so a C function is known by its definition and by the type
-// it is called on; the name is that of the first one seen.
+// Bound methods are temporary objects, so the key of a C function is its definition and the type that it is
+// called on. The name is that of the first one seen.
 uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject* self) {
   const PyMethodDef* method = nullptr;
   if (PyCFunction_Check(callable)) {

@@ -9,7 +9,7 @@ namespace opscope {
 
 struct PythonThreadCache;
 
-// [GIL] The name of a C function or of a method of a built-in type, called on `self`.
+// [GIL] Name of a C function, or of a built-in type's method called on `self`.
 uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject* self);
 
 }  // namespace opscope

@@ -23,8 +23,8 @@ namespace opscope {
 
 namespace {
 
-// A graph that runs on this thread. It lives in the C function that runs it, so its address is the key of the
-// span: no other graph that is running now has it.
+// A compiled graph that runs on this thread. It lives on the stack of the C function that runs it, so its
+// address is a unique key while it runs.
 struct RunningGraph {
   const PyCodeObject* code;
   const RunningGraph* outer;
@@ -36,7 +36,7 @@ constexpr int kMostFramesBetween = 16;
 
 thread_local const RunningGraph* running_graph = nullptr;
 
-// The log that a span goes to; nullptr if no window wants it.
+// Log of the span; nullptr if no window wants it.
 ThreadLog* log_for(uint32_t wanted_by) {
   if ((Recorder::instance().wanted() & wanted_by) == 0) [[likely]]
     return nullptr;
@@ -48,13 +48,13 @@ SpanState state_after(const PyObject* result) {
   return result == nullptr ? SpanState::kRaised : SpanState::kClosed;
 }
 
-// What stands in the place of a function of generated code: a kernel, or what runs a graph.
+// Replaces a function of generated code: a kernel, or the function that runs a graph.
 struct RecordedFunction {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;           // owned
   const char* name;             // of its spans; never freed
-  Shared<uint32_t> row;         // of a graph: in the table of functions
-  std::atomic<uint64_t> epoch;  // of that table, when `row` was asked for
+  Shared<uint32_t> row;         // of a graph, in the table of functions
+  std::atomic<uint64_t> epoch;  // of that table when `row` was read
 };
 
 uint32_t row_of(RecordedFunction& graph, PyCodeObject* code) {
@@ -91,7 +91,7 @@ PyObject* run_kernel(PyObject* object, PyObject* const* args, size_t flags, PyOb
   auto* const kernel = reinterpret_cast<RecordedFunction*>(object);
   ThreadLog* const log = log_for(kWantOperators);
   if (log == nullptr) return PyObject_Vectorcall(kernel->function, args, flags, names);
-  const uint64_t key = reinterpret_cast<uintptr_t>(&kernel);  // of this call: no two run at one address
+  const uint64_t key = reinterpret_cast<uintptr_t>(&kernel);  // unique per running call
   const uint32_t place = place_in_python(log);
   Recorder& recorder = Recorder::instance();
   const uint32_t name = name_id(recorder, *log, kernel->name);
@@ -130,7 +130,7 @@ void free_function(PyObject* self) {
   Py_DECREF(reinterpret_cast<PyObject*>(type));
 }
 
-// What the function has, this has.
+// Attributes come from the replaced function.
 PyObject* attribute_of_function(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<RecordedFunction*>(self)->function, name);
 }
@@ -155,13 +155,13 @@ PyType_Spec function_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     function_slots};
 
-// [GIL] nullptr with an error set, if there is no memory.
+// [GIL] nullptr with an error set if memory is short.
 PyTypeObject* function_type() {
   static auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&function_spec));
   return type;
 }
 
-// The recorder keeps names for as long as the process lives, so these are kept too.
+// Never freed: the recorder keeps names for the life of the process.
 const char* kept_text(const std::string& text) {
   static auto& texts = *new std::unordered_set<std::string>;
   const TablesLock lock;
@@ -185,7 +185,7 @@ nb::object recorded_kernel(nb::handle function, const std::string& name) {
   return recorded(function, name, &run_kernel);
 }
 
-// The function that runs a graph is one of Python's, and its code is that of the file.
+// The function that runs a graph is a Python function with the code of the generated file.
 nb::object recorded_graph(nb::handle function, const std::string& name) {
   if (!PyFunction_Check(function.ptr())) throw nb::type_error("not a Python function");
   return recorded(function, name, &run_graph);
@@ -203,7 +203,7 @@ uint32_t place_in_generated_code(uint64_t innermost_key) {
   PyThreadState* const state = PyGILState_GetThisThreadState();
   if (state == nullptr) return 0;
   RunningFrame frame = RunningFrame::current_without_gil(state);
-  // Operators that have no function of their own are called through one of torch's.
+  // Operators without a function of their own are called through one of torch's functions.
   for (int depth = 0; frame && frame.code() != running_graph->code; ++depth) {
     if (depth == kMostFramesBetween) return 0;
     frame = frame.caller();

@@ -1,5 +1,5 @@
-// Code that torch.compile generated, seen while it runs: the function that runs one graph, and the kernels it
-// calls. The function is a span that says which code it is; what it calls has the line it is called from.
+// Spans of code that torch.compile generated: the function that runs a graph, and the kernels that it calls.
+// The function's span names the code; its callees have the line of the call.
 #pragma once
 
 #include <Python.h>
@@ -8,9 +8,9 @@
 
 namespace opscope {
 
-// [GIL] Where the function of generated code is that calls an operator now, as OperatorPart::place has it; 0:
-// the innermost span is not that of such a function, or something else runs in it. Needs no GIL on Python
-// versions whose frames can be read without it.
+// [GIL] Line in generated code that calls an operator now, encoded as OperatorPart::place. 0: the innermost
+// span is no generated function, or other code runs inside it. Needs no GIL on Python versions whose frames
+// are readable without it.
 uint32_t place_in_generated_code(uint64_t innermost_key);
 
 }  // namespace opscope

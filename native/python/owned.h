@@ -1,4 +1,4 @@
-// References to Python objects that go with what holds them. [GIL]
+// Owning references to Python objects. [GIL]
 #pragma once
 
 #include <Python.h>
@@ -9,7 +9,7 @@ namespace opscope {
 
 class Owned {
  public:
-  // Takes the reference; nullptr is none.
+  // Takes over the reference; nullptr is allowed.
   explicit Owned(PyObject* object = nullptr) : object_(object) {}
   Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Owned& operator=(Owned&& other) noexcept {
@@ -27,28 +27,28 @@ class Owned {
   PyObject* object_;
 };
 
-// None where there is no such attribute; no error is left.
+// Null if the attribute is missing; leaves no error set.
 inline Owned attribute(PyObject* object, const char* name) {
   PyObject* const value = object == nullptr ? nullptr : PyObject_GetAttrString(object, name);
   if (value == nullptr) PyErr_Clear();
   return Owned(value);
 }
 
-// For good; nullptr for none.
+// A reference that is never released; nullptr for null.
 inline PyObject* kept(Owned object) { return Py_XNewRef(object.get()); }
 inline PyTypeObject* kept_type(Owned object) {
   if (!object || !PyType_Check(object.get())) return nullptr;
   return reinterpret_cast<PyTypeObject*>(Py_NewRef(object.get()));
 }
 
-// Of a text that has no UTF-8, or is none: "?".
+// "?" if `text` is no str or has no UTF-8.
 inline const char* utf8(PyObject* text) {
   const char* const bytes = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
   if (bytes == nullptr) PyErr_Clear();
   return bytes == nullptr ? "?" : bytes;
 }
 
-// The code of a generator or coroutine that Python code made.
+// Code of a generator or coroutine that Python code made.
 inline Owned code_of(PyObject* object) {
   auto* const generator = reinterpret_cast<PyGenObject*>(object);
 #if PY_VERSION_HEX >= 0x030C0000
@@ -58,7 +58,7 @@ inline Owned code_of(PyObject* object) {
 #endif
 }
 
-// Is it an instance of this type? nullptr is a type that there is not.
+// isinstance(); false for a null `type`.
 inline bool is_a(PyObject* object, PyTypeObject* type) {
   return object != nullptr && type != nullptr && PyObject_TypeCheck(object, type) != 0;
 }

@@ -1,4 +1,4 @@
-// What happens at each call: the functions that the hooks call.
+// Handlers of call events; the hooks call them.
 #include "python/python_calls.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
-// Where a thread's cache has this code, if it has it. The cache may be const.
+// Slot of this code in a thread's cache. The cache may be const.
 template <typename Cache>
 auto& slot_in(Cache& codes, const PyCodeObject* code) {
   return codes[(address_key(code) >> 5) % codes.size()];
@@ -30,7 +30,7 @@ auto& slot_in(Cache& codes, const PyCodeObject* code) {
 
 uint64_t c_key(const void* callable) { return address_key(callable) | kWatchedCall | 1; }
 
-// Of what runs around this frame and of the frame itself, outermost first.
+// Keys of this frame and of all frames around it, the outermost first.
 std::vector<uint64_t> keys_from(RunningFrame frame) {
   std::vector<uint64_t> keys;
   for (; frame; frame = frame.caller()) keys.push_back(key_of(frame, frame.code()));
@@ -38,10 +38,10 @@ std::vector<uint64_t> keys_from(RunningFrame frame) {
   return keys;
 }
 
-// Stacks may be very deep, too deep to look through them for each key.
+// Stacks may be too deep for a linear search per key.
 std::unordered_set<uint64_t> set_of(const std::vector<uint64_t>& keys) { return {keys.begin(), keys.end()}; }
 
-// Of each open span, outermost first: does the Python function that it began in still run?
+// For each open span, the outermost first: whether the Python function in which it began still runs.
 std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_set<uint64_t>& running) {
   std::vector<bool> found;
   bool runs = true;
@@ -52,11 +52,12 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
   return found;
 }
 
-// Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
-// reported because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
-// functions have no frame, so one counts as running if the function that called it does, and something that
-// it called. What is closed ended between the removal of the hooks and `ticks`, when the event was reported.
-// All are over if calls have ceased to be recorded since (`have_ceased`).
+// Closes spans whose ends were not reported while the hooks were removed; runs at a thread's first event
+// after they are installed again.
+//
+// A Python call still runs if its frame is on the stack. C functions have no frame: a C call counts as
+// running if its caller and one of its callees run. Closed spans ended between the removal of the hooks and
+// `ticks`, the time of the event. With `have_ceased` all are over: calls ceased to be recorded meanwhile.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks,
                                 bool have_ceased) {
   cache.installation = PythonCalls::installation();
@@ -73,8 +74,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
     --at;
     if (record.kind == RecordKind::kCCall) return !has_running_callee || !caller_runs[at];
     if (!is_watched_call(key)) {
-      // Operators and collections are not reported by the hooks, so that their ends were not missed: one that
-      // is open does run, and so do the calls around it.
+      // Hooks do not report operators and collections: open ones still run, and so do the calls around them.
       has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
       return false;
     }
@@ -84,7 +84,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
   });
 }
 
-// Ends, as of `ticks`, what was running before, but for so many of the outermost.
+// Ends at `ticks` all noted running functions except the outermost `still`.
 void end_what_ran(PythonThreadCache& cache, size_t still, uint64_t ticks) {
   for (std::vector<uint64_t>& ran = cache.ran_before; ran.size() > still; ran.pop_back()) {
     if (cache.hidden == ran.back()) cache.hidden = 0;
@@ -93,14 +93,13 @@ void end_what_ran(PythonThreadCache& cache, size_t still, uint64_t ticks) {
   }
 }
 
-// Ends, as of `ticks`, what was running before and is not around this frame, the innermost that runs, any
-// more.
+// Ends at `ticks` the noted running functions that are no longer around `frame`, the innermost running one.
 void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   std::vector<uint64_t>& ran = cache.ran_before;
   const uint64_t innermost = frame ? key_of(frame, frame.code()) : 0;
   if (ran.empty() || ran.back() == innermost) return;
   size_t still = static_cast<size_t>(std::find(ran.rbegin(), ran.rend(), innermost).base() - ran.begin());
-  if (still == 0 && frame) {  // a function that was not reported
+  if (still == 0 && frame) {  // no hook reported this function
     const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
     still = ran.size();
     while (still > 0 && !running.contains(ran[still - 1])) --still;
@@ -108,8 +107,8 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   end_what_ran(cache, still, ticks);
 }
 
-// [owner of the cache] The same where an operator is called, without the GIL: by a function that ran before,
-// or by an unreported function that it called. A program may do nothing else after what it imported.
+// [owner of the cache] The same when an operator is called, without the GIL. The caller is a function that
+// ran before, or an unreported function that it called. A program may do nothing else after its imports.
 void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
   const std::vector<uint64_t>& ran = cache.ran_before;
   if (cache.evaluating != 0 || ran.empty()) return;
@@ -119,17 +118,17 @@ void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
   if (still != ran.rend()) end_what_ran(cache, static_cast<size_t>(ran.rend() - still), now_ticks());
 }
 
-// One that was evaluated since `ran_before` was noted has ended, or else one of those.
+// Notes the end of one evaluated function: one evaluated since `ran_before` was noted, or one in it.
 void note_evaluated(PythonThreadCache& cache, PyThreadState* state, uint64_t ticks = 0) {
   if (cache.evaluating != 0) [[likely]] {
     --cache.evaluating;
-  } else {  // what it called before that was noted may have ended unheard
+  } else {  // hooks may have missed ends of its callees
     notice_ends(cache, RunningFrame::current(state), ticks != 0 ? ticks : now_ticks());
   }
 }
 
-// What windows noted as running on this thread, and is over since, ends as of now. Those that hear functions
-// where they are evaluated are told of no such end, also where all calls are reported by now.
+// Ends functions that windows noted as running on this thread and that are over. Evaluation hooks report no
+// such ends, even if all calls are reported by now.
 void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks, uint64_t last_generation) {
   notice_ends(cache, frame, ticks);
   cache.ran_before = keys_from(frame);
@@ -141,8 +140,8 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
   }
 }
 
-// Functions that began while no calls were reported, and that no window knows as running, begin now. What a
-// window knew when calls ceased to be recorded has ended then.
+// Begins spans of functions that began while no calls were reported and that no window noted as running.
+// Those that a window noted before calls ceased to be recorded have ended.
 void begin_what_runs(PythonThreadCache& cache) {
   FrameTable& frames = PythonCalls::instance().frames;
   const std::unordered_set<uint64_t> known =
@@ -158,7 +157,7 @@ void begin_what_runs(PythonThreadCache& cache) {
   }
 }
 
-// The first event since hooks were installed or a window noted what was running.
+// Handles the first event after hooks were installed or a window noted the running functions.
 [[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
   Recorder& recorder = Recorder::instance();
@@ -174,17 +173,17 @@ void begin_what_runs(PythonThreadCache& cache) {
   if (last_generation < PythonCalls::resumed()) begin_what_runs(cache);
 }
 
-// Between making a frame and reporting its call Python may switch threads. A window that opens at that moment
-// finds the frame on the stack and notes it as running, although its call is reported later. So the first
-// event of such a frame decides: if it is the call (`begins`), the function was not running before.
+// Decides whether a function was running before the window. Python may switch threads between creating a
+// frame and reporting its call, so a window that opens then notes the frame as running. If the first event of
+// the frame is its call (`begins`), it was not running.
 [[gnu::noinline]] void settle(PythonThreadCache& cache, uint64_t key, bool begins) {
   if (std::erase(cache.may_begin, key) == 0) return;
   if (begins) Recorder::instance().forget_initial_frame(cache.log, key);
   cache.has_frames_that_may_begin = !cache.may_begin.empty();
 }
 
-// Reading an instance runs Python, and so lets other threads open windows, which note the call that is about
-// to be recorded as running.
+// Reading an instance runs Python, so other threads may open windows, which note this call as running
+// although it is about to be recorded.
 void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller, now_ticks());
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
@@ -194,7 +193,7 @@ bool is_of(const OpenSpan* span, const RunningFrame& frame, const PyCodeObject* 
   return span != nullptr && span->key == key_of(frame, code);
 }
 
-// Where the innermost function from `frame` outwards is that is recorded: its span is around what begins now.
+// Instruction of the innermost recorded function from `frame` outwards: the parent of the span that begins.
 int32_t instruction_of(PythonThreadCache& cache, RunningFrame frame) {
   if (FrameTable::skips_libraries()) [[unlikely]] {
     const OpenSpan* const around = cache.log.innermost_but_annotations();
@@ -204,9 +203,8 @@ int32_t instruction_of(PythonThreadCache& cache, RunningFrame frame) {
   return frame ? frame.instruction() : -1;
 }
 
-// The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
-// too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
-// through the vectorcall.)
+// Reads the module from the frame, as the function's first argument. The replaced vectorcall has it too, but
+// on Python 3.11 direct calls such as super().__call__(x) bypass the vectorcall.
 void enter_module(PythonThreadCache& cache, RunningFrame frame, RunningFrame caller, uint64_t key) {
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
@@ -228,14 +226,14 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, RunningFrame 
   settle_again(cache, caller, key);
   begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(),
                          instruction_of(cache, caller), row});
-  cache.stepped = self;  // its hook comes next, or does if a window that wants modules opens before
+  cache.stepped = self;  // its hook runs next, or if a window that wants modules opens before
   const bool has_hook = (Recorder::instance().wanted() & kWantModules) != 0;
   cache.stepped_spell = has_hook ? kAnySpell : PythonCalls::spell();
   Py_DECREF(self);
 }
 
-// This thread's cache, brought up to date; nullptr if the call is not to be recorded: the thread is ending,
-// or the call is made by our own code. `ticks`: the event's own time if it has been read.
+// This thread's cache, up to date; nullptr if the thread is ending or opscope's own code makes the call.
+// `ticks`: time of the event if already read.
 PythonThreadCache* begin_event(RunningFrame frame, uint64_t ticks = 0) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
@@ -245,7 +243,7 @@ PythonThreadCache* begin_event(RunningFrame frame, uint64_t ticks = 0) {
   return cache;
 }
 
-// False: the innermost span is another.
+// False: the innermost span has another key.
 bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
   if (!cache.log.is_top(key)) [[unlikely]]
     return false;
@@ -263,7 +261,7 @@ void catch_up_now(PythonThreadCache& cache) {
     begin_generation(cache, RunningFrame::current(PyThreadState_Get()), now_ticks());
 }
 
-// Where it is known without asking Python: is this code skipped?
+// Whether the cache knows this code as skipped; reads no Python object.
 static bool is_known_as_skipped(const PythonThreadCache* cache, PyCodeObject* code) {
   if (!FrameTable::skips_libraries() || cache == nullptr) return false;
   const PythonThreadCache::Code& slot = slot_in(cache->codes, code);
@@ -290,8 +288,8 @@ uint32_t place_in_python(const ThreadLog* log) {
     frame = frame.caller();
   }
   if (!frame) return 0;
-  // Without a call around it, the function has been running since before the recording. So has one within a
-  // call that an earlier window had recorded: this window has noted both as running.
+  // A function without a call around it has run since before the recording. So has a function inside a call
+  // that only an earlier window recorded. The window has noted both as running.
   if (around != nullptr && around->key != key_of(frame, frame.code()) &&
       around->record->ticks >= PythonCalls::overlap_ticks()) {
     return 0;
@@ -299,8 +297,8 @@ uint32_t place_in_python(const ThreadLog* log) {
   return static_cast<uint32_t>(std::max(frame.instruction(), -1) + 1);
 }
 
-// A thread's caches are destroyed when it ends. The pointer to them is a variable of its own, because a
-// trivially destructible one can be read even after that.
+// Destroys a thread's cache when the thread ends. The pointer to the cache is a separate variable: a
+// trivially destructible one is readable even after that.
 struct PythonThreadCacheOwner {
   ~PythonThreadCacheOwner() {
     PythonThreadCache* cache = PythonThreadCache::this_cache_;
@@ -313,8 +311,8 @@ struct PythonThreadCacheOwner {
 PythonThreadCache* PythonThreadCache::make() {
   ThreadLog* log = Recorder::this_thread();
   if (log == nullptr || torn_down_) return nullptr;
-  thread_local PythonThreadCacheOwner owner;  // after the log's, so that it goes before the log does
-  (void)&owner;  // using it constructs it, so that its destructor runs when the thread ends
+  thread_local PythonThreadCacheOwner owner;  // declared after the log's owner, so it is destroyed first
+  (void)&owner;                               // first use constructs it, which registers its destructor
   this_cache_ = new (std::nothrow) PythonThreadCache(*log);
   if (this_cache_ == nullptr) Recorder::instance().set_fault("out of memory");
   return this_cache_;
@@ -330,8 +328,7 @@ uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
   return key;
 }
 
-// `asks`: also asks what the program calls this thread, as it does when it meets functions. That comes first:
-// it may let other threads empty the table.
+// `asks`: also reads the thread's name. This comes first, because it may let other threads empty the table.
 template <bool kAsks>
 static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;
@@ -350,8 +347,7 @@ static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
 
 uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) { return row_in<false>(cache, code); }
 
-// What a function of the program calls itself is recorded where the rest of libraries is not: it has the
-// line.
+// Library functions that the program itself calls are recorded: their caller is a line of the program.
 uint32_t frame_of_call(PythonThreadCache& cache, PyCodeObject* code, RunningFrame caller) {
   const uint32_t id = row_in<true>(cache, code);
   if (id != kSkippedFrame || !caller) return id;
@@ -383,8 +379,8 @@ void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;
-  // Reading an instance lets other threads run. Where one of them has all calls reported from then on, the
-  // call that began by being evaluated is reported once more as its frame begins.
+  // Reading an instance lets other threads run. If one of them enables all calls, this call is reported
+  // twice: by the evaluation hook and again when its frame begins.
   if (cache->log.is_top(key)) return;
   if (id == kModuleFrame) enter_module(*cache, frame, caller, key);
   if (id == kOptimizerFrame) enter_optimizer(*cache, frame, caller, key);
@@ -457,7 +453,7 @@ void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller) {
   begin_call(cache->log, {RecordKind::kCCall, c_key(callable), name, offset});
 }
 
-// One that began before the hooks did has no span.
+// A C call that began before the hooks were installed has no span.
 void python_leave_c(PyObject* callable, RunningFrame caller) {
   const uint64_t ticks = now_ticks();
   PythonThreadCache* cache = begin_event(caller, ticks);

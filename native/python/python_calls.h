@@ -1,13 +1,12 @@
 // Python calls as spans: Python and C functions, nn.Module calls, optimizer steps.
 //
-// Below Python 3.12 calls arrive through PyEval_SetProfile on every thread, from 3.12 through
-// sys.monitoring. Where only modules are wanted, the vectorcall of the function nn.Module.__call__ is
-// replaced: that costs the rest of the program nothing, also covers classes that are made later, and changes
-// no attribute that code could look at.
+// Below Python 3.12 PyEval_SetProfile reports calls, on every thread; from 3.12 sys.monitoring does. For
+// modules alone, opscope replaces the vectorcall of nn.Module.__call__: this costs the rest of the program
+// nothing, covers classes made later, and changes no visible attribute.
 //
-// [GIL] Everything here is called with the GIL, and may only be changed with it. Without one, calls of all
-// threads are reported at the same time: tables are looked things up in under TablesLock, and windows open
-// and close while no other thread runs Python (python_windows.cpp).
+// [GIL] Call everything here with the GIL, and change it only with the GIL. Without one, all threads report
+// calls at the same time: lookups in tables take TablesLock, and windows open and close while no other thread
+// runs Python (python_windows.cpp).
 #pragma once
 
 #include <Python.h>
@@ -28,17 +27,17 @@
 
 namespace opscope {
 
-// What the recorder needs from Python, once. Any object may be None.
+// Python objects that the recorder needs; any may be None.
 struct PythonSetup {
-  std::string hidden_folder;  // code in here is not recorded, nor what it calls
-  std::string shown_file;     // but for this file, which wraps the program's own functions
-  std::string program_file;   // and what this one calls: it runs the program
+  std::string hidden_folder;  // its code and callees are not recorded
+  std::string shown_file;     // except this file, which wraps the program's functions
+  std::string program_file;   // and except callees of this file, which runs the program
   LibraryFiles libraries;
   PyObject* module_function;   // nn.Module.__call__
-  PyObject* optimizer_code;    // where optimizers show themselves
+  PyObject* optimizer_code;    // of the function that each optimizer step runs
   PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
-  PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
-  PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
+  PyObject* optimizer_hooks;   // dict of functions that torch calls after every optimizer step
+  PyObject* optimizer_hook;    // added to that dict, with itself as key, while steps are wanted
 };
 
 class PythonCalls final : public Source {
@@ -47,52 +46,49 @@ class PythonCalls final : public Source {
 
   void set_up(const PythonSetup& setup);
 
-  // Installs or removes hooks.
   void configure(uint32_t also) override;
-  // Adds what every thread is running.
+  // Notes the running functions of every thread.
   void begin_window(Window& window, std::vector<InitialStack>& running) override;
   void before_end(const Window& window) override;
   void end_window(Window& window) override;
-  // Of functions that were running when the window opened, ends those that ended while it paused, and has
-  // those begin that began meanwhile.
+  // Ends functions noted as running that ended during the pause, and begins those that began during it.
   void resume_window(const Window& window) override;
-  // Ends the calls that run: their own ends may not be reported.
+  // Ends running calls: their own ends may not be reported.
   void cease(uint32_t wants) override;
   void forget() override;
-  // In a child that was just forked: nothing is being recorded.
+  // In a forked child, where nothing is recorded.
   void forked();
 
-  // Records that an optimizer has made a step, unless calls are recorded on this thread and show it already.
+  // Records a step of an optimizer, unless a recorded call on this thread shows it already.
   void optimizer_step(PyObject* optimizer);
 
   FrameTable frames;
   InstanceTable modules{EntryKind::kModule};
   InstanceTable optimizers{EntryKind::kOptimizer};
 
-  // Threads without our hook, because another profiler has, or had, its own there.
+  // Threads without our hook, because another profiler has or had its hook there.
   uint64_t unheard_threads() const { return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0; }
-  // Rises whenever hooks are installed: ends of calls since their removal were not reported.
+  // Increases with each installation: ends of calls since the previous removal were not reported.
   static uint64_t installation() { return installation_; }
-  // Rises whenever calls cease to be reported at all.
+  // Increases when reporting of calls stops.
   static uint64_t spell() { return spell_; }
-  // Rises with every installation, and whenever a window has noted what is running.
+  // Increases with each installation, and each time a window has noted the running functions.
   static uint64_t generation() { return generation_; }
-  // The generation that last had functions begin whose begin was not reported.
+  // Latest generation that began functions whose starts were not reported.
   static uint64_t resumed() { return resumed_; }
-  // The generation in which calls last ceased to be recorded in windows that go on.
+  // Latest generation in which calls ceased to be recorded in windows that stay open.
   static uint64_t ceased() { return ceased_; }
-  // When hooks were last removed; 0 for never.
+  // Time of the latest removal of hooks; 0 if never.
   static uint64_t removed_ticks() { return removed_ticks_; }
-  // Spans that began before this time may be known to a window as frames that were running.
+  // Windows may list spans that began before this time as already running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
-  // How many threads recorded something in a window that wants calls and did not report all of theirs:
-  // threads that were started by _thread or in C are not hooked, or only later. Must be asked for before the
-  // hooks are removed.
+  // Number of threads that recorded something in a window that wants calls but did not report all calls:
+  // threads started by _thread or in C get a hook late or never. Call it before removing the hooks.
   uint64_t unhooked_threads(const Window& window) const;
 
-  // Static, because they are read at every call, where finding the instance would cost as much again.
+  // Static, because every call reads them; finding the instance would double the cost.
   static inline Shared<uint64_t> installation_ = 0;
   static inline Shared<uint64_t> spell_ = 0;
   static inline Shared<uint64_t> generation_ = 0;
@@ -111,34 +107,32 @@ class PythonCalls final : public Source {
   static void note_ends_of_initial(const Window& window, PythonThreadCache& cache);
 
   std::recursive_mutex configuring_;
-  uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
+  uint32_t asked_ = 0;  // wants of windows that are about to open
   Shared<CallLevel> hooked_calls_ = CallLevel::kNone;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
   PyObject* module_function_ = nullptr;  // owned
   PyObject* optimizer_hooks_ = nullptr;  // owned
   PyObject* optimizer_hook_ = nullptr;   // owned
-  PyObject* optimizer_file_ = nullptr;   // where torch's steps are; owned
+  PyObject* optimizer_file_ = nullptr;   // file of torch's optimizer step; owned
   bool watching_optimizers_ = false;
 };
 
-// [owner of `log`] See CoreApi::place_in_python. An operator is called by the function that is running,
-// unless a C function, another operator or code of opscope's is around it. Needs no GIL.
+// [owner of `log`] See CoreApi::place_in_python. The running function calls the operator, unless the
+// innermost span is a C function, another operator or code of opscope. Needs no GIL.
 uint32_t place_in_python(const ThreadLog* log);
-// Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
+// Row of a module or optimizer in `table`. Records its parameters if this window has none yet.
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
-// [owner of the cache] Hooks were installed or windows changed: brings this thread up to date now, rather
-// than at its next call.
+// [owner of the cache] Updates this thread now, not at its next call: hooks or windows have changed.
 void catch_up_now(PythonThreadCache& cache);
-// What begins: a call of `function`, a row in the table of functions, or of names for C functions.
+// A call that begins. `function`: row in the table of functions; for C functions, of names.
 struct Call {
   RecordKind kind;
   uint64_t key;
   uint32_t function;
-  int32_t caller_offset;  // where in its caller, -1 if that is not known
-  uint32_t instance = 0;  // module or optimizer: row in the table of those
+  int32_t caller_offset;  // instruction in the caller, -1 if unknown
+  uint32_t instance = 0;  // row of the module or optimizer in its table
 };
-// Appends its span, if there is room for it.
 inline void begin_call(ThreadLog& log, const Call& call) {
   Record* const record = log.open_span(call.key);
   if (record == nullptr) return;

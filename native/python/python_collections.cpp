@@ -1,4 +1,4 @@
-// Garbage collections as spans: an entry of gc.callbacks, while a window wants them.
+// Garbage collections as spans, through an entry of gc.callbacks while a window wants them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,23 +19,22 @@ namespace {
 
 constexpr uint64_t kGcKey = 1;  // no object has this address
 
-// The thread that has a span open for a collection; the collector runs once at a time. During a collection
-// the hook stays, even if no window wants it any more, so that the end is recorded.
+// Thread with an open collection span; at most one collection runs at a time. The hook stays during a
+// collection, even if no window wants it any more, to record the end.
 Shared<ThreadLog*> collecting = nullptr;
 
 int remove_hook_if_unwanted(void*);
 
-// An entry of gc.callbacks.
 void gc_callback(const nb::str& phase, const nb::dict& info) {
   Recorder& recorder = Recorder::instance();
   ThreadLog* log = Recorder::this_thread();
   if (log == nullptr) return;
   const bool is_wanted = (recorder.wanted() & kWantGc) != 0;
   if (std::strcmp(phase.c_str(), "stop") == 0) {
-    if (collecting != log) return;  // a window opened in the middle of the collection
+    if (collecting != log) return;  // a window opened during the collection
     collecting = nullptr;
     log->close_span(kGcKey, now_ticks());
-    // Not here: the list is being gone through.
+    // Deferred: Python is iterating over the list.
     if (!is_wanted) Py_AddPendingCall(&remove_hook_if_unwanted, nullptr);
     return;
   }
@@ -61,14 +60,14 @@ class Collections final : public Source {
     if (PyList_SetSlice(callbacks_, at, at + 1, nullptr) != 0) PyErr_Clear();
   }
 
-  // `callbacks`: gc.callbacks, which stays the same list. Both are kept for ever.
+  // `callbacks`: gc.callbacks, always the same list. Both are kept forever.
   void set_up(nb::object callbacks, nb::object hook) {
     callbacks_ = callbacks.release().ptr();
     hook_ = hook.release().ptr();
   }
 
  private:
-  // In a forked child, what another thread was in the middle of never ends.
+  // In a forked child, a collection of another thread never ends.
   bool is_collecting() {
     if (process_ != getpid() && collecting != Recorder::this_thread()) collecting = nullptr;
     process_ = getpid();

@@ -1,5 +1,4 @@
-// Turning the recording of Python calls on and off, and what a window needs to know of what is
-// running already.
+// Turns the recording of Python calls on and off, and notes for a new window what already runs.
 #include <algorithm>
 #include <new>
 #include <unordered_set>
@@ -45,7 +44,7 @@ PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
 
 PythonCalls::PythonCalls() {
   Recorder::instance().set_place_in_python(&place_in_python);
-  TablesLock::hold_across_forks();  // after the recorder's locks, as it is held around those
+  TablesLock::hold_across_forks();  // after the recorder's: a fork then acquires this lock first
 }
 
 PythonCalls& PythonCalls::instance() {
@@ -73,10 +72,9 @@ void PythonCalls::set_up(const PythonSetup& setup) {
   set_parameter_reader(setup.parameter_reader);
 }
 
-// [GIL] Changing hooks runs Python code, which may switch threads, and other threads may open and close
-// windows meanwhile: they take turns. The same thread may come here again from inside (an audit
-// hook or a signal's handler that opens a window), so each step asks anew what is wanted, and all are
-// repeated until that has not changed.
+// [GIL] One thread at a time: changing hooks runs Python, so other threads may open and close windows
+// meanwhile. The same thread may re-enter (an audit hook or signal handler opens a window), so each step
+// reads again what is wanted, and all steps repeat until that is stable.
 void PythonCalls::configure(uint32_t also) {
   const OwnCode own;
   const Turn turn(&configuring_);
@@ -123,7 +121,7 @@ void PythonCalls::hook_calls() {
   if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
 }
 
-// What reports fewer calls does not know the ends of calls that have begun. So the level falls only to none.
+// The level decreases only to none: a lower level would miss the ends of calls that have begun.
 CallLevel PythonCalls::level_to_hook() const {
   const uint32_t wanted = to_hook();
   if ((wanted & kWantPython) != 0) return CallLevel::kAll;
@@ -152,8 +150,8 @@ void PythonCalls::hook_modules() {
   }
 }
 
-// The hook is put into torch's dict directly: torch's own function for it is Python code, which an exception
-// from a signal's handler can leave half done.
+// Inserts the hook into torch's dict directly: torch's function for this is Python code, which an exception
+// from a signal handler can interrupt halfway.
 void PythonCalls::watch_optimizers() {
   const bool on = (to_hook() & kWantModules) != 0;
   if (on == watching_optimizers_ || optimizer_hooks_ == nullptr || (!on && is_any_step_running())) return;
@@ -167,9 +165,8 @@ void PythonCalls::watch_optimizers() {
   if (failed != 0) own.clear_error();
 }
 
-// torch iterates over this dict at the end of every step, and removing an entry meanwhile makes that fail. So
-// the hook stays while any step may be running; it does nothing then, and the next window to close removes
-// it.
+// Whether the hook must stay. torch iterates over the dict at the end of each step, which fails if an entry
+// is removed meanwhile. A hook that stays does nothing; the next window that closes removes it.
 bool PythonCalls::is_any_step_running() const {
   int threads = 0;
   for_each_thread_state([&](PyThreadState*) { ++threads; });
@@ -200,7 +197,7 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
                             static_cast<double>(threads.inside_tools())});
   }
   const auto own_thread = static_cast<uint64_t>(current->thread_id);
-  // A thread that has not run yet has the ids of the thread that starts it: a thread has one stack.
+  // A thread that has not run yet has the ids of its parent; list one stack per thread.
   std::unordered_set<uint64_t> known;
   for (const SeenThread& thread : threads.seen())
     if (!thread.frames.empty()) known.insert(thread.native_thread);
@@ -212,7 +209,7 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
   ++generation_;
 }
 
-// What was running before its evaluation could be hooked ends unheard.
+// Frames already running when the evaluation hook was installed report no end.
 void PythonCalls::before_end(const Window& window) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
@@ -256,7 +253,7 @@ void PythonCalls::cease(uint32_t wants) {
 
 void PythonCalls::note_ends_of_initial(const Window& window, PythonThreadCache& cache) {
   auto running = running_keys();
-  const uint64_t ticks = now_ticks();  // one for all: none of them outlasts what ran around it
+  const uint64_t ticks = now_ticks();  // one time for all, so that no callee outlasts its caller
   for (const InitialStack& stack : window.initial_stacks) {
     const std::unordered_set<uint64_t>& still = running[stack.native_thread];
     for (const InitialFrame& frame : stack.frames) {
@@ -269,8 +266,8 @@ void PythonCalls::note_ends_of_initial(const Window& window, PythonThreadCache& 
 void PythonCalls::optimizer_step(PyObject* optimizer) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) return;
-  // Were calls reported when its code ran? Another thread may have changed that since. What was noted when no
-  // hook was to come counts only while calls have been reported ever since: then it is of this step.
+  // Were calls reported when the step's code ran? Another thread may have changed that since. Without an
+  // expected hook, `stepped` belongs to this step only if calls have been reported ever since.
   const bool was_seen = std::exchange(cache->stepped, nullptr) == optimizer;
   if (was_seen && (cache->stepped_spell == kAnySpell || cache->stepped_spell == spell_)) return;
   if ((Recorder::instance().wanted() & kWantModules) == 0) return;
@@ -280,7 +277,7 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
   cache->log.close_span(key, now_ticks());
 }
 
-// Another thread may have been in the middle of configuring.
+// The parent may have forked while another thread was configuring.
 void PythonCalls::forked() {
   new (&configuring_) std::recursive_mutex;
   windows_forked();

@@ -1,4 +1,4 @@
-// Keeps torch's _RecordFunctionFast from failing when a thread is adopted inside one.
+// Prevents errors of torch's _RecordFunctionFast on a thread that opscope enters during such a span.
 #include <nanobind/nanobind.h>
 
 #include <cstring>
@@ -7,7 +7,7 @@ namespace opscope {
 
 namespace {
 
-PyObject* original_exit = nullptr;  // owned, for ever
+PyObject* original_exit = nullptr;  // never released
 
 bool is_missing_guard(PyObject* error) {
   PyObject* text = error == nullptr ? nullptr : PyObject_Str(error);
@@ -38,17 +38,17 @@ PyObject* leave_quietly(PyObject* self, PyObject* args) {
 
 PyMethodDef leave_quietly_def = {"__exit__", &leave_quietly, METH_VARARGS, nullptr};
 
-// [GIL] From now on `type` (torch._C._profiler._RecordFunctionFast) leaves quietly where it would raise.
-// None: nothing to do. Idempotent, and never undone: a `with` statement looks its exit up on entry, so it has
-// to be in place before the span begins that it will matter to.
+// [GIL] Makes __exit__ of `type` (torch._C._profiler._RecordFunctionFast) return silently where it would
+// raise. None: does nothing. Idempotent and never undone: a `with` statement looks up __exit__ on entry, so
+// the change must precede the span.
 //
-// Its __enter__ does something only while the thread's PROFILER_STATE slot is filled, and its __exit__
-// asserts that the slot was filled on entry. We fill the slot of other threads when they first run an
-// operator, which may be inside such a span.
+// Its __enter__ has an effect only while the thread's PROFILER_STATE slot is filled; its __exit__ asserts
+// that the slot was filled on entry. opscope fills the slot of other threads at their first operator, which
+// may be inside such a span.
 void guard_fast_annotations(PyObject* type) {
   if (!PyType_Check(type) || original_exit != nullptr) return;
   auto* fast = reinterpret_cast<PyTypeObject*>(type);
-  // The type cannot be written to from Python, so its dictionary is.
+  // Python code cannot write to the type, so this writes to its dictionary.
   PyObject* exit = PyDict_GetItemString(fast->tp_dict, "__exit__");  // borrowed
   PyObject* quiet = exit == nullptr ? nullptr : PyDescr_NewMethod(fast, &leave_quietly_def);
   if (quiet != nullptr) {

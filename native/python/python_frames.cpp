@@ -11,11 +11,11 @@ namespace opscope {
 
 namespace {
 
-constexpr uint32_t kNoRow = UINT32_MAX - 5;  // it has not been asked for
-// What stands around a module's call in torch, which is recorded as that of the module.
+constexpr uint32_t kNoRow = UINT32_MAX - 5;  // row not yet looked up
+// torch's wrapper around a module call, recorded as the call of the module.
 constexpr std::string_view kModuleCall = "torch/nn/modules/module.py:_wrapped_call_impl";
 
-// Where its instructions are, in the format of this Python; see line_table.h.
+// Line table in the format of this Python; see line_table.h.
 std::string line_table_of(const PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
   std::string table(1, static_cast<char>(LineFormat::kLocations));
@@ -47,7 +47,7 @@ uint32_t FrameTable::intern_called(PyCodeObject* code) {
 
 uint32_t FrameTable::plain_row(PyCodeObject* code) {
   const TablesLock lock;
-  known_of(code);  // keeps it alive
+  known_of(code);  // keeps the code alive
   return row_of(code);
 }
 
@@ -55,7 +55,7 @@ FrameTable::Known& FrameTable::known_of(PyCodeObject* code) {
   auto known = by_code_.find(code);
   if (known == by_code_.end()) {
     const Known seen = look_at(code);
-    // Kept alive so that its address means the same function for as long as it is in the table.
+    // Keeps the code alive, so that its address means the same function while it is in the table.
     Py_INCREF(reinterpret_cast<PyObject*>(code));
     known = by_code_.emplace(code, seen).first;
   }
@@ -92,7 +92,7 @@ PyCodeObject* FrameTable::kept(PyCodeObject* code) {
   return code;
 }
 
-// Functions with the same text, such as two lambdas in a line, share a row.
+// Functions with equal text, such as two lambdas in one line, share a row.
 uint32_t FrameTable::row_of(PyCodeObject* code) {
   const std::string file = text_of(code->co_filename);
   const std::string function = text_of(code->co_name);
@@ -121,7 +121,7 @@ void FrameTable::forget() {
     module_row_ = optimizer_row_ = kHiddenFrame;
     ++epoch_;
   }
-  // Last: destroying code objects may run Python, and so come back here.
+  // Last: destroying code objects may run Python and re-enter this table.
   for (const auto& [code, known] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
 }
 

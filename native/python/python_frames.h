@@ -1,7 +1,7 @@
-// Python functions seen by the call recorder: numbered, and described in the journal, when first met.
+// Table of Python functions: gives each a number and describes it in the journal when first seen.
 //
-// [GIL] Everything here, and at the same time where there is none. It makes no object of Python's, so that it
-// can be asked while threads are stopped.
+// [GIL] Everything here; without a GIL, threads use it concurrently. It creates no Python object, so it is
+// usable while threads are stopped.
 #pragma once
 
 #include <Python.h>
@@ -18,25 +18,25 @@
 
 namespace opscope {
 
-// Ids that are not rows of the table: code that is not recorded as a plain call.
-constexpr uint32_t kHiddenFrame = UINT32_MAX;         // opscope's own
+// Special ids instead of rows, for code that is not recorded as a plain call.
+constexpr uint32_t kHiddenFrame = UINT32_MAX;         // code of opscope
 constexpr uint32_t kModuleFrame = UINT32_MAX - 1;     // nn.Module.__call__: recorded as the module
-constexpr uint32_t kOptimizerFrame = UINT32_MAX - 2;  // where an optimizer shows itself, once a step
-constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's own that runs the program
-constexpr uint32_t kSkippedFrame = UINT32_MAX - 4;    // a library's, where only the program's own are wanted
+constexpr uint32_t kOptimizerFrame = UINT32_MAX - 2;  // runs once per optimizer step
+constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's function that runs the program
+constexpr uint32_t kSkippedFrame = UINT32_MAX - 4;    // a library's, if only the program's are wanted
 constexpr uint32_t kFirstSpecialFrame = kSkippedFrame;
 
-// Which files are installed (base/program_files.py).
+// Patterns of the files of installed libraries (base/program_files.py).
 struct LibraryFiles {
-  std::vector<std::string> marks;     // what their names contain
-  std::vector<std::string> endings;   // or how they end
-  std::vector<std::string> recorded;  // of these the functions that wait or import, as in "queue.py:get"
+  std::vector<std::string> marks;     // substrings of file names
+  std::vector<std::string> endings;   // suffixes of file names
+  std::vector<std::string> recorded;  // library functions that wait or import, as in "queue.py:get"
 };
 
 class FrameTable {
  public:
-  // Code in this folder is never recorded, nor what it calls; but for one file that wraps the
-  // program's own functions, and for what one file calls, which runs the program.
+  // Never records code in this folder or its callees. Exceptions: `shown_file`, which wraps the program's
+  // functions, and callees of `program_file`, which runs the program.
   void hide_files_under(std::string folder, std::string shown_file, std::string program_file) {
     const TablesLock lock;
     hidden_folder_ = std::move(folder);
@@ -47,9 +47,9 @@ class FrameTable {
     const TablesLock lock;
     libraries_ = std::move(libraries);
   }
-  // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
-  // or imports is recorded, so that the time is not that of who called it; and so is what the program calls
-  // itself, which has the line.
+  // Skips code of libraries, but records its callees. Exceptions: functions that wait or import, so that
+  // their time is not the caller's; and functions that the program calls, whose caller is a line of the
+  // program.
   void skip_libraries(bool skip) {
     const TablesLock lock;
     if (skips_libraries_ == skip) return;
@@ -57,7 +57,7 @@ class FrameTable {
     ++epoch_;
   }
   static bool skips_libraries() { return skips_libraries_; }
-  // Kept for good. nullptr: there is none.
+  // Never released; nullptr for none.
   void set_module_code(PyCodeObject* code) {
     const TablesLock lock;
     module_code_ = kept(code);
@@ -67,17 +67,16 @@ class FrameTable {
     optimizer_code_ = kept(code);
   }
 
-  // A row of the table, or one of the special ids.
+  // Row of the table, or a special id.
   uint32_t intern(PyCodeObject* code);
-  // The row of code that is skipped, for calls of it that are not; kSkippedFrame where none is wanted.
+  // Row of skipped code for calls by the program; kSkippedFrame if not wanted.
   uint32_t intern_called(PyCodeObject* code);
-  // For skipped code whose events have a cost: may the program call it? True if it has, or if the code was
-  // called rarely.
+  // Whether events of skipped code are worth their cost: the program has called it, or it has rarely run.
   bool may_be_called(PyCodeObject* code) {
     const TablesLock lock;
     return may_be_called_now(known_of(code));
   }
-  // The same, once it has begun another time.
+  // The same, after the code has begun once more.
   bool may_be_called_again(PyCodeObject* code, bool by_program) {
     const TablesLock lock;
     Known& known = known_of(code);
@@ -86,19 +85,19 @@ class FrameTable {
     if (!known.is_called) ++known.begins;
     return may_be_called_now(known);
   }
-  // Enables events of all code again, including code that was disabled.
+  // Counts starts of skipped code from zero, so that events of all code are enabled again.
   void hear_again() {
     const TablesLock lock;
     for (auto& [code, known] : by_code_) known.begins = 0;
   }
-  // Whether a row is no library's that is recorded although libraries are skipped.
+  // False for library functions that are recorded although libraries are skipped.
   bool is_of_program(uint32_t row) const {
     const TablesLock lock;
     return is_of_program_now(row);
   }
-  // A row of the table, also where the code is a library's or special.
+  // Row of the table, also for library or special code.
   uint32_t plain_row(PyCodeObject* code);
-  // The table rows of the code behind kModuleFrame and kOptimizerFrame.
+  // Table rows of the code with kModuleFrame and kOptimizerFrame.
   uint32_t module_row() {
     const TablesLock lock;
     return row_once(module_code_, module_row_);
@@ -108,23 +107,23 @@ class FrameTable {
     return row_once(optimizer_code_, optimizer_row_);
   }
 
-  // Empties the table and releases all code objects, when no window can refer to it any more.
-  // A change of `epoch` tells threads to drop their caches.
+  // Empties the table and releases all code objects; no window may refer to it any more. A new `epoch` makes
+  // threads drop their caches.
   void forget();
   uint64_t epoch() const { return epoch_; }
 
  private:
-  // What is known of code for as long as the table has it. `row` is one once it was asked for.
+  // Facts of code while the table has it. `row` is valid after its first lookup.
   struct Known {
     uint32_t row;
     bool is_library;
-    bool is_skipped;         // where libraries are
+    bool is_skipped;         // if libraries are skipped
     bool is_called = false;  // by the program, although it is skipped
     uint8_t begins = 0;      // of skipped code before the program called it
   };
   static constexpr uint8_t kMostBegins = 32;
 
-  // What follows is called under the lock.
+  // Call the following functions under the lock.
   static bool may_be_called_now(const Known& known) { return known.is_called || known.begins < kMostBegins; }
   bool is_of_program_now(uint32_t row) const {
     return std::ranges::find(always_recorded_, row) == always_recorded_.end();
@@ -137,9 +136,9 @@ class FrameTable {
   uint32_t row_once(PyCodeObject* code, uint32_t& row);
   static PyCodeObject* kept(PyCodeObject* code);
 
-  std::unordered_map<PyCodeObject*, Known> by_code_;  // strong
+  std::unordered_map<PyCodeObject*, Known> by_code_;  // owns references
   std::unordered_map<std::string, uint32_t> by_text_;
-  std::vector<uint32_t> always_recorded_;  // rows of libraries' functions; few
+  std::vector<uint32_t> always_recorded_;  // rows of library functions; few
   std::string hidden_folder_;
   std::string shown_file_;
   std::string program_file_;
@@ -147,7 +146,7 @@ class FrameTable {
   static inline Shared<bool> skips_libraries_ = false;  // read at every call; there is one table
   PyCodeObject* module_code_ = nullptr;
   PyCodeObject* optimizer_code_ = nullptr;
-  uint32_t module_row_ = kHiddenFrame;  // kHiddenFrame: not asked for since the table was emptied
+  uint32_t module_row_ = kHiddenFrame;  // kHiddenFrame: not looked up since the table was emptied
   uint32_t optimizer_row_ = kHiddenFrame;
   Shared<uint64_t> epoch_ = 1;
 };

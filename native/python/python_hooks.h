@@ -1,7 +1,7 @@
-// How calls reach the recorder on this version of Python. Below 3.12 all calls come through a profile
-// function (python_hooks_profile.cpp) and those of Python functions alone through the evaluation of frames
-// (python_hooks_evaluation.cpp); from 3.12 on through python_hooks_monitoring.cpp. Each is empty where it
-// does not apply.
+// Reports calls to the recorder, by version of Python. Below 3.12 a profile function reports all calls
+// (python_hooks_profile.cpp), and frame evaluation reports calls of Python functions
+// (python_hooks_evaluation.cpp). From 3.12 on, python_hooks_monitoring.cpp reports all. Files are empty on
+// other versions.
 #pragma once
 
 #include <exception>
@@ -12,35 +12,32 @@
 
 namespace opscope {
 
-// What is reported: nothing, calls of the program's own Python functions, of all Python functions, or of C
-// functions too.
+// Reported calls: none, the program's own Python functions, all Python functions, or C functions too.
 enum class CallLevel { kNone, kOwn, kFunctions, kAll };
 
-// [GIL] Makes every thread report its calls, except threads where another profiler is installed. Nothing may
-// be installed.
+// [GIL] Makes every thread report its calls, except threads with another profiler. No hook may be installed.
 void install_call_hooks(CallLevel level);
-// [GIL] Likewise, for threads where another profiler took our place and has left since. True if there were
-// any.
+// [GIL] The same for threads whose other profiler is gone. True if any of them had our hook before.
 bool hook_free_threads();
-// [GIL] Number of threads without our hook, because another profiler has, or had, our place.
+// [GIL] Number of threads without our hook, because another profiler has or had its hook there.
 uint64_t occupied_threads();
 void remove_call_hooks();
-// [GIL] While installed: whether threads that begin later report calls too. Returns what holds then.
+// [GIL] While installed: sets whether new threads report calls too. Returns the resulting state.
 bool hook_new_threads(bool on);
-// [GIL] Has this thread reported all of its calls since then, or since the hooks were installed? By Python's
-// id of its state.
+// [GIL] Whether the thread with this id has reported all calls since that time, or since the installation.
+// `python_thread`: Python's unique id of the thread state.
 bool was_hooked(uint64_t python_thread, uint64_t since_ticks);
-// [GIL] Are the calls of this thread reported at this moment?
+// [GIL] Whether this thread reports its calls now.
 bool reports_calls(PyThreadState* state);
-// [GIL] Will the ends be reported of what this thread is running? Also where it is in the middle of reporting
-// a call, and lets others run meanwhile.
+// [GIL] Whether this thread will report the ends of its running calls, even if it is reporting a call now and
+// other threads run meanwhile.
 bool will_report_ends(PyThreadState* state);
-// [GIL] Does this thread report its calls, but at this moment runs another tool's, which it does not report?
+// [GIL] Whether this thread reports its calls but now runs another tool's function, which it does not report.
 bool is_inside_a_tool(PyThreadState* state);
 
-// Hooks are called from Python's C code, through which no C++ exception may pass. One (std::bad_alloc) stops
-// the recording, and the program goes on. Only the unwinding by which the C library ends a thread is let
-// through.
+// No C++ exception may pass through Python's C code, which calls the hooks. An exception (std::bad_alloc)
+// stops the recording; the program continues. Only the unwinding with which the C library ends a thread
+// passes.
 template <typename Function>
 void without_exceptions(Function&& function) {
   try {
@@ -50,31 +47,32 @@ void without_exceptions(Function&& function) {
   }
 }
 
-// What the hooks call. `caller`: what runs around the frame, which need not know it yet.
-// Is this code not to be recorded, for as long as the level stays the same?
+// Functions that the hooks call. `caller`: frame around `frame`, which need not have a link to it yet.
+//
+// Whether to skip this code; constant while the level is.
 bool is_skipped(PyCodeObject* code);
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
-// Likewise, unless the begin of this frame was already reported.
+// The same, unless the start of this frame was already reported.
 void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 void python_leave(PyCodeObject* code, RunningFrame frame);
-// `self`: what a method descriptor is called on, nullptr for functions that are bound already.
+// `self`: the object of a method descriptor; nullptr for functions that are bound already.
 void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller);
 void python_leave_c(PyObject* callable, RunningFrame caller);
 
-// Where calls reach us by the evaluation of frames: nothing is reported there of what a thread was running
-// before, so that its end is noticed when the thread next calls a function or an operator.
-// False: it is not to be recorded, and it is evaluation_passed() that is to be told of its end.
+// Events of the evaluation hook. It reports no ends of functions that ran before; opscope notices them at the
+// thread's next call of a function or operator.
+//
+// False: the call is not recorded; call evaluation_passed() at its end.
 bool evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
                        RunningFrame caller);
-// The frame is gone.
+// `key` only: the frame is destroyed.
 void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state);
 void evaluation_passed(PythonThreadCache& cache, PyThreadState* state);
 void install_evaluation_hook();
 void remove_evaluation_hook();
-// [GIL] Whether functions are recorded by the evaluation hook. Then functions that ran before have no end
-// events.
+// [GIL] Whether the evaluation hook records functions. Then functions that ran before have no end events.
 bool hears_evaluations();
-// How often functions went unheard because a thread's stack was nearly used up, so far.
+// Number of times so far that functions were not recorded because a thread's stack was nearly full.
 uint64_t evaluations_unheard();
 
 }  // namespace opscope

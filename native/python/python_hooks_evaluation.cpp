@@ -1,9 +1,8 @@
-// Calls of Python functions where they are evaluated: https://peps.python.org/pep-0523/.
+// Calls of Python functions through the frame evaluation hook: https://peps.python.org/pep-0523/.
 //
-// A profile function takes the interpreter off its fast path at every instruction; this hook costs something
-// at calls and nothing in between. There is one per interpreter. Others (torch.compile) exchange it too, at
-// any time, and call who was there before them: so does this one, and it stays in such a chain, doing
-// nothing, where it cannot be taken out.
+// A profile function takes the interpreter off its fast path at every instruction; this hook costs only at
+// calls. An interpreter has one such hook. Other tools (torch.compile) replace it at any time and call the
+// previous hook. So does this one, and it stays in such a chain, without effect, if it cannot be removed.
 #include "python/python_hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -20,10 +19,10 @@ namespace {
 using cpython::Frame;
 
 bool is_on = false;
-_PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // who was there before
+_PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // the previous hook
 uint64_t unheard = 0;
 
-// The previous hook may evaluate the given frame again through the hook before it, which is ours.
+// The previous hook may evaluate the frame again through our hook, which then must not record it again.
 PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, int throwing) {
   if (next == &_PyEval_EvalFrameDefault || cache == nullptr || cache->passed_on == frame) [[likely]]
     return _PyEval_EvalFrameDefault(state, frame, throwing);
@@ -33,7 +32,7 @@ PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, 
   return result;
 }
 
-// The lowest address that a thread may use with room to spare; 1 where that is not known.
+// Lowest stack address that leaves a reserve; 1 if unknown.
 [[gnu::noinline]] uintptr_t end_of_stack() {
   constexpr size_t kToSpare = 256 * 1024;
   pthread_attr_t attributes;
@@ -45,8 +44,7 @@ PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, 
   return is_known ? reinterpret_cast<uintptr_t>(lowest) + std::min(kToSpare, size / 4) : 1;
 }
 
-// Where frames are hooked, functions that call each other use the stack of C, which without a hook they do
-// not.
+// With the hook, Python functions that call each other use the C stack; without it they do not.
 bool is_stack_short(PythonThreadCache& cache) {
   if (cache.end_of_stack == 0) [[unlikely]]
     cache.end_of_stack = end_of_stack();
@@ -55,8 +53,7 @@ bool is_stack_short(PythonThreadCache& cache) {
 
 PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing);
 
-// A call of a generator function is evaluated up to where it has made the generator, in which nothing of the
-// program runs.
+// A call of a generator function only creates the generator; no code of the program runs.
 bool only_makes_generator([[maybe_unused]] const Frame* frame, [[maybe_unused]] const PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
   constexpr int kMakesOne = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
@@ -69,7 +66,7 @@ bool only_makes_generator([[maybe_unused]] const Frame* frame, [[maybe_unused]] 
 PyInterpreterState* interpreter() { return PyInterpreterState_Get(); }
 bool is_ours() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == &on_evaluation; }
 
-// This function and what it calls go unheard, also those of other threads meanwhile.
+// Does not record this function and its callees. Other threads also run unrecorded meanwhile.
 [[gnu::noinline]] PyObject* evaluate_unhooked(PythonThreadCache& cache, PyThreadState* state, Frame* frame,
                                               int throwing) {
   ++unheard;

@@ -18,10 +18,9 @@ PyCodeObject* code_of(PyObject* argument) { return reinterpret_cast<PyCodeObject
 
 RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get()); }
 
-// Called with code, offset, callable and its first argument. A C function proper comes bound to
-// what it is called on, a method of a built-in type as a descriptor. Python functions report their
-// own start, so nothing is to be done for them. From 3.14 on a `with` statement calls the built-in function
-// itself that is in a method of ours.
+// Arguments: code, offset, callable and its first argument. A C function is bound to its object; a method of
+// a built-in type arrives as a descriptor. Python functions report their own start, so this ignores them.
+// From 3.14 on a `with` statement calls a method of ours as its built-in function.
 PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count >= 4) {
     PyObject* const callable = args[2];
@@ -44,8 +43,8 @@ PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// Code that is skipped begins, and is recorded if the program calls it. Whether it is still worth hearing of;
-// once it is not, none of its calls is recorded any more.
+// Records skipped code that begins if the program calls it. False disables the events of this code: none of
+// its calls is recorded any more.
 bool skipped_code_begins(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   PythonThreadCache* const cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) return true;
@@ -55,7 +54,7 @@ bool skipped_code_begins(PyCodeObject* code, RunningFrame frame, RunningFrame ca
   return true;
 }
 
-// Likewise for its end.
+// The same for its end.
 bool skipped_code_ends(PyCodeObject* code, RunningFrame frame) {
   const PythonThreadCache* const cache = PythonThreadCache::existing();
   if (cache == nullptr || cache->busy) return true;
@@ -64,8 +63,7 @@ bool skipped_code_ends(PyCodeObject* code, RunningFrame frame) {
   return true;
 }
 
-// Whether to be called again for this place in this code: for what libraries call among themselves that would
-// take longer than they do.
+// False disables the event at this place: events of calls among libraries take longer than the calls.
 bool start(PyObject* const* args) {
   PyCodeObject* const code = code_of(args[0]);
   bool goes_on = true;
@@ -92,7 +90,7 @@ bool end(PyObject* const* args) {
   return goes_on;
 }
 
-// What a callback returns so that it is called no more for this place in this code.
+// Return value that disables the callback's event at this place in this code.
 PyObject* disable() {
   static PyObject* const marker = PyObject_GetAttrString(PySys_GetObject("monitoring"), "DISABLE");
   return Py_NewRef(marker);
@@ -108,7 +106,7 @@ PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
   Py_RETURN_NONE;
 }
 
-// Exceptions cannot be disabled by place.
+// Python cannot disable exception events by place.
 PyObject* on_throw(PyObject*, PyObject* const* args, Py_ssize_t) {
   start(args);
   Py_RETURN_NONE;
@@ -129,7 +127,7 @@ PyMethodDef method(const char* name, Callback callback) {
 struct Event {
   const char* name;  // in sys.monitoring.events
   PyMethodDef callback;
-  // Made once, and kept: Python holds no reference while it calls it.
+  // Created once and never released: Python holds no reference while it calls it.
   PyObject* function = nullptr;
 };
 
@@ -145,7 +143,7 @@ std::array<Event, 9> events = {{
     {"C_RAISE", method("opscope_c_return", &on_c_return)},
 }};
 
-Shared<int> tool = -1;  // sys.monitoring's id for us while installed
+Shared<int> tool = -1;  // our tool id of sys.monitoring while installed
 
 PyObject* monitoring() { return PySys_GetObject("monitoring"); }  // borrowed
 
@@ -154,7 +152,7 @@ bool drop(PyObject* result) {
   return result != nullptr;
 }
 
-// The ids that Python has no use for first, so that cProfile and coverage find theirs free.
+// Ids without a predefined use first, so that cProfile and coverage find theirs free.
 int claim_tool(OwnCode& own) {
   for (const int id : {4, 3, 2, 1}) {
     if (drop(own.call([&] { return PyObject_CallMethod(monitoring(), "use_tool_id", "is", id, "opscope"); })))
@@ -171,8 +169,7 @@ long event_bit(PyObject* names, const char* name) {
   return bit;
 }
 
-// All or nothing: `function` is None to take it back. The events that callbacks were registered for;
-// 0: an audit hook refused.
+// Registers all callbacks or none; `on` false removes them. Returns the events, 0 if an audit hook refused.
 long register_callbacks(OwnCode& own, bool on, bool with_c) {
   PyObject* names = PyObject_GetAttrString(monitoring(), "events");
   long set = 0;
@@ -183,7 +180,7 @@ long register_callbacks(OwnCode& own, bool on, bool with_c) {
     PyObject* const function = on ? event.function : Py_None;
     succeeded &= drop(own.call(
         [&] { return PyObject_CallMethod(monitoring(), "register_callback", "ilO", +tool, bit, function); }));
-    // C_RETURN and C_RAISE come with CALL and cannot be set.
+    // CALL includes C_RETURN and C_RAISE, which cannot be set separately.
     const bool is_c = event.name[0] == 'C';
     if (!is_c || (with_c && event.name[1] != '_')) set |= bit;
   }
@@ -221,7 +218,7 @@ void remove_call_hooks() {
 bool hears_evaluations() { return false; }
 uint64_t evaluations_unheard() { return 0; }
 
-// From Python 3.12 on tools are for all threads, so that it is one or none.
+// From Python 3.12 on a tool covers all threads.
 bool hook_free_threads() { return false; }
 uint64_t occupied_threads() { return tool < 0; }
 bool hook_new_threads(bool on) { return on; }
@@ -229,7 +226,7 @@ bool was_hooked(uint64_t, uint64_t) { return true; }
 
 bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing == 0; }
 
-// A call that is being reported cannot be told from one that was: see RunningFrame::may_begin.
+// A call that is being reported looks like one that was reported: see RunningFrame::may_begin.
 bool will_report_ends(PyThreadState* state) { return reports_calls(state); }
 
 bool is_inside_a_tool(PyThreadState* state) { return tool >= 0 && state->tracing != 0; }

@@ -38,16 +38,16 @@ void record_event(PyFrameObject* object, int what, PyObject* arg) {
 
 int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
   if (!installed) [[unlikely]]
-    return 0;  // in a forked child, or a thread on its way out
+    return 0;  // in a forked child, or in a thread that is ending
   without_exceptions([&] { record_event(object, what, arg); });
   return 0;
 }
 
-// Sets the profile function as sys.setprofile does, but for a thread that may be another, without
-// running Python: what sys.setprofile tells audit hooks is said once for all threads.
+// Sets the profile function as sys.setprofile does, but for any thread and without running Python. The audit
+// event of sys.setprofile is raised once for all threads.
 void set_profile(PyThreadState* state, Py_tracefunc function) {
   state->c_profilefunc = function;
-  Py_CLEAR(state->c_profileobj);  // none, or what begins a thread, which stays
+  Py_CLEAR(state->c_profileobj);  // null, or the function that begins a thread, which is immortal
   const bool is_used = function != nullptr || state->c_tracefunc != nullptr;
 #if PY_VERSION_HEX >= 0x030B0000
   state->cframe->use_tracing = is_used && state->tracing == 0 ? 255 : 0;
@@ -56,15 +56,15 @@ void set_profile(PyThreadState* state, Py_tracefunc function) {
 #endif
 }
 
-// [GIL] Threads that have had our hook since it was installed, by Python's id of their state; and since when,
-// in ticks, those that ran without it before.
+// [GIL] Threads that have had our hook since its installation, by Python's unique id of the state. Value:
+// ticks since when, for threads that ran without it before.
 std::unordered_map<uint64_t, uint64_t>& hooked_threads() {
   static auto& threads = *new std::unordered_map<uint64_t, uint64_t>;
   return threads;
 }
 constexpr uint64_t kFromTheBeginning = 0;
 
-// Threads that have no hook, nor another tool's, get ours. True if some of them had it before.
+// Hooks threads without any hook. True if some of them had ours before.
 bool hook_free_threads_as_of(uint64_t ticks) {
   bool has_come_back = false;
   for_each_thread_state([&](PyThreadState* state) {
@@ -75,8 +75,7 @@ bool hook_free_threads_as_of(uint64_t ticks) {
   return has_come_back;
 }
 
-// A thread that was hooked before it got this function has begun the call of sys.setprofile, whose end is
-// reported to this function.
+// Handles the end of the sys.setprofile call of a thread hooked before it got this function.
 void end_of_setprofile(PyObject* event) {
   PyObject* const what = PyTuple_GET_SIZE(event) == 3 ? PyTuple_GET_ITEM(event, 1) : nullptr;
   if (what == nullptr || !PyUnicode_Check(what) || PyUnicode_CompareWithASCIIString(what, "c_return") != 0)
@@ -84,8 +83,8 @@ void end_of_setprofile(PyObject* event) {
   python_leave_c(PyTuple_GET_ITEM(event, 2), RunningFrame::current(PyThreadState_Get()));
 }
 
-// threading.setprofile's function: runs once in a new thread and puts the native hook in its place. `event`:
-// the first that this thread has for it.
+// Function for threading.setprofile: replaces itself by the native hook at a new thread's first event.
+// `event`: the first event.
 PyObject* begin_thread(PyObject*, PyObject* event) {
   PyThreadState* const state = PyThreadState_Get();
   set_profile(state, installed ? &on_event : nullptr);
@@ -94,7 +93,7 @@ PyObject* begin_thread(PyObject*, PyObject* event) {
   });
   without_exceptions([event] {
     if (installed) end_of_setprofile(event);
-    std::vector<RunningFrame> running;  // what threading itself runs around the program's function
+    std::vector<RunningFrame> running;  // frames of threading around the program's function
     for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
       running.push_back(frame);
     }
@@ -106,23 +105,23 @@ PyObject* begin_thread(PyObject*, PyObject* event) {
 }
 PyMethodDef begin_thread_def = {"opscope_begin_thread", &begin_thread, METH_VARARGS, nullptr};
 
-// [GIL] What threading.setprofile would be given. Kept for good: threads that begin may still have it.
+// [GIL] Argument for threading.setprofile. Never released: threads that begin may still hold it.
 PyObject* thread_hook() {
   static PyObject* const hook = PyCFunction_New(&begin_thread_def, nullptr);
   return hook;
 }
 
-// What threading.setprofile sets and threading.getprofile returns. Not through those: an exception of a
-// signal handler in there would leave the hook, or keep it from being set.
+// Attribute that threading.setprofile sets and threading.getprofile returns. Written directly: in those
+// functions an exception of a signal handler would leave the hook set, or unset.
 constexpr const char* kThreadHook = "_profile_hook";
 
 bool is_set_for_threads(PyObject* threading, PyObject* hook) {
   PyObject* current = PyObject_GetAttrString(threading, kThreadHook);
-  Py_XDECREF(current);  // threading keeps it
+  Py_XDECREF(current);  // threading holds another reference
   return current != nullptr && current == hook;
 }
 
-// Whether its events are recorded, from its first event on.
+// Whether the thread's events are recorded, from its first event on.
 bool is_heard(const PyThreadState* state) {
   return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
 }
@@ -163,7 +162,7 @@ bool hook_new_threads(bool on) {
   PyObject* threading = own.call([] { return PyImport_ImportModule("threading"); });
   if (threading == nullptr) return false;
   bool is_hooked = false;
-  if (on && is_set_for_threads(threading, Py_None)) {  // the program's own goes first
+  if (on && is_set_for_threads(threading, Py_None)) {  // does not replace a hook of the program
     is_hooked = PyObject_SetAttrString(threading, kThreadHook, thread_hook()) == 0;
   } else if (!on && is_set_for_threads(threading, thread_hook())) {
     PyObject_SetAttrString(threading, kThreadHook, Py_None);
@@ -183,7 +182,7 @@ bool reports_calls(PyThreadState* state) {
   return hears_evaluations() || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
 }
 
-// Calls of a tracing function are not reported, and cannot be distinguished from the traced calls.
+// Calls of a tracing function are not reported, and are indistinguishable from the traced calls.
 bool will_report_ends(PyThreadState* state) {
   const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
   return hears_evaluations() || (installed && state->c_profilefunc == &on_event && is_in_ours);

@@ -11,10 +11,10 @@ namespace opscope {
 
 namespace {
 
-vectorcallfunc original_call = nullptr;  // the function's own way of being called
+vectorcallfunc original_call = nullptr;  // the function's own vectorcall
 
-// The module: the function's first argument, given by position or by name. nullptr where there is none or
-// two, and the call is going to fail. Borrowed from the call.
+// The module: the function's first argument, by position or by name. nullptr if it is missing or given twice;
+// then the call fails. Borrowed from the call.
 PyObject* module_of_call(PyObject* const* args, size_t flags, PyObject* names) {
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const Py_ssize_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -35,7 +35,7 @@ PyObject* record_call(PythonThreadCache& cache, PyObject* module, PyObject* func
                {RecordKind::kModuleCall, key, PythonCalls::instance().frames.module_row(), -1, row});
     is_open = true;
   });
-  // Another thread may have this one's calls reported before the frame begins.
+  // Another thread may enable call events for this one before the frame begins.
   const PythonThreadCache::ModuleCall outer = cache.module_call;
   if (is_open) cache.module_call = {module, RunningFrame::current(PyThreadState_Get()).address()};
   PyObject* result = original_call(function, args, flags, names);
@@ -50,11 +50,11 @@ PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags
   PyObject* const module = is_wanted ? module_of_call(args, flags, names) : nullptr;
   PythonThreadCache* cache = module == nullptr ? nullptr : PythonThreadCache::get();
   if (cache == nullptr || cache->busy) return original_call(function, args, flags, names);
-  // Where calls are reported the module is the frame that begins now, so that it ends as that does.
+  // If calls are reported, the frame that begins now records the module call.
   if ((wanted & kWantCalls) != 0 && reports_calls(PyThreadState_Get())) {
     const size_t depth = cache->log.depth();
     PyObject* result = original_call(function, args, flags, names);
-    // Calls may no longer be reported, so that it is still open.
+    // Calls may no longer be reported; then the span is still open.
     if (cache->log.depth() > depth) [[unlikely]]
       cache->log.leave_calls_above(depth, now_ticks());
     return result;
@@ -68,7 +68,7 @@ void hook_module_function(PyObject* object) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
 #if PY_VERSION_HEX >= 0x030E0000
   original_call = function->vectorcall;
-  PyFunction_SetVectorcall(function, &on_module_call);  // which stops all threads itself
+  PyFunction_SetVectorcall(function, &on_module_call);  // stops all threads itself
 #else
   at_one_moment([function] {
     original_call = function->vectorcall;
@@ -76,7 +76,7 @@ void hook_module_function(PyObject* object) {
     PyFunction_SetVectorcall(function, &on_module_call);
 #else
 #if PY_VERSION_HEX >= 0x030B0000
-    function->func_version = 0;  // so that no call site believes it knows what the function does
+    function->func_version = 0;  // invalidates call sites that cached the function
 #endif
     function->vectorcall = &on_module_call;
 #endif
@@ -98,7 +98,7 @@ uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_modul
     return row;
   PyObject* rows = nullptr;
   const bool was_read = read_parameters(instance, &rows);
-  // Reading runs Python: the table may have been emptied meanwhile.
+  // Reading runs Python, so the table may have been emptied.
   const uint32_t row_now = table.intern(instance, &is_new);
   if (!was_read) table.read_again(instance);
   record_parameters(rows, row_now, is_module);

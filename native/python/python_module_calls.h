@@ -1,12 +1,11 @@
-// nn.Module calls, recorded by replacing the vectorcall of the function nn.Module.__call__.
+// Records nn.Module calls by replacing the vectorcall of nn.Module.__call__.
 #pragma once
 
 #include <Python.h>
 
 namespace opscope {
 
-// [GIL] Replaces the vectorcall of this function: from now on its calls from C are seen, and calling a module
-// object is one.
+// [GIL] Replaces the function's vectorcall, through which C code calls it, such as calls of a module object.
 void hook_module_function(PyObject* function);
 void unhook_module_function(PyObject* function);
 

@@ -9,8 +9,7 @@ namespace opscope {
 
 namespace {
 
-// A class made by a class statement is called what it says, dots included; a built-in one is called
-// after its module too.
+// Name as in the class statement, dots included; a built-in class has its module's name as prefix.
 std::string class_name(const PyTypeObject* type) {
   const char* dot = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? nullptr : strrchr(type->tp_name, '.');
   return dot == nullptr ? type->tp_name : dot + 1;
@@ -44,7 +43,7 @@ uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
   PyObject* const reference = PyWeakref_NewRef(instance, nullptr);
   if (reference == nullptr) PyErr_Clear();
   const TablesLock lock;
-  // Making it may collect garbage, which may call this very instance: is it still not known?
+  // Creating the reference may collect garbage, which may call this instance: look it up again.
   Known* known = find(instance);
   if (known == nullptr) {
     known = add(instance, reference);
@@ -66,7 +65,7 @@ std::optional<uint32_t> InstanceTable::row_of(PyObject* instance, bool* is_new) 
   return known == nullptr ? std::nullopt : std::optional(note(*known, is_new));
 }
 
-// Takes the reference.
+// Takes over the reference.
 InstanceTable::Known* InstanceTable::add(PyObject* instance, PyObject* reference) {
   PyTypeObject* type = Py_TYPE(instance);
   const uint32_t row = next_row_++;

@@ -1,8 +1,8 @@
-// nn.Module and Optimizer instances seen by the call recorder.
+// Tables of nn.Module and Optimizer instances that the call recorder has seen.
 //
-// [GIL] Everything here, and at the same time where there is none. An instance is known by its address; a
-// weak reference tells when another object has that address. No instance is kept alive. The parameters of an
-// instance are read again for every window.
+// [GIL] Everything here; without a GIL, threads use it concurrently. The key of an instance is its address; a
+// weak reference shows when another object has that address. The tables keep no instance alive. Each window
+// reads the parameters of an instance anew.
 #pragma once
 
 #include <Python.h>
@@ -18,33 +18,33 @@ namespace opscope {
 
 class InstanceTable {
  public:
-  // `kind`: what its rows are in the journal.
+  // `kind`: kind of the rows in the journal.
   explicit InstanceTable(EntryKind kind) : kind_(kind) {}
 
-  // The row of this instance. `is_new`: this is the first time since the last window opened.
+  // Row of this instance. `is_new`: first use since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
   void begin_window() {
     const TablesLock lock;
     ++window_;
   }
-  // Makes the instance new again the next time: reading its parameters was interrupted.
+  // Makes the instance new again, because reading its parameters was interrupted.
   void read_again(PyObject* instance);
-  // Empties the table, when no window can refer to it any more.
+  // Empties the table; no window may refer to it any more.
   void forget();
 
  private:
   struct Known {
     uint32_t row;
-    uint64_t window;      // in which it was last met
-    PyObject* reference;  // weak reference object, owned; null if the class supports none
-    PyTypeObject* type;   // only to compare with
+    uint64_t window;      // of the last use
+    PyObject* reference;  // weak reference, owned; null if the class supports none
+    PyTypeObject* type;   // only compared
   };
-  // The row of an instance that is known.
+  // Row of a known instance.
   std::optional<uint32_t> row_of(PyObject* instance, bool* is_new);
-  // What follows is called under the lock.
+  // Call the following functions under the lock.
   uint32_t note(Known& known, bool* is_new);
   static bool is_current(const Known& known, PyObject* instance);
-  // The entry of this instance; nullptr: there is none. That of an object that is gone is removed.
+  // Entry of this instance, or nullptr. Removes the entry of a destroyed object.
   Known* find(PyObject* instance);
   Known* add(PyObject* instance, PyObject* reference);
 

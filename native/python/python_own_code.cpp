@@ -7,7 +7,7 @@ namespace opscope {
 
 namespace {
 
-// Takes the reference.
+// Takes over the reference.
 int raise(void* exception) {
   auto* const value = static_cast<PyObject*>(exception);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
@@ -15,7 +15,7 @@ int raise(void* exception) {
   return -1;
 }
 
-// A new reference to the error that is set, which no longer is.
+// Clears the current error and returns a new reference to it.
 PyObject* take_error() {
 #if PY_VERSION_HEX >= 0x030C0000
   return PyErr_GetRaisedException();
@@ -43,8 +43,8 @@ bool OwnCode::clear_error(PyObject* expected) {
   return true;
 }
 
-// Handlers of signals run in the main thread, which is where pending calls are made; what other
-// threads send to this one is a class.
+// Signal handlers run in the main thread, which also runs pending calls. Exceptions that other threads send
+// to this thread are classes.
 void OwnCode::raise_put_off() {
   PyObject* const error = cache_->put_off;
   cache_->put_off = nullptr;

@@ -1,4 +1,4 @@
-// Python code of ours that runs in the middle of the program's.
+// Python code of opscope that runs inside the program.
 #pragma once
 
 #include <Python.h>
@@ -7,10 +7,10 @@
 
 namespace opscope {
 
-// [GIL] While one exists, the Python code that this thread runs is ours and not recorded.
+// [GIL] While one exists, Python code of this thread is opscope's and is not recorded.
 //
-// An exception that interrupts that code from outside (Ctrl+C, a signal's handler that raises) was meant for
-// the program. It is kept, and raised in the program as soon as the outermost OwnCode is destroyed.
+// An exception from outside (Ctrl+C, a signal handler that raises) was meant for the program. It is stored,
+// and raised in the program when the outermost OwnCode is destroyed.
 class OwnCode {
  public:
   OwnCode() : cache_(PythonThreadCache::get()), is_outermost_(cache_ != nullptr && !cache_->busy) {
@@ -24,11 +24,11 @@ class OwnCode {
     if (cache_->put_off != nullptr) raise_put_off();
   }
 
-  // Clears the error that is set, which is put off unless it is one of `expected` (nullptr: whatever
-  // it is). Was it put off?
+  // Clears the current error. Stores it for the program unless it is one of `expected` (nullptr: stores any).
+  // Returns whether it was stored.
   bool clear_error(PyObject* expected = PyExc_Exception);
 
-  // Calls until nothing interrupts it. A new reference; nullptr: it failed.
+  // Repeats the call until nothing interrupts it. Returns a new reference; nullptr: it failed.
   template <typename Function>
   PyObject* call(Function&& function) {
     for (int attempts = 0; attempts < 3; ++attempts) {

@@ -19,7 +19,7 @@ uint64_t number(PyObject* row, Py_ssize_t index) {
   return PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, index));
 }
 
-// Only plain integers: converting anything else (a symbolic size) would run Python.
+// Accepts plain integers only: converting other objects (a symbolic size) would run Python.
 bool are_numbers(PyObject* tuple, Py_ssize_t begin, Py_ssize_t end) {
   for (Py_ssize_t i = begin; i < end; ++i) {
     if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) return false;
@@ -27,7 +27,7 @@ bool are_numbers(PyObject* tuple, Py_ssize_t begin, Py_ssize_t end) {
   return true;
 }
 
-// A name as a kString, in `out`, which has room for it.
+// Writes a name as a kString to `out`, which has room for it.
 uint64_t* put_name(uint64_t* out, std::string_view name) {
   const size_t words = (name.size() + 7) / 8;
   *out = make_tag(Tag::kString, name.size());
@@ -56,9 +56,9 @@ bool is_row(PyObject* row) {
          are_numbers(sizes, 0, PyTuple_GET_SIZE(sizes)) && are_numbers(strides, 0, PyTuple_GET_SIZE(strides));
 }
 
-// A row: (name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type,
-// device index, layout, requires grad, sizes, strides). A row is never split between two blocks: the decoder
-// follows the link to the next block only where a row begins.
+// Row: (name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type, device
+// index, layout, requires grad, sizes, strides). A row never spans two blocks: the decoder follows the link
+// to the next block only at the start of a row.
 bool put_row(Arena& arena, PyObject* row, std::string_view name) {
   PyObject* sizes = PyTuple_GET_ITEM(row, 13);
   PyObject* strides = PyTuple_GET_ITEM(row, 14);
@@ -93,8 +93,8 @@ struct NamedRow {
   std::string_view name;
 };
 
-// Names are read before anything is appended: one that is no valid text makes Python raise an error, which
-// may collect garbage, and collections append records themselves.
+// Reads names before anything is appended: an invalid name raises an error in Python, which may start a
+// collection, and collections append records.
 std::vector<NamedRow> rows_of(PyObject* list) {
   std::vector<NamedRow> rows;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
@@ -133,7 +133,7 @@ bool read_parameters(PyObject* instance, PyObject** rows) {
   OwnCode own;
   *rows = PyObject_CallFunctionObjArgs(parameter_reader, instance, nullptr);
   if (*rows != nullptr) return true;
-  // The reader leaves it to us what it cannot know of, and errors of the program.
+  // The reader handles errors that it knows; errors of the program and lack of memory or stack arrive here.
   const bool lacks_room =
       PyErr_ExceptionMatches(PyExc_RecursionError) != 0 || PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
   own.clear_error(lacks_room ? PyExc_Exception : nullptr);

@@ -1,7 +1,7 @@
-// Parameters, gradients and optimizer state of instances, read once when they are first seen.
+// Reads parameters, gradients and optimizer state of instances once, when they are first seen.
 //
-// What a tensor's Python object knows is read by a Python function (recording/parameters.py), since
-// the core includes no torch; the rows it returns are packed here as a payload like a call's.
+// A Python function (recording/parameters.py) reads the Python objects of tensors, since the core includes no
+// torch. Its rows are packed here as a payload like a call's.
 #pragma once
 
 #include <Python.h>
@@ -10,12 +10,12 @@
 
 namespace opscope {
 
-// [GIL] The function that reads an instance, or None.
+// [GIL] Sets the function that reads an instance, or None.
 void set_parameter_reader(PyObject* reader);
-// [GIL] What the reader says of this module or optimizer: a new reference, nullptr if there is nothing.
-// Was it read? Not where the program was interrupted meanwhile, or is at the end of its stack.
+// [GIL] Reads a module or optimizer; `rows`: a new reference, or nullptr without rows. False: the program was
+// interrupted meanwhile, or memory or stack is short.
 bool read_parameters(PyObject* instance, PyObject** rows);
-// [GIL] Appends a record with `rows`, unless there are none. Runs no Python.
+// [GIL] Appends a record with `rows`, unless they are nullptr or empty. Runs no Python.
 void record_parameters(PyObject* rows, uint32_t row, bool is_module);
 
 }  // namespace opscope

@@ -1,4 +1,4 @@
-// A Python function that is running: who called it, and where it is.
+// Frame of a running Python function, its caller and its instruction.
 #pragma once
 
 #include <Python.h>
@@ -14,14 +14,13 @@ class RunningFrame {
  public:
   explicit RunningFrame(cpython::Frame* frame) : frame_(frame) {}
 
-  // The innermost function of this thread.
+  // Innermost function of this thread.
   static RunningFrame current(PyThreadState* state) {
     return RunningFrame(complete(cpython::current_frame(state)));
   }
 
-  // [owner of `state`] The same without the GIL, in C code that Python has called: no other thread changes
-  // the frames of this thread, and this one does not run Python at the same time. None where frames cannot be
-  // read so.
+  // [owner of `state`] The same without the GIL, in C code called from Python: no other thread changes this
+  // thread's frames, and this thread runs no Python meanwhile. Null if the frames need the GIL.
   static RunningFrame current_without_gil([[maybe_unused]] PyThreadState* state) {
     if constexpr (cpython::kReadsWithoutGil) {
       return current(state);
@@ -33,12 +32,12 @@ class RunningFrame {
   explicit operator bool() const { return frame_ != nullptr; }
   RunningFrame caller() const { return RunningFrame(complete(cpython::previous_of(frame_))); }
   PyCodeObject* code() const { return cpython::code_of(frame_); }
-  // Offset of its instruction, as PyCode_Addr2Line takes it.
+  // Offset of the current instruction, as PyCode_Addr2Line expects it.
   int32_t instruction() const { return cpython::instruction_of(frame_); }
   const void* address() const { return frame_; }
-  // Whether its call may not have been reported yet.
+  // Whether the call may not have been reported yet.
   bool may_begin() const { return cpython::may_begin(frame_); }
-  // What a function that begins now was given first; nullptr: nothing. A new reference.
+  // First argument of a function that begins now, or nullptr. A new reference.
   PyObject* first_argument() const { return Py_XNewRef(first_of(code(), cpython::first_local_of(frame_))); }
 
  private:
@@ -47,9 +46,9 @@ class RunningFrame {
     return frame;
   }
 
-  // `local`: its first local variable. Borrowed.
+  // `local`: first local variable. Borrowed.
   static PyObject* first_of(const PyCodeObject* code, PyObject* local) {
-    if (local != nullptr && PyCell_Check(local)) local = PyCell_GET(local);  // an inner function has it too
+    if (local != nullptr && PyCell_Check(local)) local = PyCell_GET(local);  // an inner function uses it too
     if (code->co_argcount > 0) return local;
     const bool has_arguments = local != nullptr && (code->co_flags & CO_VARARGS) != 0 &&
                                code->co_kwonlyargcount == 0 && PyTuple_Check(local);
@@ -59,7 +58,7 @@ class RunningFrame {
   cpython::Frame* frame_;
 };
 
-// The key of this call's span: no other call that is running now has it.
+// Key of this call's span, unique among running calls.
 inline uint64_t key_of(const RunningFrame& frame, const PyCodeObject* code) {
   return kWatchedCall |
          (reinterpret_cast<uintptr_t>(frame.address()) ^ reinterpret_cast<uintptr_t>(code) << 16);

@@ -55,7 +55,7 @@ InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const Thread
   if (log != nullptr) {
     for (size_t i = 0; i < log->open().size(); ++i) open.insert(log->open()[i].key);
   }
-  // A function of a library that the program called is skipped only if that call was not recorded.
+  // A library function that the program called is recorded only if its span is open.
   const auto row_of = [&](const SeenFrame& frame) {
     const uint32_t id = frames.intern(frame.code);
     return id == kSkippedFrame && open.contains(frame.key) ? frames.intern_called(frame.code) : id;
@@ -97,7 +97,7 @@ namespace {
 
 enum class Itself { kIncluded, kLeftOut };
 
-// The keys of the call that has this frame and of all that run inside of it; none where no call has it.
+// Keys of the call with this frame and of all calls inside it; empty if no call has the frame.
 std::unordered_set<uint64_t> keys_inside(uint64_t native_thread, const void* outermost, Itself itself) {
   std::unordered_set<uint64_t> keys;
   bool is_there = false;

@@ -1,4 +1,4 @@
-// What all threads are running at one moment.
+// Running functions of all threads at one moment.
 #pragma once
 
 #include <Python.h>
@@ -24,22 +24,20 @@ struct SeenFrame {
   bool may_begin;  // see InitialFrame
 };
 
-// What a thread is running, innermost first.
+// A thread and its running functions, innermost first.
 struct SeenThread {
   uint64_t native_thread;
   int64_t system_thread_id;
   std::vector<SeenFrame> frames;
 };
 
-// [GIL] What all threads that Python knows are running, read at one moment: nothing in between runs Python or
-// releases the GIL.
+// [GIL] Running functions of all Python threads at one moment: nothing runs Python or releases the GIL.
 class RunningThreads {
  public:
-  // Of which threads the functions are listed. Threads that report no calls would never report the ends of
-  // functions.
+  // Threads whose functions are listed. Threads that report no calls would never report ends of functions.
   enum class Functions { kOfReportingThreads, kOfAll };
 
-  // `most_frames` of a thread at most: a function that calls itself may do so a million times.
+  // `most_frames`: limit per thread; recursion may be a million calls deep.
   explicit RunningThreads(Functions functions = Functions::kOfReportingThreads,
                           size_t most_frames = SIZE_MAX);
   RunningThreads(const RunningThreads&) = delete;
@@ -47,7 +45,7 @@ class RunningThreads {
   ~RunningThreads();
 
   const std::vector<SeenThread>& seen() const { return threads_; }
-  // How many of them are listed without functions because they run those of another tool at this moment.
+  // Number of threads listed without functions, because they run a function of another tool now.
   uint64_t inside_tools() const { return inside_tools_; }
 
  private:
@@ -55,31 +53,30 @@ class RunningThreads {
   uint64_t inside_tools_ = 0;
 };
 
-// [GIL] Without our own functions and what they called: their returns are not recorded either. `log`: the
-// thread's own, if this is the calling thread: its open calls were recorded, including the program's calls of
-// skipped libraries; their inner calls are recorded as theirs.
+// [GIL] Stack without opscope's functions and their callees, whose ends are not recorded either. `log`: given
+// for the calling thread; its open spans include the program's calls of skipped libraries.
 InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const ThreadLog* log);
 
-// A call of one function that a thread is in the middle of.
+// A running call of a given function.
 struct RunningCall {
   uint64_t native_thread;
   int64_t system_thread_id;
-  const void* frame;  // an address
+  const void* frame;  // used as an address only
   Owned first_argument;
 };
 
-// [GIL] Those of all threads, a thread's outermost first; without running Python.
+// [GIL] Running calls of `code` in all threads, the outermost first. Runs no Python.
 std::vector<RunningCall> running_calls(PyCodeObject* code);
-// [GIL] Notes a source's own span as running on a thread: around the call that has this frame, innermost
-// where that runs nothing of the thread's; outer ones come first.
+// [GIL] Adds a source's span as running on a thread: around the call with this frame, or innermost if no call
+// has it. Add outer spans first.
 void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
                  const InitialFrame& span, const void* frame);
-// [GIL] Likewise one that began in this call and is inside of it.
+// [GIL] The same for a span that began inside this call.
 void add_inside(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
                 const InitialFrame& span, const void* frame);
-// [GIL] The thread of the state that has this id of Python's; its frames are not read.
+// [GIL] Thread with this unique id of Python's thread state; without its frames.
 std::optional<SeenThread> running_thread(uint64_t python_thread);
-// [GIL] The keys of everything that runs, by pthread_self() of the thread that runs it.
+// [GIL] Keys of all running calls, by pthread_self() of their thread.
 std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys();
 
 }  // namespace opscope

@@ -28,12 +28,12 @@ namespace {
 
 using Names = std::unordered_map<uint64_t, std::string>;  // of threads
 
-constexpr size_t kMostFrames = 100;    // of a thread, as faulthandler has it; one more says that there are
-constexpr size_t kMostThreads = 4096;  // in a copy, whose list of them may lead in a circle
-constexpr size_t kFramesAtOnce = 200;  // with the GIL
-constexpr useconds_t kYield_us = 200;  // the GIL goes to who takes it first, and that are we
+constexpr size_t kMostFrames = 100;    // per thread, as in faulthandler; one more shows that there are more
+constexpr size_t kMostThreads = 4096;  // limit in a copy, whose list of threads may be circular
+constexpr size_t kFramesAtOnce = 200;  // without releasing the GIL
+constexpr useconds_t kYield_us = 200;  // long enough for another thread to take the GIL
 
-// A line of limited length, which takes no memory: what does not fit is left out.
+// A line of limited length that allocates nothing and cuts longer text.
 class Line {
  public:
   void add(std::string_view text) {
@@ -58,7 +58,7 @@ class Line {
   size_t size_ = 0;
 };
 
-// As faulthandler writes them.
+// Format of faulthandler.
 void add_thread(Line& line, uint64_t native_thread, std::string_view name) {
   line.add("Thread ");
   line.add(native_thread, "0x%016llx");
@@ -118,10 +118,9 @@ class StackText {
   size_t frames_ = 0;
 };
 
-// [GIL] The stacks of all other threads that Python knows, as faulthandler writes them, with the names that
-// are known of them by identifier. All are of one moment; while they are made into text others run Python now
-// and then. faulthandler itself keeps the GIL throughout, for a system call with every word: 10 ms for 16
-// threads of 40 functions.
+// [GIL] Stacks of all other Python threads at one moment, in faulthandler's format, with the thread names in
+// `names`. While this formats the text, other threads run Python now and then. faulthandler itself keeps the
+// GIL for its system calls, one per word: 10 ms for 16 threads of 40 functions.
 nb::object stacks_of_others(const Names& names) {
   const auto own = static_cast<uint64_t>(PyThreadState_Get()->thread_id);
   const RunningThreads threads(RunningThreads::Functions::kOfAll, kMostFrames + 1);
@@ -152,7 +151,7 @@ void write_stack_of_copy(int descriptor, PyThreadState* state) {
   }
 }
 
-// What Python itself writes of them.
+// Calls Python's own dump function.
 void write_stacks_as_python_does(int descriptor, PyInterpreterState* interpreter) {
   using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
   const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));

@@ -1,4 +1,4 @@
-// Text of Python's as UTF-8.
+// Python strings as UTF-8.
 #pragma once
 
 #include <Python.h>
@@ -8,7 +8,7 @@
 
 namespace opscope {
 
-// Calls add(byte) for each byte of a character in UTF-8.
+// Calls add(byte) for each UTF-8 byte of a character.
 template <typename Add>
 void add_utf8(uint32_t character, Add&& add) {
   const auto more = [&](int shift) { add(static_cast<char>(0x80 | (character >> shift & 0x3F))); };
@@ -29,9 +29,8 @@ void add_utf8(uint32_t character, Add&& add) {
   more(0);
 }
 
-// [GIL, or if no other thread changes `text`] Calls add(byte) for each byte of a str in UTF-8; those of "?"
-// where it is none, or no valid text, such as the name of a file that is none. Takes no memory: Python would
-// keep its own UTF-8 of it.
+// [GIL, or if no other thread changes `text`] Calls add(byte) for each UTF-8 byte of a str; for "?" if `text`
+// is no valid text, such as some file names. Allocates nothing; Python's conversion would keep a copy.
 template <typename Add>
 void add_text(PyObject* text, Add&& add) {
   const bool is_text = text != nullptr && PyUnicode_Check(text);

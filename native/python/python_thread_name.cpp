@@ -8,7 +8,7 @@ namespace opscope {
 
 namespace {
 
-// PyGILState_Check says yes to every thread once there is a second interpreter (before Python 3.12).
+// PyGILState_Check is true for every thread once a second interpreter exists (before Python 3.12).
 bool has_gil() {
   if (Py_IsInitialized() == 0) return false;
   const PyThreadState* const own = PyGILState_GetThisThreadState();
@@ -19,7 +19,7 @@ bool has_gil() {
 #endif
 }
 
-// `thread._name`, unless something other than the object itself has that.
+// `thread._name`, if it is in the object's own dictionary.
 std::string name_in(PyObject* thread) {
   const Owned attribute_name(PyUnicode_FromString("_name"));
   if (!attribute_name || Py_TYPE(thread)->tp_getattro != &PyObject_GenericGetAttr ||
@@ -32,7 +32,7 @@ std::string name_in(PyObject* thread) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
-// What a dictionary has under this key, none where it is no dictionary.
+// Entry of a dictionary, or null; null if `dictionary` is no dictionary.
 Owned found_in(PyObject* dictionary, const Owned& key) {
   if (dictionary == nullptr || !PyDict_CheckExact(dictionary) || !key) return Owned();
 #if PY_VERSION_HEX >= 0x030D0000
@@ -67,7 +67,7 @@ std::string python_thread_name() {
   PyObject* traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   std::string name = name_in_threading();
-  PyErr_Restore(type, value, traceback);  // and with it goes what was raised here
+  PyErr_Restore(type, value, traceback);  // also clears errors raised here
   return name;
 }
 

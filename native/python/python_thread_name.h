@@ -1,12 +1,12 @@
-// What Python calls a thread.
+// Python's name of a thread.
 #pragma once
 
 #include <string>
 
 namespace opscope {
 
-// Of the calling thread, as `threading` has it; empty where it does not know the thread, for the main
-// thread, and where this thread has no GIL now. Runs no Python code and leaves a raised error as it is.
+// Name of the calling thread in `threading`. Empty if `threading` does not know the thread, for the main
+// thread, and without the GIL. Runs no Python code and preserves a raised error.
 std::string python_thread_name();
 
 }  // namespace opscope

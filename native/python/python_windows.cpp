@@ -18,7 +18,7 @@ namespace opscope {
 
 namespace {
 
-// While one exists no collection begins, so no code of the program runs in the middle of a change.
+// While one exists, no collection begins, so no code of the program runs in the middle of a change.
 class NoCollection {
  public:
   NoCollection() : was_on_(PyGC_Disable() != 0) {}
@@ -33,7 +33,7 @@ class NoCollection {
 };
 
 #if defined(Py_GIL_DISABLED) && !defined(OPSCOPE_FREE_THREADS)
-// A build without the GIL has it on where a module was loaded that needs it, such as this one.
+// A free-threaded build enables the GIL when it loads a module that needs it, such as this one.
 bool gil_is_enabled() {
   PyObject* ask = PySys_GetObject("_is_gil_enabled");
   PyObject* answer = ask == nullptr ? nullptr : PyObject_CallNoArgs(ask);
@@ -58,7 +58,7 @@ struct Change {
 void note_what_runs(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   const auto window = recorder.window(id);
-  if (window == nullptr) return;  // another thread has discarded it already
+  if (window == nullptr) return;  // another thread has already discarded the window
   std::vector<InitialStack> running;
   ListedSource::for_each([&](Source& source) { source.begin_window(*window, running); });
   recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
@@ -90,10 +90,10 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
     recorder.prepare_blocks();
   }
   const Change change;
-  // This thread's log: making one asks Python what the thread is called.
+  // Creates this thread's log first, because that reads the thread's name from Python.
   Recorder::this_thread();
-  // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
-  // would be in it twice, as a call and as something that was running already.
+  // Configuring sources lets other threads run. Calls that they begin meanwhile must precede the window, or
+  // it would have them twice: as calls, and as already running.
   configure_sources(wants & collects);
   uint32_t id = 0;
   try {
@@ -105,7 +105,7 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
     configure_sources();
     throw;
   }
-  configure_sources();  // a window that closed meanwhile may have taken it away
+  configure_sources();  // a window that closed meanwhile may have removed hooks
   if (!threads_are_free()) note_what_runs(id);
   return id;
 }

@@ -1,8 +1,7 @@
-// Windows of a Python process: opening and closing one also tells the sources that listen to the interpreter.
+// Windows of a Python process; opening and closing one also configures the sources that hook the interpreter.
 //
-// [GIL] Everything here, by one thread after the other where there is none. Setting up a source may run
-// Python code and so other threads, which may open and close windows meanwhile; every step asks the recorder
-// anew what open windows want.
+// [GIL] Everything here; without a GIL, one thread at a time. Configuring a source may run Python code and
+// other threads, which may open and close windows, so every step reads again what open windows want.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,7 @@
 
 namespace opscope {
 
-// [GIL] While one exists, no other thread changes windows, also where there is no GIL to see to that. This
-// one may.
+// [GIL] While one exists, no other thread changes windows, with or without a GIL. This thread may.
 class WindowsStay {
  public:
   WindowsStay();
@@ -22,23 +20,23 @@ class WindowsStay {
   Turn turn_;
 };
 
-// Returns its id: `reserved`, or a new one for 0. `collects`: of `wants`, what it collects at first. Raises
-// std::runtime_error if it cannot be opened.
+// Returns the window's id: `reserved`, or a new one for 0. `collects`: the part of `wants` that it collects
+// at first. Raises std::runtime_error if it cannot be opened.
 uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects,
                      uint64_t most_growth_bytes);
-// Idempotent. Devices go on being collected until configure_gpu(): what the window launched may still run.
+// Idempotent. Devices are collected until configure_gpu(): work that the window launched may still run.
 void close_window(uint32_t id);
 void pause_window(uint32_t id, bool paused);
-// Collect only `wants` of what an open window wants, until told otherwise.
+// Makes open windows collect only `wants` from now on.
 void collect(const std::vector<uint32_t>& ids, uint32_t wants);
-// A closed window with what this one has so far, which goes on; 0 if there is none.
+// Makes a closed window of the records so far and returns its id; window `id` continues. 0: no such window.
 uint32_t snapshot_window(uint32_t id);
-// Nothing that the window recorded is needed any more.
+// Releases the records of the window.
 void discard_window(uint32_t id);
 
-// In a forked child: no other thread changes any.
+// In a forked child: no other thread changes windows.
 void windows_forked();
-// Has sources listen to what open windows want, and `also` what one wants that is about to open, and no more.
+// Configures sources for exactly the wants of open windows and `also`, the wants of a window about to open.
 void configure_sources(uint32_t also = 0);
 
 }  // namespace opscope

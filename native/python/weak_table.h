@@ -1,4 +1,4 @@
-// What is known of objects for as long as they live. [GIL]
+// Facts about objects while they live. [GIL]
 #pragma once
 
 #include <Python.h>
@@ -12,17 +12,17 @@
 
 namespace opscope {
 
-// By address; a weak reference tells when an address has come to mean another object. Keeps none alive.
+// By address; a weak reference shows when another object has the address. Keeps no object alive.
 template <typename Value>
 class WeakTable {
  public:
-  // The value of this object; nullptr: it was not met yet.
+  // Value of this object; nullptr if it has none.
   Value* find(PyObject* object) {
     const auto found = by_address_.find(object);
     return found != by_address_.end() && is_alive(found->second, object) ? &found->second.value : nullptr;
   }
 
-  // Good until the next is added. An object that cannot be referred to weakly is met again each time.
+  // Valid until the next add(). An object without weak references is added again each time.
   Value& add(PyObject* object, Value value) {
     if (by_address_.size() >= sweep_at_) sweep();
     PyObject* const reference = PyWeakref_NewRef(object, nullptr);
@@ -55,7 +55,7 @@ class WeakTable {
 #endif
   }
 
-  // Objects that are gone are forgotten now and then, so that it costs little for each that comes.
+  // Removes destroyed objects now and then, so that each add() stays cheap.
   void sweep() {
     std::erase_if(by_address_, [](const auto& entry) { return !is_alive(entry.second, entry.first); });
     sweep_at_ = std::max(kFirstSweep, 2 * by_address_.size());
