@@ -1,8 +1,8 @@
-// The side arena of one thread: packed 64-bit words that records point into.
+// Side arena of one thread: packed 64-bit words that records refer to.
 //
-// Shapes, strides and scalar arguments are copied here at call time, so recording them keeps no
-// tensor alive. An entry never crosses blocks; a payload that outgrows its block (a fused optimizer
-// takes thousands of tensors) ends there with a link, and goes on where the thread's next block begins.
+// Shapes, strides and scalar arguments are copied here at call time, so recording keeps no tensor alive. An
+// entry lies in one block. A payload that outgrows its block (a fused optimizer takes thousands of tensors)
+// ends there with a link and continues at the start of the thread's next block.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct ArenaBlock {
 };
 static_assert(sizeof(ArenaBlock) == kBlockBytes);
 
-// A position packs the block's sequence number (modulo 2^19) and the word in it.
+// A position: the block's sequence number (modulo 2^19) and the word in the block.
 constexpr uint32_t kArenaWordBits = 13;
 inline uint32_t arena_position(uint64_t sequence, size_t word) {
   return static_cast<uint32_t>(sequence << kArenaWordBits) | static_cast<uint32_t>(word);
@@ -31,7 +31,7 @@ inline uint32_t arena_position(uint64_t sequence, size_t word) {
 
 class Arena {
  public:
-  // `owner`: the thread's number.
+  // `owner`: number of the thread.
   Arena(BlockPool& pool, uint32_t owner) : pool_(pool), owner_(owner) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -43,14 +43,14 @@ class Arena {
     }
   }
 
-  // [owner] Sequence number of the block the next payload would start in, or of the one after it.
+  // [owner] Sequence number of the block in which the next payload begins, or of the block before it.
   uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->header.sequence; }
-  // [owner] The next payload starts in a new block. Not while one is being written.
+  // [owner] Makes the next payload begin in a new block. Not allowed inside a payload.
   void leave_block() { next_ = limit_; }
 
-  // [owner] Starts a payload. False if there is no memory.
+  // [owner] Begins a payload. False: out of memory.
   bool begin() {
-    // A reader takes a payload's first word as it is, so the link to another block may not stand there.
+    // Readers use a payload's first word directly, so no link may be there.
     if (next_ == limit_) [[unlikely]] {
       if (!add_block()) return false;
     }
@@ -60,8 +60,8 @@ class Arena {
     return true;
   }
 
-  // [owner] Room for `count` more words of the payload begun; nullptr if there is no memory, and then the
-  // payload must be cancelled. The caller writes them, then keeps what it wrote with advance().
+  // [owner] Room for `count` more words of the current payload; nullptr: out of memory, and the caller must
+  // cancel the payload. The caller writes the words, then keeps them with advance().
   uint64_t* reserve(size_t count) {
     if (static_cast<size_t>(limit_ - next_) < count) [[unlikely]] {
       if (!continue_payload(count)) return nullptr;
@@ -69,15 +69,14 @@ class Arena {
     return next_;
   }
   void advance(size_t count) { next_ += count; }
-  // [owner] For writing many small entries without a reserve() for each: whether there is room for `count`
-  // words at `word`, which is how far the caller has written since reserve(). It keeps all of it in the end,
-  // with advance_to().
+  // [owner] Replaces reserve() for many small entries: whether `count` words fit at `word`, the end of what
+  // the caller has written since reserve(). The caller keeps all words with one advance_to().
   bool has_room(const uint64_t* word, size_t count) const {
     return static_cast<size_t>(limit_ - word) >= count;
   }
   void advance_to(uint64_t* word) { next_ = word; }
 
-  // [owner] Ends the payload and returns its position. The caller publishes it with a record.
+  // [owner] Ends the payload and returns its position, which a record publishes.
   uint32_t commit() const {
     return arena_position(start_block_->header.sequence, static_cast<size_t>(start_ - start_block_->words));
   }
@@ -85,7 +84,7 @@ class Arena {
     if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
   }
 
-  // In a forked child; as ChunkLog's. A payload that is being written ends where it began.
+  // In a forked child, as in ChunkLog. Drops a payload in progress.
   void leave_to_parent() {
     head_ = nullptr;
     tail_ = nullptr;
@@ -93,24 +92,24 @@ class Arena {
     leave_block();
   }
 
-  // [reader] The oldest block still kept, or nullptr.
+  // [reader] Oldest kept block, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
-  // Frees blocks that are not needed, told in order which are.
+  // Frees unneeded blocks. Calls of keep() name the needed ones in order.
   class Releasing {
    public:
-    // [reader, holding the registry's mutex] `only_spent`: of them those that are marked as spent.
+    // [reader, holding the registry's mutex] `only_spent`: frees only blocks marked as spent.
     explicit Releasing(Arena& arena, bool only_spent = false)
         : pool_(arena.pool_),
           link_(&arena.head_),
           block_(link_->load(std::memory_order_acquire)),
           only_spent_(only_spent) {}
 
-    // All before `first` go, but for those that were needed before; those up to `last` stay.
+    // Keeps blocks `first` to `last`; frees earlier ones that no call before has kept.
     void keep(uint64_t first, uint64_t last) {
       while (block_ != nullptr && block_->sequence < first) {
         BlockHeader* const next = block_->next.load(std::memory_order_acquire);
-        if (next == nullptr) return;  // the one the owner writes to
+        if (next == nullptr) return;  // the owner writes to this one
         if (only_spent_ && block_->kind.load(std::memory_order_acquire) != BlockKind::kSpent) {
           link_ = &block_->next;
         } else {
@@ -153,7 +152,7 @@ class Arena {
     uint64_t* link = next_;
     const bool is_empty = next_ == start_ && tail_ == start_block_;
     if (!add_block()) return false;
-    if (is_empty) {  // starts in the new block: a payload's first word may not be a link
+    if (is_empty) {  // begins in the new block: a payload's first word may not be a link
       start_ = next_;
       start_block_ = tail_;
       return true;
@@ -162,16 +161,16 @@ class Arena {
     return true;
   }
 
-  static constexpr size_t kLinkWords = 1;       // always left free at the end of a block
-  static constexpr size_t kPrefetchWords = 24;  // about one payload ahead
+  static constexpr size_t kLinkWords = 1;       // always free at the end of a block
+  static constexpr size_t kPrefetchWords = 24;  // about one payload
 
-  uint64_t* next_ = nullptr;                 // the first free word of the current block
-  uint64_t* limit_ = nullptr;                // the end of its free words
-  uint64_t* start_ = nullptr;                // where the payload being written starts
-  ArenaBlock* start_block_ = nullptr;        // the block it starts in
-  std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then moved by readers only
+  uint64_t* next_ = nullptr;                 // first free word of the current block
+  uint64_t* limit_ = nullptr;                // end of its free words
+  uint64_t* start_ = nullptr;                // begin of the current payload
+  ArenaBlock* start_block_ = nullptr;        // block of that begin
+  std::atomic<BlockHeader*> head_{nullptr};  // set once by the owner, then by readers only
   ArenaBlock* tail_ = nullptr;
-  const ArenaBlock* before_tail_ = nullptr;  // the block before it, which may be gone
+  const ArenaBlock* before_tail_ = nullptr;  // block before it, possibly freed
   BlockPool& pool_;
   const uint32_t owner_;
 };

@@ -11,7 +11,7 @@
 
 namespace opscope {
 
-// Reserved at once, so that releasing a block never allocates and can be done anywhere.
+// Reserves now, so that releasing a block never allocates and is possible anywhere.
 BlockPool::BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
 
 BlockPool::~BlockPool() = default;
@@ -28,7 +28,7 @@ void* BlockPool::acquire(const void* left) {
   if (left != nullptr) stream_->leave(left);
   if (stream_->is_ring() && used() >= most_used_) return nullptr;
   void* const block = stream_->take();
-  // If a ring's file is full, the ring still has the data; only a reader of the file misses it.
+  // If a ring's file is full, memory still has the data; only readers of the file miss it.
   if (block != nullptr || !stream_->is_ring()) return block;
   stream_->note_gap(now_ticks());
   return take_memory();
@@ -69,7 +69,7 @@ void BlockPool::release(void* block) {
   }
 }
 
-// Nothing is written to such a block: a recording is complete in its file until that is discarded.
+// Writes nothing to such a block: a recording stays complete in its file until it is discarded.
 bool BlockPool::release_of_stream(void* block) {
   if (stream_ != nullptr && stream_->release(block)) return true;
   const auto is_of = [block](const auto& file) { return file->release(block); };
@@ -86,7 +86,7 @@ void BlockPool::count_loss(uint32_t owner, Loss what) {
 
 void BlockPool::prepare() {
   const std::lock_guard lock(mutex_);
-  if (stream_ != nullptr) return;  // blocks will be of its file
+  if (stream_ != nullptr) return;  // new blocks will be in its file
   while (free_.size() < kKeptBlocks) {
     const size_t before = free_.size();
     grow();
@@ -136,9 +136,9 @@ void BlockPool::grow() {
   constexpr size_t kBytes = kBatch * kBlockBytes;
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
-  // A child looks at none of it unless told otherwise, and need not be waited for while it is copied. Kernels
-  // before 4.14 do not know the advice, and copy it. Once there are pages, the kernel would keep every batch
-  // apart from the one before.
+  // A child inherits none of these blocks without keep_for_child(), so a fork need not copy them. Kernels
+  // before 4.14 do not know this advice and copy them. The advice precedes the page faults; otherwise the
+  // kernel keeps each batch as a separate mapping.
   madvise(memory, kBytes, MADV_WIPEONFORK);
   make_pages(memory, kBytes);
   mapped_ += kBatch;
@@ -147,7 +147,7 @@ void BlockPool::grow() {
 
 void BlockPool::begin_stream(std::unique_ptr<StreamFile> file) {
   const std::lock_guard lock(mutex_);
-  ended_.reserve(ended_.size() + 2);  // so that the end of it needs no memory
+  ended_.reserve(ended_.size() + 2);  // so that end_stream() needs no memory
   stream_ = std::move(file);
   ++place_;
 }
@@ -171,7 +171,7 @@ void BlockPool::discard_stream(const char* path) {
   }
 }
 
-// In as few calls as there are runs of blocks.
+// One call per run of adjacent blocks.
 bool BlockPool::keep_for_child(std::vector<const void*> blocks) {
   const auto is_in_file = [this](const void* block) {
     const auto has = [block](const auto& file) { return file->has(block); };

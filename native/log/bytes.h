@@ -1,5 +1,5 @@
-// Plain data as bytes, and back. What was read from a file may say anything: each length and number is held
-// against what there is before it is used.
+// Plain data as bytes, and back. Input may come from a hostile file: each length and number is checked
+// against the available bytes before its use.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace opscope {
 
-// What a file says cannot be true.
+// Content of a file that cannot be true.
 class Damage : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -22,7 +22,7 @@ inline void require(bool is_so, const char* problem) {
     throw Damage(problem);
 }
 
-// Whether a flag that was copied from a file is 0 or 1, which a bool has to be before it is one.
+// Whether a flag from a file is 0 or 1, the only valid values of a bool.
 inline bool is_flag(const bool& flag) {
   uint8_t byte = 0;
   std::memcpy(&byte, &flag, sizeof(byte));
@@ -49,7 +49,7 @@ class ByteWriter {
   std::string bytes;
 };
 
-// Raises Damage where there are too few.
+// Raises Damage if there are too few bytes.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -80,7 +80,7 @@ class ByteReader {
     values.resize(get_count(sizeof(Value)));
     for (Value& value : values) get(value);
   }
-  // Calls function(value) for each new one, which reads it: no room is taken before that.
+  // Calls function(value) to read each new value; reserves no memory before that.
   template <typename Values, typename Function>
   void get_each(Values& values, Function&& function) {
     values.clear();

@@ -9,7 +9,7 @@ namespace opscope {
 
 namespace {
 
-// Chunks in order, none over another, in which every record of the window is.
+// Checks that chunks are in order, do not overlap, and contain every record of the window.
 void check_chunks(const ThreadView& thread) {
   uint64_t covered = 0;
   uint64_t end = 0;

@@ -1,4 +1,4 @@
-// Whether what a file or a copy says of its threads and blocks fits together, so that decoding can go by it.
+// Checks that threads and blocks of a file or copy are consistent, so that decoding may rely on them.
 #pragma once
 
 #include <iterator>
@@ -9,12 +9,12 @@
 
 namespace opscope {
 
-// Sums of two such numbers are numbers still.
+// The sum of two such numbers does not overflow.
 constexpr uint64_t kMostRecords = uint64_t{1} << 60;
 constexpr int64_t kLatest_ns = int64_t{1} << 62;   // in the year 2116
 constexpr int64_t kLongest_ns = int64_t{1} << 60;  // 36 years
 
-// Raises Damage. Records and payloads are checked as they are decoded, so that each is read once.
+// Raises Damage. Records and payloads are checked during decoding, which reads each once.
 void check_view(const LogView& view);
 void check_anchor(const ClockAnchor& anchor);
 

@@ -1,10 +1,9 @@
-// An append-only log of records, written by one thread, readable by any other meanwhile.
+// Append-only log of records, written by one thread; any thread may read it meanwhile.
 //
-// The owner writes records and publishes a count; readers never look past the count. Chunks are
-// linked, so a record never moves and its address stays good for patching its end. Old chunks are
-// released by a reader holding the registry's mutex, and only when every span in them is closed:
-// the owner's last write to a span is the one that closes it, so no thread still writes there.
-// A span that is never closed (an annotation left open) keeps its own chunk and no other.
+// The owner writes records and publishes a count; readers never read beyond the count. Chunks are linked, so
+// a record never moves and its end can be written in place. A reader that holds the registry's mutex releases
+// old chunks once every span in them is closed: the owner's last write to a span closes it, so no thread
+// still writes there. A span that is never closed (an annotation left open) keeps only its own chunk.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ struct Chunk {
   alignas(16) Record records[kRecords];
 
   uint64_t first_index() const { return header.sequence; }
-  // Of places for records; also in a file, which may say anything, no more than there are.
+  // Room for records; limited, because a file may contain any number.
   size_t count() const { return std::min<size_t>(header.used.load(std::memory_order_relaxed), kRecords); }
   uint64_t end_index() const { return header.sequence + count(); }
 };
@@ -31,7 +30,7 @@ static_assert(sizeof(Chunk) <= kBlockBytes);
 
 class ChunkLog {
  public:
-  // `owner`: the thread's number.
+  // `owner`: number of the thread.
   ChunkLog(BlockPool& pool, uint32_t owner) : pool_(pool), owner_(owner) {}
   ChunkLog(const ChunkLog&) = delete;
   ChunkLog& operator=(const ChunkLog&) = delete;
@@ -43,11 +42,9 @@ class ChunkLog {
     }
   }
 
-  // [owner] The next record to fill in. nullptr if there is no memory for it, or if the last one was not
-  // published yet: reading an argument may, in spite of all care, run code that is recorded itself, and a
-  // record that is being filled in must not be handed out twice. `arena_block(elsewhere)` is called when a
-  // new chunk is begun, for the arena's current block; if `elsewhere`, the arena shall begin a new one as
-  // well.
+  // [owner] The next record to fill in; nullptr if memory is short, or if the previous record is not yet
+  // published. Reading an argument may run code that is recorded itself, which must not get the same record.
+  // A new chunk calls `arena_block(elsewhere)` for the arena's current block, or with `elsewhere` a new one.
   template <typename Function>
   Record* next_record(Function&& arena_block) {
     Record* const limit = limit_.load(std::memory_order_relaxed);
@@ -59,30 +56,28 @@ class ChunkLog {
     return cursor_;
   }
 
-  // [owner] Makes the record from next_record() visible to readers: to those of this process by the count,
-  // and by its own mark to readers of the file after this process was killed.
+  // [owner] Publishes the record from next_record(): to readers in this process by the count, and to readers
+  // of the file of a killed process by the record's own mark.
   void publish() {
     __atomic_store_n(&cursor_->is_published, 1, __ATOMIC_RELEASE);
     ++cursor_;
     limit_.store(end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    // Fresh memory is seldom in a cache, so it is prefetched two records before it is written. Past the end
-    // of a chunk the instruction has no effect.
+    // Prefetches two records ahead: fresh memory is seldom in a cache. No effect beyond the end of a chunk.
     __builtin_prefetch(cursor_ + 2, /*write*/ 1);
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
-  // [MT] Number of records ever appended; the index of the next one.
+  // [MT] Number of records ever appended; index of the next one.
   uint64_t size() const { return count_.load(std::memory_order_acquire); }
 
-  // [MT] Has the owner leave its chunk: its next record is the first of a new one, or, if it is between two
-  // records at this very moment, the one after that.
+  // [MT] The owner's next record begins a new chunk; if it is writing one now, perhaps the one after that.
   void leave_chunk() {
     Record* end = end_.exchange(nullptr);
     limit_.compare_exchange_strong(end, nullptr);  // unless a record is being filled in
   }
 
-  // In a forked child: all chunks are the parent's, and none of them is read or written again, but for a
-  // record that is being filled in at this very moment. The next record has the next log index.
+  // In a forked child: all chunks belong to the parent and are not used again, except for a record that is
+  // being filled in now. The next record continues the log index.
   void leave_to_parent() {
     leave_chunk();
     head_ = nullptr;
@@ -90,11 +85,11 @@ class ChunkLog {
     before_tail_ = nullptr;
   }
 
-  // [reader] The oldest chunk still kept, or nullptr.
+  // [reader] Oldest kept chunk, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
-  // [reader] Frees the chunks before `drained` that are marked as spent, but for those in which a needed part
-  // is: their contents are in segments, and no thread writes to them. Calls needs_arena() as below.
+  // [reader] Frees chunks before `drained` that are marked as spent and contain no needed part: their records
+  // are in segments, and no thread writes to them. Calls needs_arena() as release_unneeded() does.
   template <typename Sweep, typename Function>
   void release_spent(uint64_t drained, Sweep needed, Function&& needs_arena) {
     BlockHeader* block = head_.load(std::memory_order_acquire);
@@ -115,9 +110,8 @@ class ChunkLog {
     }
   }
 
-  // [reader] Frees the chunks in which no needed part is (NeededSweep says where they are). Calls
-  // needs_arena(first, last), in order, for the arena blocks that records of needed ones may refer to; the
-  // last is UINT64_MAX for those still to come.
+  // [reader] Frees chunks without a needed part (see NeededSweep). Calls needs_arena(first, last), in order,
+  // for arena blocks that needed records may refer to; `last` is UINT64_MAX for blocks to come.
   template <typename Sweep, typename Function>
   void release_unneeded(Sweep needed, Function&& needs_arena) {
     BlockHeader* block = head_.load(std::memory_order_acquire);
@@ -125,7 +119,7 @@ class ChunkLog {
     while (block != nullptr) {
       const Chunk& chunk = *reinterpret_cast<const Chunk*>(block);
       BlockHeader* const next = block->next.load(std::memory_order_acquire);
-      // The chunk without a successor is the one the owner writes to; it always stays.
+      // The chunk without a successor always stays: the owner writes to it.
       const bool is_needed = next == nullptr || needed.is_in(chunk.first_index(), chunk.end_index());
       if (is_needed)
         needs_arena(block->first_arena_block, next == nullptr ? UINT64_MAX : next->first_arena_block);
@@ -165,7 +159,7 @@ class ChunkLog {
     tail_ = &chunk->header;
     cursor_ = chunk->records;
     chunk_end_ = chunk->records + Chunk::kRecords;
-    // Was it told to leave its chunk while it took this one? Either that is seen here, or end_ is set after.
+    // leave_chunk() may have run meanwhile: either this reads its effect, or it sets end_ later.
     end_.store(chunk_end_);
     if (pool_.place() != place) leave_chunk();
     return true;
@@ -173,13 +167,13 @@ class ChunkLog {
 
   Record* cursor_ = nullptr;
   std::atomic<Record*> limit_{
-      nullptr};  // below it next_record() needs no check: the end, or a record being filled in
-  std::atomic<Record*> end_{nullptr};  // chunk_end_, or nullptr when the chunk is to be left
+      nullptr};  // next_record() needs no check below it: the end, or a record being filled in
+  std::atomic<Record*> end_{nullptr};  // chunk_end_, or nullptr if the owner must leave the chunk
   std::atomic<uint64_t> count_{0};
-  std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then by readers only
+  std::atomic<BlockHeader*> head_{nullptr};  // set once by the owner, then by readers only
   BlockHeader* tail_ = nullptr;
-  Record* chunk_end_ = nullptr;               // of the chunk being written to
-  const BlockHeader* before_tail_ = nullptr;  // the chunk before it, which may be gone
+  Record* chunk_end_ = nullptr;               // of the current chunk
+  const BlockHeader* before_tail_ = nullptr;  // chunk before it, possibly freed
   BlockPool& pool_;
   const uint32_t owner_;
 };

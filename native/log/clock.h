@@ -1,9 +1,8 @@
-// Raw ticks on the hot path, nanoseconds only when a trace is decoded.
+// Raw ticks on the hot path; only decoding a trace converts them to nanoseconds.
 //
-// The tick source is the same one torch calls its approximate clock (c10/util/ApproximateClock.h),
-// so ticks can be compared with ticks torch took. An anchor pairs ticks with wall and monotonic
-// time; two anchors give the rate. The rate comes from the monotonic clock because the wall clock
-// may be stepped while a program runs.
+// The tick source is torch's approximate clock (c10/util/ApproximateClock.h), so ticks are comparable with
+// torch's. An anchor pairs ticks with wall and monotonic time; two anchors give the rate. The rate uses the
+// monotonic clock, because the wall clock may be stepped while a program runs.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +38,7 @@ struct ClockAnchor {
   int64_t monotonic_ns = 0;
 };
 
-// The best of several readings: the one with the fewest ticks between its two clock reads. An interrupt
+// The best of several readings, with the fewest ticks between the two readings of the clock: an interrupt
 // between them makes an anchor wrong.
 inline ClockAnchor read_anchor() {
   ClockAnchor best;
@@ -57,14 +56,14 @@ inline ClockAnchor read_anchor() {
   return best;
 }
 
-// Nanoseconds per tick; 0 where the two readings are too close or ticks went back.
+// Nanoseconds per tick; 0 if the anchors are too close or ticks decreased.
 inline double ns_per_tick(const ClockAnchor& from, const ClockAnchor& to) {
   const auto ticks = static_cast<double>(static_cast<int64_t>(to.ticks - from.ticks));
   const auto elapsed_ns = static_cast<double>(to.monotonic_ns - from.monotonic_ns);
   return ticks > 0 && elapsed_ns > 0 ? elapsed_ns / ticks : 0;
 }
 
-// As it is now, to a thousandth or better; takes a millisecond.
+// Current rate, exact to 0.1 % or better; takes a millisecond.
 inline double recent_ns_per_tick() {
   const ClockAnchor from = read_anchor();
   ClockAnchor to = read_anchor();

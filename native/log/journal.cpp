@@ -17,7 +17,6 @@ BlockHeader* next_of(const BlockHeader* block) { return block->next.load(std::me
 
 }  // namespace
 
-// Takes a field off the front; an empty one where there is none.
 std::string_view take_field(std::string_view& fields) {
   uint32_t bytes = 0;
   if (fields.size() < sizeof(bytes)) return {};
@@ -51,7 +50,7 @@ bool Journal::append(EntryKind kind, uint32_t id, std::initializer_list<std::str
   if (!append_bytes(entry)) return false;
   if (copied_to_ != nullptr) {
     const std::lock_guard other_lock(copied_to_->mutex_);
-    copied_to_->append_bytes(entry);  // without room there, those who read it lack this text
+    copied_to_->append_bytes(entry);  // without room, readers of the copy miss this text
   }
   return true;
 } catch (const std::bad_alloc&) {
@@ -75,8 +74,8 @@ bool Journal::append_bytes(std::string_view entry) {
   return true;
 }
 
-// Takes all blocks that so many bytes need, so that of an entry either all is written or nothing. Blocks that
-// were taken for one that did not fit are there for the next.
+// Acquires all blocks for this many bytes, so that an entry is written completely or not at all. Blocks
+// acquired for an entry that did not fit serve the next one.
 bool Journal::make_room(size_t bytes) {
   BlockHeader* last = tail_;
   size_t room = free_bytes(last);

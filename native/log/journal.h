@@ -1,8 +1,8 @@
-// Texts that records refer to by number (names, functions, modules), appended when they are first met, so
-// that nothing has to be asked of a process when its recording is decoded.
+// Texts that records refer to by number (names, functions, modules). They are appended at first use, so
+// decoding a recording needs nothing else of its process.
 //
-// A journal is a stream of entries over blocks: a head, then its fields, each of them a length and that many
-// bytes. Entries may begin in one block and end in another.
+// A journal is a stream of entries over blocks. An entry is a head and fields; a field is a length and that
+// many bytes. Entries may span blocks.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ enum class EntryKind : uint32_t {
   kName = 1,       // text, overload
   kFunction = 2,   // file, function, first line, line table
   kModule = 3,     // address, address of its class, name of its class
-  kOptimizer = 4,  // likewise
-  // Of a stream, each in place of the last one of its kind.
-  kWindow = 5,   // what is known of its window (window_facts.h); id: 1 once that has closed
-  kAbout = 6,    // a text from the process that began it
+  kOptimizer = 4,  // same fields as kModule
+  // In the journal of a stream; the last entry of a kind is valid.
+  kWindow = 5,   // facts of the window (window_facts.h); id: 1 once it has closed
+  kAbout = 6,    // a text from the process that began the stream
   kNote = 7,     // a text added during the recording; all are kept
-  kDevices = 8,  // what devices did, in the journal for that; id: what of it (gpu/device_notes.h)
+  kDevices = 8,  // work of devices, in its own journal; id: which part (gpu/device_notes.h)
 };
 
 struct EntryHead {
   uint32_t bytes;  // of the fields
   EntryKind kind;
-  uint32_t id;  // what records call it
+  uint32_t id;  // number in records
 };
 
 struct JournalBlock {
@@ -42,58 +42,57 @@ struct JournalBlock {
 };
 static_assert(sizeof(JournalBlock) == kBlockBytes);
 
-// A number as a field.
+// Bytes of a number, as a field.
 template <typename Number>
 std::string_view field_of(const Number& number) {
   return {reinterpret_cast<const char*>(&number), sizeof(number)};
 }
 
-// The bytes of a journal, its blocks in order.
+// Bytes of a journal, its blocks in order.
 std::string joined(const std::vector<const JournalBlock*>& blocks);
 
-// Calls function(head, fields) for each whole entry of a journal.
+// Calls function(head, fields) for each complete entry of a journal.
 template <typename Function>
 void for_each_entry(std::string_view journal, Function&& function) {
   EntryHead head;
   while (journal.size() >= sizeof(head)) {
     std::memcpy(&head, journal.data(), sizeof(head));
     journal.remove_prefix(sizeof(head));
-    if (journal.size() < head.bytes) return;  // being written
+    if (journal.size() < head.bytes) return;  // incomplete: being written
     function(head, journal.substr(0, head.bytes));
     journal.remove_prefix(head.bytes);
   }
 }
 
-// Takes a field off the front; an empty one where there is none.
+// Removes and returns the first field; empty if there is none.
 std::string_view take_field(std::string_view& fields);
 
 class Journal {
  public:
-  // `number` tells the journals of a process apart. `is_streamed`: its blocks are those of the stream that
-  // runs.
+  // `number` identifies the journal within a process. `is_streamed`: its blocks are in the stream's file.
   Journal(BlockPool& pool, uint32_t number, bool is_streamed = false)
       : pool_(pool), number_(number), is_streamed_(is_streamed) {}
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal() { forget(); }
 
-  // [MT] False if there is no memory for it; then nothing is appended.
+  // [MT] False if memory is short; then nothing is appended.
   bool append(EntryKind kind, uint32_t id, std::initializer_list<std::string_view> fields) noexcept;
 
-  // [MT] From now on all entries, and first those that there are, are appended to `other` too; to none with
-  // nullptr. False if `other` has no memory for them.
+  // [MT] Also appends existing and future entries to `other`; nullptr ends that. False if `other` has no
+  // memory.
   bool copy_to(Journal* other) noexcept;
 
-  // [MT] Of the blocks it has.
+  // [MT] Bytes of its blocks.
   size_t bytes() {
     const std::lock_guard lock(mutex_);
     return blocks_ * kBlockBytes;
   }
 
-  // [MT] Returns all blocks. No thread may be reading.
+  // [MT] Releases all blocks. No thread may be reading.
   void forget();
 
-  // [reader] The first block, or nullptr.
+  // [reader] First block, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
@@ -105,7 +104,7 @@ class Journal {
 
   std::mutex mutex_;
   std::atomic<BlockHeader*> head_{nullptr};
-  BlockHeader* tail_ = nullptr;  // the block being written to, which may have successors
+  BlockHeader* tail_ = nullptr;  // current block, possibly with successors
   BlockPool& pool_;
   const uint32_t number_;
   const bool is_streamed_;

@@ -4,12 +4,12 @@ namespace opscope {
 
 namespace {
 
-// A table that was damaged may lead anywhere.
+// Wraps on overflow: a damaged table may contain any number.
 int32_t further(int32_t line, int32_t by) {
   return static_cast<int32_t>(static_cast<uint32_t>(line) + static_cast<uint32_t>(by));
 }
 
-// Pairs of bytes: how many bytes of code, and how many lines further down those are.
+// Table of byte pairs: length of the code, and line increment.
 int32_t line_in_lines(std::string_view table, int32_t line, int32_t offset) {
   constexpr int8_t kNoLine = -128;
   int32_t end = 0;
@@ -22,7 +22,7 @@ int32_t line_in_lines(std::string_view table, int32_t line, int32_t offset) {
   return -1;
 }
 
-// A number in groups of six bits, the lowest first; its own lowest bit is the sign.
+// A number in groups of six bits, the lowest first; its lowest bit is the sign.
 int32_t signed_number(std::string_view table, size_t at) {
   uint32_t bits = 0;
   for (uint32_t shift = 0; at < table.size() && shift < 32; ++at, shift += 6) {
@@ -34,7 +34,7 @@ int32_t signed_number(std::string_view table, size_t at) {
   return (bits & 1) != 0 ? -size : size;
 }
 
-// Entries begin with a byte that has the highest bit: a code, and a length in code units of two bytes.
+// An entry begins with a byte whose highest bit is set: a code, and a length in code units of two bytes.
 int32_t line_in_locations(std::string_view table, int32_t line, int32_t offset) {
   constexpr uint8_t kFirstOneLine = 10, kNoColumns = 13, kLong = 14, kNone = 15;
   int32_t end = 0;

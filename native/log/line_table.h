@@ -1,4 +1,4 @@
-// From an instruction of a Python function to its line, without Python: what PyCode_Addr2Line does.
+// Line of an instruction of a Python function, without Python: as PyCode_Addr2Line.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ enum class LineFormat : uint8_t {
   kLocations = 1,  // from 3.11 on: https://peps.python.org/pep-0657/, Objects/locations.md
 };
 
-// The table is `co_linetable`, after one byte that says in which format it is. `offset` counts bytes of code
-// from the first instruction. -1 where there is no line.
+// `table`: a byte for the format, then `co_linetable`. `offset`: bytes of code from the first instruction.
+// Returns -1 if there is no line.
 int32_t line_at(std::string_view table, int32_t first_line, int32_t offset);
 
 }  // namespace opscope

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kMagic = "OPSCOPE log";
 
-// What a copy begins with, which is compared as a whole.
+// First bytes of a copy; they must match completely.
 std::string signature() {
   ByteWriter out;
   out.bytes = kMagic;
@@ -28,7 +28,7 @@ std::string signature() {
   return out.bytes;
 }
 
-// Calls function(field) for each plain field of what is known of a thread.
+// Calls function(field) for each plain field of a thread's facts.
 template <typename Thread, typename Function>
 void for_each_field_of_thread(Thread& thread, Function&& function) {
   function(thread.facts.number);
@@ -55,7 +55,7 @@ void get_threads(ByteReader& in, LogView& view) {
   });
 }
 
-// What a block is, also where a stream has marked it as spent.
+// Kind and content of a block, even if a stream has marked it as spent.
 struct CopiedBlock {
   BlockKind kind;
   const void* memory;
@@ -85,7 +85,7 @@ std::vector<CopiedBlock> blocks_of(const LogView& view) {
   return blocks;
 }
 
-// What comes before the blocks.
+// Header before the blocks.
 ByteWriter head_of(const LogView& view, size_t blocks) {
   ByteWriter out;
   out.bytes = signature();

@@ -1,5 +1,4 @@
-// The log of one window as bytes: what is known of it, then its blocks as they are. They mean the same in any
-// process on a machine of the same byte order.
+// Log of one window as bytes: its facts, then its blocks. Valid on any machine of the same byte order.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,15 @@
 
 namespace opscope {
 
-// [reader] Part by part, with no copy of it in memory; `view` may be of a live recorder, whose threads may go
-// on. `write` returns 0, or what went wrong as an errno, as this does.
+// [reader] Writes part by part, without a copy in memory; `view` may be of a live recorder with running
+// threads. `write` and this return 0 or an errno.
 int write_log(const LogView& view, const std::function<int(std::string_view)>& write);
-// To a file that is open for writing.
+// `file`: open for writing.
 int write_bytes(int file, std::string_view bytes);
 
 class CopiedLog {
  public:
-  // Raises Damage where the bytes are no copy of a log, or one of another version.
+  // Raises Damage if the bytes are no copy of a log, or one of another version.
   explicit CopiedLog(std::string_view bytes);
   CopiedLog(const CopiedLog&) = delete;
   CopiedLog& operator=(const CopiedLog&) = delete;

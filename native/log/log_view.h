@@ -1,5 +1,5 @@
-// What decoding reads: one window, the threads that recorded in it, their blocks, and the texts that records
-// refer to. A live recorder offers one (recorder.h), and so does a copy of its blocks (log_copy.h).
+// Input of decoding: one window, the threads that recorded in it, their blocks, and the texts that records
+// refer to. A live recorder (recorder.h) or a copy of its blocks (log_copy.h) provides it.
 #pragma once
 
 #include <algorithm>
@@ -23,31 +23,30 @@ struct ThreadView {
   uint64_t begin = 0;
   uint64_t end = 0;
   Drops dropped;
-  std::vector<const Chunk*> chunks;      // in order; those that hold [begin, end), and perhaps others
-  std::vector<const ArenaBlock*> arena;  // in order; those that the records refer to, and perhaps others
-  uint64_t published =
-      0;  // of a log that is read in pieces: what there is, of which `end` may leave out some
+  std::vector<const Chunk*> chunks;      // in order; contain [begin, end), and perhaps more
+  std::vector<const ArenaBlock*> arena;  // in order; contain the payloads, and perhaps more
+  uint64_t published = 0;  // if a log is read in pieces: all available records; `end` may be less
 
   uint64_t last() const { return std::max(end, published); }
 };
 
-// How far a thread's log was moved elsewhere.
+// Part of a thread's log that was drained into segments.
 struct DrainedPart {
-  uint64_t end = 0;            // log index: what is before it is elsewhere
-  std::vector<uint64_t> open;  // but for the ends of these
+  uint64_t end = 0;            // log index: records before it are in segments
+  std::vector<uint64_t> open;  // spans whose ends are not yet drained
 };
-using DrainedParts = std::map<uint64_t, DrainedPart>;  // by number of the thread
+using DrainedParts = std::map<uint64_t, DrainedPart>;  // by thread number
 
 struct LogView {
-  ClockAnchor origin;      // an older reading of the clocks than the window's
-  double recent_rate = 0;  // nanoseconds per tick as measured just now; 0: not known
+  ClockAnchor origin;      // earlier than the window's readings
+  double recent_rate = 0;  // nanoseconds per tick, just measured; 0: unknown
   WindowFacts window;
   std::vector<ThreadView> threads;
   std::vector<std::vector<const JournalBlock*>> journals;  // by number, each in order
-  Texts texts;                                             // what they say
+  Texts texts;                                             // decoded from the journals
 };
 
-// Adds a block of a thread or a journal where it belongs in their order.
+// Inserts a block of a thread or journal in order.
 template <typename Block>
 void add_in_order(std::vector<const Block*>& blocks, const BlockHeader& block) {
   blocks.push_back(reinterpret_cast<const Block*>(&block));

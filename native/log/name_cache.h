@@ -1,5 +1,5 @@
-// What one thread remembers of the table of names. The address of a text says nothing: an annotation's or a
-// backward node's lives in a temporary string.
+// Per-thread cache of the table of names. Its key is the text, not an address: annotations and backward nodes
+// have their names in temporary strings.
 #pragma once
 
 #include <array>
@@ -11,24 +11,23 @@
 
 namespace opscope {
 
-// Names without an overload are found by their text. Names of operators are found by the address of the
-// operator's schema, which identifies it as long as it is registered; the bridge clears those when operators
-// were unregistered.
+// Names without an overload have their text as key. Operator names have the address of the operator's schema
+// as key, unique while it is registered; the bridge clears them when operators were unregistered.
 class NameCache {
  public:
-  // The id of a text, or kNoName if this thread has not met it.
+  // Id of a text, or kNoName if it is not in the cache.
   uint32_t find(std::string_view text) const {
     const Text& entry = texts_[hash_text(text) % texts_.size()];
     return entry.length == text.size() && std::memcmp(entry.text, text.data(), text.size()) == 0 ? entry.id
                                                                                                  : kNoName;
   }
-  // `text` must be the table's own.
+  // `text`: must be owned by the name table.
   void insert(std::string_view text, uint32_t id) {
     if (text.size() > UINT32_MAX) return;
     texts_[hash_text(text) % texts_.size()] = {text.data(), static_cast<uint32_t>(text.size()), id};
   }
 
-  // The same for an address, which must not be 0.
+  // Id of an address, which must not be 0.
   uint32_t find_address(uint64_t address) const {
     const Address& entry = addresses_[slot_of(address)];
     return entry.address == address ? entry.id : kNoName;
@@ -47,8 +46,8 @@ class NameCache {
     uint32_t id = kNoName;
   };
 
-  // A cheap hash, sufficient for a table of this size. It takes two words of the text at a time, and the rest
-  // in words that may overlap with those before.
+  // A cheap hash, good enough for this small table: two words of the text at a time, then the rest in words
+  // that may overlap earlier ones.
   static uint64_t hash_text(std::string_view text) {
     constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
     const auto mix = [](uint64_t hash, uint64_t word) {

@@ -17,17 +17,16 @@ namespace opscope {
 
 struct Name {
   std::string text;
-  std::string overload;  // operator overload, empty where unknown or not asked for
+  std::string overload;  // operator overload, empty if unknown or not wanted
 };
 
 class NameTable {
  public:
-  // A limit, because names are kept for good: a program that names every step differently could run for
-  // months and use up the memory.
+  // `max_bytes`: names are never freed, so a program with new names in every step would use up memory.
   explicit NameTable(Journal& journal, size_t max_bytes = 256u << 20)
       : journal_(journal), max_bytes_(max_bytes) {}
 
-  // [MT] The id of this text and overload, made if new; kNoName when the table or memory is full.
+  // [MT] Id of this text and overload, created if new; kNoName if the table or memory is full.
   uint32_t intern(std::string_view text, std::string_view overload = {}) noexcept try {
     const std::lock_guard lock(mutex_);
     key_.assign(text);
@@ -46,13 +45,13 @@ class NameTable {
     return kNoName;
   }
 
-  // [MT] A name that was interned stays where it is for the life of the process.
+  // [MT] The reference stays valid for the life of the process.
   const Name& at(uint32_t id) {
     std::lock_guard lock(mutex_);
     return names_[id];
   }
 
-  // [MT] The texts of names from this id on, in order of their ids.
+  // [MT] Texts of names with this or a higher id, in order.
   std::vector<std::string> texts_from(uint32_t id) {
     std::lock_guard lock(mutex_);
     std::vector<std::string> texts;

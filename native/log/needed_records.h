@@ -1,5 +1,5 @@
-// For each thread, the log positions that kept windows need, from where each began to where it ended: what
-// lies between them may be released, without looking at every window whenever one is discarded.
+// Log positions of each thread that kept windows need, from begin to end. Anything between may be released,
+// without looking at every window when one is discarded.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,16 @@ namespace opscope {
 
 class ThreadLog;
 
-// Of one thread the parts of its log that windows need: [begin, end), in order of where they begin.
+// Parts of one thread's log that windows need: [begin, end), in order of their starts.
 using NeededPart = std::pair<uint64_t, uint64_t>;
 using NeededParts = std::multiset<NeededPart>;
-// The end of a part whose window is open.
+// End of a part whose window is open.
 constexpr uint64_t kStillOpen = UINT64_MAX;
 
-// Says of one stretch of a log after the other, in order, whether any part is in it. Allocates nothing.
+// Visits stretches of a log in order and finds whether a needed part overlaps each. Allocates nothing.
 class NeededSweep {
  public:
-  // `except`: one of the parts that does not count; one that is empty, if all do.
+  // `except`: one part to ignore; empty to ignore none.
   explicit NeededSweep(const NeededParts& parts, NeededPart except = {})
       : next_(parts.begin()), last_(parts.end()), except_(parts.find(except)) {}
 
@@ -34,18 +34,18 @@ class NeededSweep {
 
  private:
   NeededParts::const_iterator next_, last_, except_;
-  uint64_t reach_ = 0;  // how far the parts go that begin before what was asked about
+  uint64_t reach_ = 0;  // latest end of the parts that begin before the current stretch
 };
 
 // [holding the registry's mutex]
 class NeededRecords {
  public:
-  // A window needs what `thread` recorded from `begin` on, to `end`.
+  // A window needs the records of `thread` in [begin, end).
   void add(const ThreadLog* thread, uint64_t begin, uint64_t end = kStillOpen) {
     parts_[thread].insert({begin, end});
   }
 
-  // One window that did needs it no longer.
+  // One such window is discarded.
   void remove(const ThreadLog* thread, uint64_t begin, uint64_t end) {
     const auto found = parts_.find(thread);
     if (found == parts_.end()) return;
@@ -54,7 +54,7 @@ class NeededRecords {
     if (found->second.empty()) parts_.erase(found);
   }
 
-  // The window that needs what there is from `begin` on ended at `end`. Allocates nothing.
+  // The window that needs records from `begin` on ended at `end`. Allocates nothing.
   void close(const ThreadLog* thread, uint64_t begin, uint64_t end) {
     const auto found = parts_.find(thread);
     if (found == parts_.end()) return;

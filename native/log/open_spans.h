@@ -1,7 +1,7 @@
-// The spans that a thread has open, innermost last.
+// Stack of a thread's open spans, innermost last.
 //
-// Not a std::vector: what is pushed is written field by field, where a vector copies a finished
-// entry, and reading that back before it has left the store buffer costs more than recording does.
+// Not a std::vector: entries are written field by field. A vector copies a finished entry, and reading that
+// back before it has left the store buffer costs more than recording.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,14 @@
 
 namespace opscope {
 
-// Set in the key of a call whose end a hook of Python's reports, so that without the hook it is not known
-// to have ended; no address of an object has this bit.
+// Set in the key of a call whose end only a Python hook reports. No object's address has this bit.
 constexpr uint64_t kWatchedCall = uint64_t{1} << 63;
 inline bool is_watched_call(uint64_t key) { return (key & kWatchedCall) != 0; }
 
 struct OpenSpan {
-  uint64_t key;    // what the end will be called with
-  Record* record;  // where to write it
-  uint32_t index;  // its log index modulo 2^32, the parent of what runs inside
+  uint64_t key;    // passed at its end
+  Record* record;  // record that gets the end
+  uint32_t index;  // log index modulo 2^32, the parent of inner spans
 };
 
 class OpenSpans {
@@ -34,7 +33,7 @@ class OpenSpans {
   const OpenSpan& back() const { return top_[-1]; }
   const OpenSpan& operator[](size_t i) const { return spans_[i]; }
 
-  // Room for one more; false if there is no memory for it.
+  // Makes room for one more; false: out of memory.
   bool make_room() {
     if (top_ != limit_) [[likely]]
       return true;
@@ -48,7 +47,7 @@ class OpenSpans {
     ++top_;
   }
   void pop_back() { --top_; }
-  // Takes [from, to) out, counted from the outermost.
+  // Removes [from, to), counted from the outermost.
   void erase(size_t from, size_t to) {
     OpenSpan* kept = spans_.get() + from;
     for (const OpenSpan* span = spans_.get() + to; span != top_; ++span) *kept++ = *span;
@@ -58,12 +57,12 @@ class OpenSpans {
   bool any_of(Function&& is_wanted) const {
     return std::any_of(spans_.get(), spans_.get() + size(), is_wanted);
   }
-  // Calls function(span) for each, outermost first; it may have the span written elsewhere.
+  // Calls function(span) for each, outermost first; it may change the span's record.
   template <typename Function>
   void for_each(Function&& function) {
     std::for_each(spans_.get(), spans_.get() + size(), function);
   }
-  // Keeps those for which `is_kept(span)`; they are asked innermost first.
+  // Keeps spans for which `is_kept(span)`, called innermost first.
   template <typename Function>
   void keep_if(Function&& is_kept) {
     OpenSpan* kept = top_;
@@ -75,7 +74,7 @@ class OpenSpans {
   }
 
  private:
-  // Callbacks of torch and of Python end here, so it may not throw.
+  // Callbacks of torch and Python call this, so it must not throw.
   [[gnu::noinline]] bool grow() noexcept {
     const size_t count = size();
     const size_t room = count == 0 ? 256 : 2 * count;

@@ -14,14 +14,14 @@ namespace opscope {
 
 namespace {
 
-constexpr int kHigh = 512;  // above what programs mostly have, and so above what many of them close
+constexpr int kHigh = 512;  // above the descriptors that most programs use or close in bulk
 constexpr int kStandard = 3;
 
-// The same under a number out of the way.
+// A duplicate of the descriptor with a high number.
 int placed(int low) {
   int high = fcntl(low, F_DUPFD_CLOEXEC, kHigh);
   if (high < 0 && low < kStandard) high = fcntl(low, F_DUPFD_CLOEXEC, kStandard);
-  if (high < 0) return low;  // this process may have only so many
+  if (high < 0) return low;  // this process may have too low a limit
   close(low);
   return high;
 }

@@ -1,6 +1,6 @@
-// A file of ours in the program's process. The program may close all files that it might have opened, and
-// open others under the same numbers: such a one is none of ours to read, to write or to close. Nor has one
-// of ours the number of standard input, output or error, which the program takes for what it left there.
+// A file of opscope in the program's process. The program may close every descriptor and open other files
+// under the same numbers; opscope then must not read, write or close them. Nor may opscope's file take the
+// number of standard input, output or error, which the program uses as its own.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@
 
 namespace opscope {
 
-// Which file a descriptor is of: not the number, but what was opened.
+// Identity of an open file (not of its descriptor's number).
 class FileIdentity {
  public:
-  FileIdentity() = default;  // of none
+  FileIdentity() = default;  // of no file
   explicit FileIdentity(int descriptor);
   bool is_of(int descriptor) const { return descriptor >= 0 && *this == FileIdentity(descriptor); }
   bool operator==(const FileIdentity&) const = default;
@@ -29,20 +29,20 @@ class FileIdentity {
 
 class OwnFile {
  public:
-  OwnFile() = default;  // none
-  // Owns what was opened just now, under a number out of the program's way; none for -1.
+  OwnFile() = default;  // no file
+  // Owns a file just opened, under a number that programs rarely use; no file for -1.
   explicit OwnFile(int descriptor);
   OwnFile(OwnFile&& other) noexcept;
   OwnFile& operator=(OwnFile&& other) noexcept;
   ~OwnFile() { end(); }
 
-  // [MT] Its descriptor; -1 where there is none, or another file has that number by now.
+  // [MT] Its descriptor; -1 if there is none, or another file has that number now.
   int get() const;
-  // [MT] Closes it, if it is there. Returns 0, or an errno.
+  // [MT] Closes the file if it is still there. Returns 0 or an errno.
   int end();
-  // Somebody else closes it.
+  // Another owner closes the file.
   void give_up() { descriptor_ = -1; }
-  // Which file it is, or was.
+  // Identity of the file, even after it was closed.
   const FileIdentity& identity() const { return identity_; }
 
  private:
@@ -50,17 +50,17 @@ class OwnFile {
   FileIdentity identity_;
 };
 
-// A new file that is written from its beginning to its end.
+// A new file, written from begin to end.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
 
-  // 0, or why there is none: an errno.
+  // 0, or the errno of its creation.
   int error() const { return error_; }
-  // Likewise.
+  // Returns 0 or an errno.
   int write(std::string_view bytes);
   int end() { return error_ != 0 ? error_ : file_.end(); }
-  // Its descriptor; -1 where it is not open.
+  // Its descriptor, or -1 if it is not open.
   int get() const { return file_.get(); }
 
  private:
@@ -68,13 +68,12 @@ class NewFile {
   int error_ = 0;
 };
 
-// What the kernel tells of a process, in files that are open for a moment: as files of ours, since the
-// program may close all files in that moment.
+// Reads /proc through OwnFile, because the program may close all files meanwhile.
 
-// Of a file, its first `most` bytes; empty where it cannot be read.
+// First `most` bytes of a file; empty if it is unreadable.
 std::string read_proc_file(const char* path, size_t most);
 
-// The entries of a folder whose names are numbers, `most` of them; none where it cannot be read.
+// Up to `most` entries of a folder whose names are numbers; empty if it is unreadable.
 std::vector<int> numbered_entries(const char* path, size_t most);
 
 }  // namespace opscope

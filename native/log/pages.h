@@ -1,4 +1,4 @@
-// Pages of memory that are made before they are used, so that no thread waits for one while it records.
+// Creates pages of memory before their use, so that no recording thread has a page fault.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 namespace opscope {
 
-// Makes the pages of a mapping, in one call where the kernel can (5.14 and later), else by writing to each.
-// False where the file that is mapped has no room for them.
+// Creates the pages of a mapping: in one call if the kernel can (5.14 and later), otherwise by writing to
+// each. False if the mapped file has no room.
 inline bool make_pages(void* memory, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   constexpr int kPopulate = MADV_POPULATE_WRITE;

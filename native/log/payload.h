@@ -1,8 +1,8 @@
-// How arguments are packed into arena words: written by the torch bridge, read by the decoder.
+// Format of arguments in arena words: the torch bridge writes it, the decoder reads it.
 //
-// A payload is one head word, then one entry per positional argument, then one per keyword argument
-// (its name, then its value). An entry is a tag word and the words its tag asks for. A tag word is
-// the tag in its low byte and up to seven bytes of detail above it.
+// A payload is a head word, one entry per positional argument, and one per keyword argument (name, then
+// value). An entry is a tag word and the words that its tag requires. A tag word has the tag in its low byte
+// and up to seven bytes of detail.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,20 @@ enum class Tag : uint8_t {
   kString = 5,      // detail: length in bytes, then the bytes padded to words
   kDevice = 6,      // detail: type, index
   kTensor = 7,      // detail: TensorDetail, then addresses and numbers, see below
-  kUndefined = 8,   // a tensor that is undefined
+  kUndefined = 8,   // an undefined tensor
   kTensorList = 9,  // detail: count, then that many kTensor, kUndefined or kNone entries
-  kIntList = 10,    // detail: length kept | full length << 24, then words
+  kIntList = 10,    // detail: kept length | full length << 24, then words
   kDoubleList = 11,
   kBoolList = 12,  // one word per element
   kOtherList = 13,
-  kOther = 14,      // without a text form. detail: length of what torch calls it, then that as kString
-  kSequence = 15,   // a tuple or a list of no other kind. detail: tuple 1, list 0 | count << 1, then
-                    // that many entries
-  kContinued = 16,  // the payload goes on at the beginning of the thread's next block
+  kOther = 14,      // no text form. detail: length of torch's name of it, then that as kString
+  kSequence = 15,   // other tuple or list. detail: tuple 1, list 0 | count << 1,
+                    // then that many entries
+  kContinued = 16,  // the payload continues at the start of the thread's next block
   kLongInt = 17,    // 1 word
 };
 
-// The seven detail bytes of a kTensor tag.
+// Seven detail bytes of a kTensor tag.
 struct TensorDetail {
   int8_t dtype;
   uint8_t layout;
@@ -45,13 +45,13 @@ struct TensorDetail {
 constexpr uint8_t kRequiresGrad = 1;
 constexpr uint8_t kWrappedNumber = 2;
 constexpr uint8_t kHasStrides = 4;
-constexpr uint8_t kNoSizes = 8;     // nested or of symbolic shape: no plain numbers to record
-constexpr uint8_t kNoVersion = 16;  // as of one made in inference mode
-constexpr uint8_t kWide = 32;       // some number needs more than 32 bits
+constexpr uint8_t kNoSizes = 8;     // nested or symbolic shape: no plain numbers
+constexpr uint8_t kNoVersion = 16;  // such as tensors of inference mode
+constexpr uint8_t kWide = 32;       // a number needs more than 32 bits
 
-// After a kTensor tag come three addresses, a word each: of the impl, of the storage impl, of the
-// data. Then numbers: storage offset, version, sizes, strides if kHasStrides. Two of them share a
-// word unless the tensor is kWide, because the bytes to write are much of what shapes cost.
+// A kTensor tag is followed by three addresses, a word each: impl, storage impl, data. Then numbers: storage
+// offset, version, sizes, and strides if kHasStrides. Two numbers share a word unless the tensor is kWide,
+// because writing bytes is much of the cost of shapes.
 constexpr size_t kTensorAddresses = 3;
 
 inline size_t count_numbers(size_t dim, uint8_t flags) {
@@ -61,7 +61,7 @@ inline size_t words_of_numbers(size_t count, uint8_t flags) {
   return (flags & kWide) != 0 ? count : (count + 1) / 2;
 }
 
-// Number is uint32_t, or uint64_t in a kWide tensor.
+// Number: uint32_t, or uint64_t in a kWide tensor.
 template <typename Number>
 void write_number(uint64_t* numbers, size_t index, uint64_t value) {
   const auto number = static_cast<Number>(value);
@@ -74,13 +74,13 @@ inline int64_t read_number(const uint64_t* numbers, size_t index, uint8_t flags)
   return number;
 }
 
-// Longer lists of scalars are cut, and say so; longer strings are cut.
+// Longer lists of scalars are cut, with a mark; longer strings are cut.
 constexpr size_t kMaxListElements = 4096;
 constexpr size_t kMaxStringBytes = 60000;
 constexpr int kMaxSequenceDepth = 8;
 
 constexpr uint64_t make_tag(Tag tag, uint64_t detail = 0) { return static_cast<uint64_t>(tag) | detail << 8; }
-// The detail of a kInt tag, the number of such a tag, and whether a number fits into one.
+// Detail and number of a kInt tag, and whether a number fits.
 inline uint64_t short_int(int64_t number) { return static_cast<uint64_t>(number) & ~uint64_t{0} >> 8; }
 inline int64_t short_int_of(uint64_t word) { return static_cast<int64_t>(word) >> 8; }
 inline bool is_short_int(int64_t number) {
@@ -101,8 +101,8 @@ inline TensorDetail unpack_tensor(uint64_t detail) {
           static_cast<uint8_t>(detail >> 32), static_cast<uint8_t>(detail >> 40)};
 }
 
-// The head word: positional and keyword argument counts, and whether windows that want no arguments
-// get these all the same (what a collective did is part of what it is).
+// Head word: counts of positional and keyword arguments, and whether windows without arguments get these too
+// (for a collective they are essential).
 inline uint64_t make_head(uint64_t positional, uint64_t keywords, bool for_all = false) {
   return positional | keywords << 32 | static_cast<uint64_t>(for_all) << 63;
 }

@@ -22,8 +22,8 @@ std::string system_thread_name() {
   return name;
 }
 
-// Ties a log to its thread. Torch and Python run code in their own thread-local destructors, after
-// ours may have run: `torn_down` is trivially destructible, so it can be read even then.
+// Ends a log with its thread. Torch and Python run code in their own thread-local destructors, possibly after
+// ours: `torn_down` is trivially destructible, so it is readable even then.
 thread_local bool torn_down = false;
 thread_local ThreadLog* this_thread_log = nullptr;
 
@@ -85,7 +85,7 @@ ThreadLog* Recorder::make_log() {
     ++next_thread_;
     pool_.with_stream([&](StreamFile& file) { file.meet(facts_of(*log)); });
   }
-  (void)&thread_exit;  // using it constructs it, so that its destructor runs when the thread ends
+  (void)&thread_exit;  // first use constructs it, which registers its destructor
   this_thread_log = log.get();
   ask_for_name(*log);
   return this_thread_log;
@@ -128,7 +128,7 @@ std::string Recorder::configure() {
     }
   }
   char message[512] = {};
-  // Held before the first is recorded, and until the last one was.
+  // Held from before the first record until after the last.
   hold_tensors(wanted | configured_);
   if (bridge_ != nullptr && wanted != configured_) {
     configured_ = bridge_->configure(wanted, message, sizeof(message)) ? wanted : 0;
@@ -149,7 +149,7 @@ void Recorder::set_wanted(uint32_t wanted) {
 }
 
 void Recorder::release_memory() {
-  if (readers_ != 0) return;  // the last of them does it
+  if (readers_ != 0) return;  // the last reader does this
   for_child_.clear();
   if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
@@ -157,7 +157,7 @@ void Recorder::release_memory() {
     thread->release_unneeded(NeededSweep(needed_.of(thread.get())));
     return thread->finished && !needed_.has(thread.get());
   });
-  release_spent_blocks();  // the window that went may have been all that kept them
+  release_spent_blocks();  // only the window that is gone may have needed them
 }
 
 void Recorder::attach_bridge(const BridgeApi* bridge) {
@@ -172,15 +172,15 @@ std::string Recorder::fault() {
 }
 
 void Recorder::set_fault(const char* what) noexcept {
-  // Called from a callback that failed: everything stops at once, and callbacks are removed at the
-  // next opening or closing, because torch forbids removing them from inside one.
+  // A callback failed: everything stops now. The next opening or closing removes callbacks, because torch
+  // does not allow that inside one.
   std::lock_guard lock(mutex_);
   set_wanted(0);
   if (!fault_.empty()) return;
   try {
     fault_ = what;
   } catch (const std::bad_alloc&) {
-    fault_ = "out of memory";  // short enough to need none
+    fault_ = "out of memory";  // short enough to allocate nothing
   }
   for (const auto& window : open_) {
     window->fault = fault_;
@@ -191,7 +191,7 @@ void Recorder::set_fault(const char* what) noexcept {
 RecorderStatistics Recorder::statistics() {
   const uint64_t used = used_bytes();
   std::lock_guard lock(mutex_);
-  // A window that is still being read counts, even if it was let go of meanwhile.
+  // Counts a window that is still being read, even if it was discarded meanwhile.
   uint64_t records = 0;
   for (const auto& thread : threads_) records += thread->log().size();
   const uint64_t windows = std::max<uint64_t>(windows_.size(), readers_);
@@ -201,7 +201,7 @@ RecorderStatistics Recorder::statistics() {
 
 namespace {
 
-// Nothing of it is destroyed: other threads were anywhere in the middle of writing to it.
+// Keeps the value without destroying it: other threads may have been writing to it during the fork.
 template <typename Value>
 void abandon(Value& value) {
   alignas(Value) std::byte place[sizeof(Value)];
@@ -239,8 +239,8 @@ void Recorder::after_fork(bool in_child) {
   self.mutex_.unlock();
 }
 
-// A child finds what other threads write as it was somewhere in the middle of that, and the blocks of a file
-// as they are now. So it follows no pointer in them: which blocks it needs is found here.
+// Finds the blocks that a child needs, since the child must not follow pointers: other threads may have been
+// writing them during the fork, and blocks of a file change with the parent.
 void Recorder::prepare_child() noexcept try {
   if (this_thread_log != nullptr) this_thread_log->copy_open_spans();
   for (const auto& [id, window] : windows_) {
@@ -253,11 +253,11 @@ void Recorder::prepare_child() noexcept try {
     }
     if (pool_.keep_for_child(std::move(blocks))) for_child_[id] = std::move(threads);
   }
-} catch (const std::bad_alloc&) {  // then it has none of the others
+} catch (const std::bad_alloc&) {  // the child misses the remaining ones
 }
 
-// The child has one thread and none of the parent's windows. Callbacks stay registered with torch
-// as in the parent, but do nothing while `wanted` is 0.
+// The child has one thread and none of the parent's windows. Callbacks stay registered with torch, but have
+// no effect while `wanted` is 0.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
   after_fork(/*in_child*/ true);
@@ -266,7 +266,7 @@ void Recorder::after_fork_in_child() {
   self.leave_to_parent();
 }
 
-// Nothing is allocated.
+// Allocates nothing.
 void Recorder::leave_to_parent() {
   readers_ = 0;
   name_journal_.copy_to(nullptr);
@@ -301,7 +301,7 @@ ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {
 
 ReadLock::~ReadLock() {
   std::lock_guard lock(recorder_.mutex_);
-  // In a child that was forked meanwhile the count is 0 already.
+  // In a child forked meanwhile, the count is already 0.
   if (recorder_.readers_ != 0 && --recorder_.readers_ == 0) recorder_.release_memory();
 }
 

@@ -1,4 +1,4 @@
-// A recorder's part in streaming: what goes to the file beside blocks, and when threads begin to write there.
+// The recorder's part in streaming: file contents other than blocks, and the switch of threads to the file.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace opscope {
 
 namespace {
 
-// The last text about the recording, and all that was said meanwhile. False if there is no room.
+// Copies the last text about the recording, and all notes. False if there is no room.
 bool copy_notes(const Journal& from, Journal& to) {
   const std::string entries = joined(blocks_from<JournalBlock>(from.head()));
   std::string_view about;
@@ -57,7 +57,7 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   for (const auto& thread : threads_) thread->leave_blocks();
 }
 
-// The texts that there are, and from now on those that are new.
+// Copies existing and future texts to the stream.
 bool Recorder::begin_journal() {
   const bool has_room =
       name_journal_.copy_to(stream_->journal.get()) && journal_.copy_to(stream_->journal.get());
@@ -71,7 +71,7 @@ void Recorder::hand_stream_on(uint32_t window, uint32_t next) noexcept {
   const auto found = windows_.find(next);
   if (found == windows_.end()) return;
   stream_->window = next;
-  // First where its records begin, which a reader that finds the old window can do with as well.
+  // Starts of records first: a reader that still finds the old window can handle them.
   pool_.with_stream([&](StreamFile& file) {
     for (const Slice& slice : found->second->slices) file.begin_at(slice.thread->number, slice.begin);
   });
@@ -102,9 +102,9 @@ Recorder::StreamState Recorder::stream_state() {
   return state;
 }
 
-// Once much of it may have been replaced. A reader takes the newest that has come to its window, so the
-// replaced journal stays until the caller has appended the new one. Without room the file ends here, and the
-// ring goes on in memory.
+// Replaces the journal once much of it may be outdated. Readers use the newest journal that contains its
+// window, so the old one stays until the caller has appended the window to the new one. If there is no room,
+// the file ends here and the ring continues in memory.
 std::unique_ptr<Journal> Recorder::renew_journal() noexcept {
   constexpr size_t kGrowthBytes = size_t{1} << 20;
   if (stream_->journal->bytes() < 2 * stream_->journal_bytes + kGrowthBytes) return nullptr;
@@ -130,14 +130,14 @@ void Recorder::release_spent() {
   release_spent_tensors();
 }
 
-// A part at a time: it is the program that waits.
+// Releases a part per call, because a thread of the program waits.
 void Recorder::release_spent_tensors() {
   const bool is_through =
       bridge_ == nullptr || bridge_->release_tensors_before(oldest_tensors(), kTensorsAtOnce);
   pool_.set_behind(!is_through);
 }
 
-// What another window than the stream's needs stays.
+// Keeps blocks that another window than the stream's needs.
 void Recorder::release_spent_blocks() noexcept try {
   if (stream_ == nullptr || readers_ != 0) return;
   const auto streamed = windows_.find(stream_->window);
@@ -150,7 +150,7 @@ void Recorder::release_spent_blocks() noexcept try {
     for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);
     file.note_spent();
   });
-  // Of a ring it is where its window begins, and all that it has is decoded at once.
+  // For a ring, `drained` is the start of its window, and a ring is decoded in one piece.
   const bool has_drained = std::any_of(drained.begin(), drained.end(), [](uint64_t end) { return end != 0; });
   for_child_.clear();
   if (has_drained && !stream_->is_ring && holds_tensors(*streamed->second)) {
@@ -165,7 +165,7 @@ void Recorder::release_spent_blocks() noexcept try {
     const NeededPart part = own == of_stream.end() ? NeededPart{} : own->second;
     thread.release_spent(drained[i], NeededSweep(needed_.of(&thread), part));
   }
-} catch (const std::bad_alloc&) {  // another time
+} catch (const std::bad_alloc&) {  // the next call tries again
 }
 
 void Recorder::note_in_stream(const std::string& text) {
@@ -202,7 +202,7 @@ void Recorder::stop_streaming() {
   for (const auto& thread : threads_) thread->leave_blocks();
 }
 
-// Without room for them those before stay: the file is full, which is counted.
+// Without room the previous facts stay: the file is full, which is counted.
 void Recorder::stream_facts(const Window& window) noexcept try {
   if (stream_ == nullptr || stream_->window != window.id) return;
   LogView known;

@@ -1,4 +1,4 @@
-// The recorder's windows: opening, closing, looking at one that goes on, and which memory they still need.
+// The recorder's windows: opening, closing, snapshots, and the memory that they need.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,16 +16,15 @@ namespace opscope {
 
 namespace {
 
-// How many threads the process has: /proc/self/task holds a folder for each, which its count of links tells.
-// 0 where there is no such folder.
+// Number of threads of the process, from the link count of /proc/self/task, which has a folder per thread. 0
+// if that folder is missing.
 uint64_t count_process_threads() {
   struct stat threads = {};
   const bool is_known = stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 2;
   return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
 }
 
-// Of a thread's blocks those that the view needs. Others are kept for other windows, perhaps from so long ago
-// that the positions of their payloads are the same.
+// Adds the blocks that the view needs. Blocks kept for other windows may have equal positions of payloads.
 void add_blocks(ThreadView& view, const ThreadLog& log) {
   uint64_t first = UINT64_MAX, last = 0;
   for (const Chunk* chunk : blocks_from<Chunk>(log.log().head())) {
@@ -48,7 +47,7 @@ uint32_t Recorder::reserve_window() {
 }
 
 void Recorder::prepare_blocks() {
-  // Beside other windows there are blocks in use.
+  // With other windows open, blocks are in use already.
   if (statistics().open_windows == 0) pool_.prepare();
 }
 
@@ -74,7 +73,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   if (const std::string refused = configure(); !refused.empty()) {
     windows_.erase(window->id);
     open_.pop_back();
-    configure();  // for the windows that are open
+    configure();  // for the open windows
     throw std::runtime_error(refused);
   }
   limit_memory();
@@ -86,7 +85,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   window->tensors_not_held = tensors_not_held();
   window->unknown_frees = unknown_frees();
   window->of_ending_threads = of_ending_threads();
-  // Last, so that the setting up above is not part of what is measured.
+  // Last, so that the setup above is not measured.
   window->started = read_anchor();
   stream_facts(*window);
   return window->id;
@@ -123,7 +122,7 @@ uint32_t Recorder::snapshot_window(uint32_t id) {
 
 void Recorder::end(Window& window, uint64_t ticks) const {
   window.open = false;
-  // The window ends when stop was called, not when the anchor was read.
+  // The window ends at the call of stop, not at the reading of the anchor.
   const ClockAnchor now = read_anchor();
   const auto late = static_cast<double>(static_cast<int64_t>(now.ticks - ticks));
   const auto late_ns = static_cast<int64_t>(late * ns_per_tick(origin_, now));
@@ -221,8 +220,8 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   stream_facts(*found->second);
 }
 
-// Other threads may run between the start of a window and the moment at which its stacks are noted: what they
-// began then is recorded already.
+// Removes frames that are already recorded: other threads may run between the start of a window and the time
+// at which its stacks are noted.
 void Recorder::leave_out_recorded(const Window& window, InitialStack& stack) {
   for (const auto& thread : threads_) {
     if (!is_of(stack, *thread)) continue;
@@ -281,7 +280,7 @@ void Recorder::discard_window(uint32_t id) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
   if (found == windows_.end()) return;
-  if (stream_ != nullptr && stream_->window == id) stop_streaming();  // it was never closed
+  if (stream_ != nullptr && stream_->window == id) stop_streaming();  // the stream was never closed
   remove_slices(*found->second);
   const bool was_open = std::erase(open_, found->second) != 0;
   windows_.erase(found);
@@ -301,7 +300,7 @@ uint64_t Recorder::oldest_tensors() const {
 }
 
 void Recorder::release_old_tensors() {
-  constexpr std::chrono::microseconds kBetween{50};  // without, the mutex is taken again before they wake
+  constexpr std::chrono::microseconds kBetween{50};  // otherwise this thread takes the mutex again first
   const BridgeApi* bridge = nullptr;
   uint64_t oldest = UINT64_MAX;
   {
@@ -309,7 +308,7 @@ void Recorder::release_old_tensors() {
     bridge = bridge_;
     oldest = oldest_tensors();
   }
-  // Threads that begin or end meanwhile need the mutex. Marks of windows that open meanwhile come after.
+  // Threads that begin or end need the mutex meanwhile. Marks of windows that open meanwhile are later.
   if (bridge == nullptr || oldest == UINT64_MAX || oldest == 0) return;
   while (!bridge->release_tensors_before(oldest, kTensorsAtOnce)) std::this_thread::sleep_for(kBetween);
 }
@@ -335,7 +334,7 @@ void Recorder::remove_slices(Window& window) {
   for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin, slice.end);
 }
 
-// Whether an open window will list this thread when it closes: threads that began after it are added then.
+// Whether an open window will add this thread when it closes, as it does for threads that began later.
 bool Recorder::is_listed_on_closing(const ThreadLog& thread, const Window* except) const {
   return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
     return window.get() != except && thread.number >= window->first_new_thread && covers(*window, thread);

@@ -1,4 +1,4 @@
-// What listens to the program while windows want it: the native side of a row of recording/sources.py.
+// Sources: each hooks the program while windows want it; native part of a row of recording/sources.py.
 #pragma once
 
 #include <charconv>
@@ -20,35 +20,34 @@ inline bool number_in_name(std::string_view name, std::string_view prefix, uint3
   return error == std::errc() && read_to == end && (digits.size() == 1 || digits[0] != '0');
 }
 
-// [GIL] Everything here. While a window opens, closes, pauses or goes, no garbage is collected.
+// [GIL] Everything here. No garbage collection runs while a window opens, closes, pauses or is discarded.
 class Source {
  public:
-  // Enables the events that open windows want, and those of a window about to open (`also`); disables all
-  // others.
+  // Enables exactly the events that open windows want, and those of a window about to open (`also`).
   virtual void configure(uint32_t also) = 0;
-  // A window has opened. `running`: what was running then, by thread, to be added to.
+  // A window has opened. The source adds its running spans to `running`, by thread.
   virtual void begin_window(Window& /*window*/, std::vector<InitialStack>& /*running*/) {}
   // A window is about to close.
   virtual void before_end(const Window& /*window*/) {}
   // A window has closed; its events may still be enabled.
   virtual void end_window(Window& /*window*/) {}
-  // A window goes on after a pause, or collects more than before.
+  // A window continues after a pause, or collects more than before.
   virtual void resume_window(const Window& /*window*/) {}
-  // This is collected no more, while windows that it is in are open still.
+  // These wants are no longer collected, although windows that want them are still open.
   virtual void cease(uint32_t /*wants*/) {}
-  // A window was discarded; others may be open, or kept.
+  // A window was discarded; others may be open or kept.
   virtual void discard_window() {}
-  // No window can refer any more to what this knows.
+  // No window needs the source's tables any more.
   virtual void forget() {}
 
  protected:
   ~Source() = default;
 };
 
-// A variable of this type puts a source on the list of all when the library is loaded.
+// A variable of this type adds a source to the list when the library is loaded.
 class ListedSource {
  public:
-  // In order of `place`: what one notes of a window may build on what those before it did.
+  // Sorted by `place`: a source may use what sources before it noted in a window.
   ListedSource(int place, Source& (*source)()) : source_(source), place_(place) {
     ListedSource** at = &first_;
     while (*at != nullptr && (*at)->place_ <= place) at = &(*at)->next_;
@@ -58,7 +57,6 @@ class ListedSource {
   ListedSource(const ListedSource&) = delete;
   ListedSource& operator=(const ListedSource&) = delete;
 
-  // Calls function(source) for each.
   template <typename Function>
   static void for_each(Function&& function) {
     for (const ListedSource* listed = first_; listed != nullptr; listed = listed->next_)

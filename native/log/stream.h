@@ -1,7 +1,6 @@
-// The recording that streams: which window it is, and its journal, which has beside the texts of the
-// process's journals what is known of the window. What devices did has a journal of its own. A ring's window
-// is the oldest that it has, so it changes, and its journal is written anew now and then, without what has
-// been replaced.
+// The current stream: its window and its journal, which contains the texts of the process's journals and the
+// facts of the window. Work of devices has a separate journal. A ring's window is its oldest, so it changes;
+// its journal is rewritten now and then, without outdated entries.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 namespace opscope {
 
 struct Stream {
-  static constexpr uint32_t kJournal = 2;           // the number of the first, after those of the process
-  static constexpr uint32_t kDevices = UINT32_MAX;  // the number of that for what devices did
+  static constexpr uint32_t kJournal = 2;           // number of the first, after those of the process
+  static constexpr uint32_t kDevices = UINT32_MAX;  // number of the journal for devices
 
   Stream(BlockPool& pool, uint32_t window, double rate, bool is_ring)
       : window(window),
@@ -27,12 +26,12 @@ struct Stream {
   }
 
   uint32_t window;
-  const double rate;  // nanoseconds per tick, as measured when it began
+  const double rate;  // nanoseconds per tick, measured at the start
   const bool is_ring;
   uint32_t next_journal = kJournal;
   std::unique_ptr<Journal> journal;
-  size_t journal_bytes = 0;  // when it was last written anew
-  Journal devices;           // apart, because there may be much of it; a ring has nothing in it
+  size_t journal_bytes = 0;  // at its last rewrite
+  Journal devices;           // separate, because it may be large; empty in a ring
 };
 
 }  // namespace opscope

@@ -22,11 +22,11 @@ namespace opscope {
 
 namespace {
 
-constexpr size_t kExtentBytes = size_t{64} << 20;     // of address space, at a time
-constexpr size_t kSmallestExtent = size_t{1} << 20;   // where the program limits its address space
-constexpr size_t kBatchBytes = size_t{1} << 20;       // of the file, at a time
-constexpr size_t kLeftBlocks = 16;                    // given back to the kernel together
-constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // what is smaller is decoded as a whole
+constexpr size_t kExtentBytes = size_t{64} << 20;     // unit of address space
+constexpr size_t kSmallestExtent = size_t{1} << 20;   // if the program limits its address space
+constexpr size_t kBatchBytes = size_t{1} << 20;       // unit of the file's growth
+constexpr size_t kLeftBlocks = 16;                    // returned to the kernel together
+constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // smaller files are decoded in one piece
 constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
 constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
 
@@ -41,7 +41,7 @@ void lock_shared(int file) {
   }
 }
 
-// Locked from its beginning. What was taken for left and removed before it was locked is made again.
+// Creates and locks the file; repeats if another process removed it as abandoned before it was locked.
 int open_locked(const char* path) {
   while (true) {
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -75,7 +75,7 @@ StreamFile::~StreamFile() {
   for (Extent& extent : extents_) unmap(extent);
 }
 
-// The file is one that can be read as soon as its magic is there.
+// Writes the magic last: from then on the file is readable.
 void StreamFile::begin_header() {
   header_->version = kLogVersion;
   header_->record_bytes = sizeof(Record);
@@ -128,7 +128,7 @@ void* StreamFile::take_own() {
   void* const block = take();
   if (block == nullptr) return nullptr;
   --used_blocks_;
-  --extent_of(block)->used_blocks;  // any of them: it may be one that was used before
+  --extent_of(block)->used_blocks;  // not always the last extent: the block may be a reused one
   return block;
 }
 
@@ -153,12 +153,12 @@ bool StreamFile::fail(int error) {
   return false;
 }
 
-// A disk that is full is not asked anew for every record.
+// A full disk is tried once a second, not for every record.
 bool StreamFile::is_time_to_try() const {
   return failed_at_ns_ == 0 || clock_ns(CLOCK_MONOTONIC_COARSE) - failed_at_ns_ > kBetweenAttempts_ns;
 }
 
-// The program may have closed it, and the lock with it.
+// The program may have closed the file, and released its lock.
 bool StreamFile::has_own_file() {
   if (file_.get() >= 0) return true;
   OwnFile again(open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -168,7 +168,7 @@ bool StreamFile::has_own_file() {
   return true;
 }
 
-// By writing to it, which reserves the room on the disk, and makes pages in larger units than touching them.
+// Writes zeros: this reserves room on the disk, and creates pages in larger units than page faults do.
 bool StreamFile::grow_file() {
   static const char zeros[kBlockBytes] = {};
   iovec parts[kBatchBytes / kBlockBytes];
@@ -213,7 +213,7 @@ void StreamFile::leave(const void* block) {
   if (left_.size() == kLeftBlocks) give_back_left();
 }
 
-// In as few calls as there are runs of blocks: each has the other processors told of it.
+// One call per run of adjacent blocks: each call interrupts the other processors.
 void StreamFile::give_back_left() {
   std::sort(left_.begin(), left_.end());
   for (size_t first = 0, next = 0; first < left_.size(); first = next) {
@@ -229,7 +229,7 @@ bool StreamFile::release(void* block) {
   if (is_discarded_) madvise(block, kBlockBytes, MADV_REMOVE);
   auto& kind = static_cast<BlockHeader*>(block)->kind;
   if (is_ring_ && !has_ended_) kind.store(BlockKind::kSpent);
-  // Of a ring that has ended they are only what goes when it is discarded.
+  // In an ended ring, spare blocks are only a list of what discard() removes.
   const bool is_spent = has_ended_ ? is_ring_ && !is_discarded_ : kind.load() == BlockKind::kSpent;
   if (is_spent) keep_spare(block);
   --used_blocks_;
@@ -253,13 +253,13 @@ void StreamFile::discard() {
   spare_.clear();
 }
 
-// Without memory for it, it is not used again.
+// If memory is short, the block is not reused.
 void StreamFile::keep_spare(void* block) try {
   spare_.push_back(static_cast<char*>(block));
 } catch (const std::bad_alloc&) {
 }
 
-// Its addresses may soon be somebody else's.
+// Other mappings may soon get its addresses.
 void StreamFile::forget_spare(const Extent& extent) {
   const auto is_in = [&extent](const char* block) {
     return block >= extent.memory && block < extent.memory + extent.bytes;
@@ -269,8 +269,8 @@ void StreamFile::forget_spare(const Extent& extent) {
 
 void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }
 
-// Only a fork in the middle of filling in a record has the child write there once more. Where the system
-// promises no memory for that, there is none.
+// Maps empty memory instead of the file: a fork while a record is being filled in makes the child write there
+// once more. Unmaps the extent if the system reserves no memory for that.
 void StreamFile::leave_to_parent() {
   file_.end();
   for (Extent& extent : extents_) {

@@ -1,11 +1,11 @@
-// The file that a recording streams to: blocks that this process and the file share, so that everything a
-// thread has written is in the file however the process ends.
+// File of a streamed recording: its blocks are shared by process and file, so the file has everything that a
+// thread has written, however the process ends.
 //
-// The file grows ahead of its use, and its pages are made ahead, so that a full disk is found there, where it
-// can be counted, and not by a thread that writes to a page and is killed for it. Blocks that a thread has
-// left are given back to the kernel a few at a time; they stay in the file, and are loaded again when read. A
-// block is used again only when another process has moved what it held to segments of the trace, and says so
-// in it. In the file of a ring it is used again as soon as the process does not need it.
+// The file grows ahead of its use, with its pages: so a full disk is found here and counted, and never kills
+// a thread that writes to a page. Blocks that a thread has left are returned to the kernel a few at a time;
+// they stay in the file and are loaded again when read. A block is reused only when another process has moved
+// its records to segments of the trace and marked it. In a ring's file, a block is reused as soon as the
+// process no longer needs it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace opscope {
 
-// All of it holding the pool's mutex.
+// Every function requires the pool's mutex.
 class StreamFile {
  public:
   // `path` must not exist. Raises std::system_error.
@@ -30,43 +30,43 @@ class StreamFile {
 
   // A block of zeros; nullptr if the file cannot grow.
   void* take();
-  // Its pages need not stay in this process.
+  // The block's pages may leave this process's memory.
   void leave(const void* block);
-  // False if it is none of this file's.
+  // False if the block is not in this file.
   bool release(void* block);
   bool is_unused() const { return used_blocks_ == 0; }
 
-  // A thread that records, or what more is known of one.
+  // Adds a thread, or updates its facts.
   void meet(const ThreadFacts& thread);
   void count_loss(uint32_t owner, Loss what);
 
   bool is_ring() const { return is_ring_; }
-  // That the process is there still, about once a second; or just now.
+  // Writes the clocks, as a sign of life, at most once a second; with `now` always.
   void note_moment(bool now = false);
-  // Something is lost, or of a ring is not in the file: a record, or a block.
+  // Notes a lost record, or a block that a ring's file misses.
   void note_gap(uint64_t ticks);
-  // Blocks that somebody has.
+  // Blocks in use.
   size_t used_blocks() const { return used_blocks_; }
-  // It could not grow.
+  // The last attempt to grow failed.
   bool is_full() const { return failed_at_ns_ != 0; }
-  // Of a ring: what a thread recorded before this log index is of no use any more.
+  // Of a ring: a thread's records before this log index are no longer needed.
   void begin_at(uint64_t number, uint64_t index);
 
-  // Are there spent blocks that were not released yet?
+  // Whether blocks were marked as spent since note_spent().
   bool has_spent() const { return header_ != nullptr && header_->spent_blocks.load() > spent_taken_; }
-  // They are released now, but for those that somebody needs.
+  // All blocks marked as spent are being released, except those in use.
   void note_spent() { spent_taken_ = header_->spent_blocks.load(); }
-  // Of a thread: the log index before which all is in segments.
+  // Log index of a thread: all records before it are in segments.
   uint64_t drained_of(uint64_t number) const;
 
-  // The recording has ended; the file stays as it is.
+  // Ends the recording; the file stays unchanged.
   void end();
-  // Its blocks may be taken off the disk as they are released.
+  // Removes blocks from the disk as they are released.
   void discard();
-  // Of any extent?
+  // Whether the block is in this file.
   bool has(const void* block) { return extent_of(block) != nullptr; }
-  // In a forked child: the file is the parent's alone. Its descriptor is closed, and empty memory is where it
-  // was mapped, so that nothing here is read from it or written to it.
+  // In a forked child: the file belongs to the parent. Closes its descriptor and maps empty memory in its
+  // place, so that the child neither reads nor writes it.
   void leave_to_parent();
 
   const std::string& path() const { return path_; }
@@ -101,8 +101,8 @@ class StreamFile {
   const bool is_ring_;
   OwnFile file_;
   std::vector<Extent> extents_;
-  char* next_ = nullptr;   // the next block to hand out
-  char* ready_ = nullptr;  // the end of those that have pages
+  char* next_ = nullptr;   // next new block
+  char* ready_ = nullptr;  // end of the blocks with pages
   uint64_t file_bytes_ = 0;
   size_t used_blocks_ = 0;
   std::vector<const char*> left_;
@@ -110,7 +110,7 @@ class StreamFile {
   uint64_t spent_taken_ = 0;
   bool is_in_gap_ = false;
   StreamHeader* header_ = nullptr;
-  std::vector<ThreadSlot*> slots_;  // by number of the thread
+  std::vector<ThreadSlot*> slots_;  // by thread number
   ThreadBlock* slot_block_ = nullptr;
   int64_t failed_at_ns_ = 0;
   int64_t moment_at_ns_ = 0;

@@ -35,7 +35,7 @@ std::vector<const Block*> blocks_of(const std::vector<const Block*>& sorted, uin
           std::upper_bound(sorted.begin(), sorted.end(), owner, is_after)};
 }
 
-// How many of its records are whole.
+// Number of complete records from the start of a chunk.
 size_t count_published(const Chunk& chunk) {
   const size_t used = chunk.count();
   size_t count = 0;
@@ -43,8 +43,8 @@ size_t count_published(const Chunk& chunk) {
   return count;
 }
 
-// Entries go from block to block: after a missing block the start of the next entry is unknown. Returns the
-// number of dropped blocks.
+// Drops the blocks after a missing one, because entries span blocks and the start of the next entry is
+// unknown. Returns the number of dropped blocks.
 size_t leave_after_gap(std::vector<const JournalBlock*>& journal) {
   size_t kept = 0;
   while (kept < journal.size() && journal[kept]->header.sequence == kept) ++kept;
@@ -69,8 +69,7 @@ StreamedLog::StreamedLog(const std::string& path, DrainedParts drained)
     check_view(view_);
     if (!has_end_) end_now();
     view_.texts = Texts(view_.journals);
-    // Headers of all blocks were read, and the kernel maps what is around them. Decoding reads a part at a
-    // time.
+    // Reading the headers mapped the pages around them; decoding reads one part at a time.
     madvise(memory_, bytes_, MADV_DONTNEED);
   } catch (...) {
     munmap(memory_, bytes_);
@@ -148,7 +147,7 @@ void StreamedLog::read_threads(const ThreadBlock& block) {
   }
 }
 
-// The newest that has come to its window; of a ring there may be the one that it replaces, too.
+// Uses the newest journal with facts of its window; a ring may also still have the one before it.
 void StreamedLog::choose_journal() {
   const auto has_window = [](const std::vector<const JournalBlock*>& blocks) {
     bool found = false;
@@ -167,7 +166,7 @@ void StreamedLog::choose_journal() {
   }
 }
 
-// What threads recorded before its oldest window is of no use.
+// Records of a ring before its oldest window are not needed.
 void StreamedLog::find_begins_of_ring() {
   for (const auto& [slot, number] : slots_) {
     drained_[number].end = slot->drained.load(std::memory_order_acquire);
@@ -213,8 +212,7 @@ uint64_t StreamedLog::drained_of(uint64_t thread) const {
   return known == drained_.end() ? 0 : known->second.end;
 }
 
-// Of a ring's what its window needs. Where the file had no room for some, what came after that is of more
-// use.
+// Keeps what a ring's window needs. If the file had no room for some, records after the last gap matter more.
 void StreamedLog::keep_last_run(ThreadView& thread) {
   const uint64_t begin = drained_of(thread.facts.number);
   std::erase_if(thread.chunks, [begin](const Chunk* chunk) { return chunk->end_index() <= begin; });
@@ -234,12 +232,12 @@ void StreamedLog::keep_last_run(ThreadView& thread) {
   });
 }
 
-// Of each thread what is whole and without a gap.
+// Keeps complete records of a thread without gaps.
 void StreamedLog::find_end(ThreadView& thread) {
   if (header().ring != RingState::kNone) keep_last_run(thread);
   if (thread.chunks.empty()) return;
   const uint64_t drained = drained_of(thread.facts.number);
-  // Before what was moved elsewhere there are those that have a span which is open.
+  // Drained chunks at the start are those with an open span.
   size_t kept = 0;
   while (kept < thread.chunks.size() && thread.chunks[kept]->end_index() <= drained) ++kept;
   thread.begin = thread.end = drained;
@@ -339,8 +337,7 @@ void StreamedLog::narrow(const DrainedParts& drained, uint64_t records) {
   }
 }
 
-// What was read is of no use, but for spans that were open then; of what was read before `from`, only their
-// blocks are left.
+// Removes chunks that were read, except those with open spans; before `from`, only such chunks are left.
 void StreamedLog::leave_before(ThreadView& thread, uint64_t from) const {
   uint64_t first_arena_block = 0;
   const auto is_read = [&](const Chunk* chunk) { return chunk->end_index() <= thread.begin; };
@@ -360,7 +357,7 @@ void StreamedLog::leave_before(ThreadView& thread, uint64_t from) const {
   thread.arena.erase(thread.arena.begin(), needed);
 }
 
-// A thread's last chunk is the one it writes to. Written with calls, as the mapping is for reading alone.
+// Keeps a thread's last chunk, to which it writes. Uses write calls, because the mapping is read-only.
 void StreamedLog::mark_spent(const DrainedParts& drained) const {
   const Marks marks(path_);
   uint64_t spent = header().spent_blocks.load();
@@ -396,7 +393,7 @@ void StreamedLog::mark_spent(const DrainedParts& drained) const {
   marks.write(place(&header().spent_blocks), spent);
 }
 
-// Of a recording that goes on, what ended last is of no interest: its end is noted when more is read.
+// In a running recording, reads only the last chunk of each thread: later reads note other ends.
 uint64_t StreamedLog::last_ticks() const {
   uint64_t last = view_.window.started.ticks;
   for (ThreadView thread : view_.threads) {
@@ -410,7 +407,7 @@ uint64_t StreamedLog::last_ticks() const {
   return last;
 }
 
-// What the process counted until the end of a window is not known here.
+// The process's counts up to the end of the window are unknown here.
 void StreamedLog::end_now() {
   WindowFacts& window = view_.window;
   const uint64_t moments = header().moment_count.load(std::memory_order_acquire);

@@ -1,5 +1,4 @@
-// The log of a recording that streamed to a file, read by any process, also while it goes on or when its
-// process was killed.
+// Log of a recording that streamed to a file. Any process may read it, at any time.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +13,42 @@
 
 namespace opscope {
 
-// Its process has only begun to record, or came to an end then.
+// The process had only begun to record, or ended then.
 class NothingRecorded : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
 class StreamedLog {
  public:
-  // Raises std::system_error where the file cannot be read, NothingRecorded, or Damage where it is no stream,
-  // one of another version, or one that was changed. `drained`: what has been moved elsewhere.
+  // Raises std::system_error if the file is unreadable, NothingRecorded, or Damage if it is no stream, of
+  // another version, or changed. `drained`: parts that are already in segments.
   explicit StreamedLog(const std::string& path, DrainedParts drained = {});
   StreamedLog(const StreamedLog&) = delete;
   StreamedLog& operator=(const StreamedLog&) = delete;
   ~StreamedLog();
 
-  // Of a recording that has no end: until the last thing that was written.
+  // A recording without an end ends at the last write.
   const LogView& view() const { return view_; }
   const StreamHeader& header() const { return *reinterpret_cast<const StreamHeader*>(memory_); }
-  // The text from the process that began it.
+  // Text from the process that began the recording.
   const std::string& about() const { return about_; }
   // Texts added during the recording.
   const std::vector<std::string>& notes() const { return notes_; }
-  // What was said of devices, as a journal.
+  // Journal of the work of devices.
   std::string devices() const;
-  // Was it stopped, so that the file has all of it?
+  // Whether the recording was stopped, so that the file is complete.
   bool has_end() const { return has_end_; }
-  // Blocks whose content is not there: the machine stopped before it was on the disk.
+  // Blocks without their content: the machine stopped before they were on the disk.
   uint64_t missing_blocks() const { return missing_blocks_; }
-  // Times in which something found no room.
+  // Periods of losses for lack of room.
   std::vector<Gap> gaps() const;
-  // The moment, in ticks, until which there are about so many records; UINT64_MAX if there are no more.
+  // Ticks up to which there are about this many records; UINT64_MAX if there are no more.
   uint64_t moment_of(uint64_t records) const;
-  // Leaves out what is elsewhere, and of the rest all but about so many records.
+  // Leaves out drained records, and all but about `records` of the rest.
   void narrow(const DrainedParts& drained, uint64_t records);
-  // Marks what is of no use any more once so much is elsewhere, so that the program may use it again. Raises
-  // std::system_error.
+  // Marks blocks that draining made free, so that the program reuses them. Raises std::system_error.
   void mark_spent(const DrainedParts& drained) const;
-  // In ticks: when the first record was lost for want of room, and the last; 0 if none was.
+  // Ticks of the first and the last record lost for lack of room; 0 for none.
   uint64_t first_loss() const { return first_loss_; }
   uint64_t last_loss() const { return last_loss_; }
 

@@ -13,11 +13,11 @@ Number number_in(std::string_view field) {
   return number;
 }
 
-// The least that an entry takes: its head, and the lengths of its fields.
+// Minimum size of an entry: its head, and the lengths of its fields.
 constexpr size_t entry_bytes(size_t fields) { return sizeof(EntryHead) + fields * sizeof(uint32_t); }
 
-// Ids are given in order, but by several threads. None is higher than the number of entries that there is
-// room for in all journals.
+// Ids are consecutive, but come from several threads. None exceeds the number of entries that fit into all
+// journals.
 template <typename Text>
 void set_at(std::vector<Text>& texts, uint32_t id, size_t most, const Text& text) {
   if (id >= most) return;

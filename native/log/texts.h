@@ -1,4 +1,4 @@
-// Reading journals: the texts that records refer to.
+// Reads journals: the texts that records refer to.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,16 @@ namespace opscope {
 
 struct NameText {
   std::string_view text;
-  std::string_view overload;  // operator overload, empty where unknown or not asked for
+  std::string_view overload;  // operator overload, empty if unknown or not wanted
 };
 
-// A Python function.
 struct FunctionText {
   std::string_view file = "?";
   std::string_view function = "?";
-  int32_t line = -1;            // its first
+  int32_t line = -1;            // first line
   std::string_view line_table;  // of its code, see line_table.h
 };
 
-// A module or an optimizer.
 struct InstanceText {
   uint64_t address = 0;
   uint64_t class_address = 0;
@@ -34,14 +32,14 @@ struct InstanceText {
 class Texts {
  public:
   Texts() = default;
-  // The journals, each as its blocks in order.
+  // `journals`: the blocks of each, in order.
   explicit Texts(const std::vector<std::vector<const JournalBlock*>>& journals);
   Texts(const Texts&) = delete;
   Texts& operator=(const Texts&) = delete;
   Texts(Texts&&) = default;
   Texts& operator=(Texts&&) = default;
 
-  // What is not known is described as that: a journal may be cut off.
+  // Unknown ids get a text that says so: a journal may be cut off.
   NameText name(uint32_t id) const { return at(names_, id); }
   bool has_name(uint32_t id) const { return id < names_.size(); }
   FunctionText function(uint32_t id) const { return at(functions_, id); }
@@ -56,8 +54,8 @@ class Texts {
   void read(std::string_view journal);
   void add(const EntryHead& head, std::string_view fields);
 
-  std::vector<std::unique_ptr<const std::string>> journals_;  // what the views below point into
-  size_t bytes_ = 0;                                          // of all of them
+  std::vector<std::unique_ptr<const std::string>> journals_;  // owners of the texts below
+  size_t bytes_ = 0;                                          // of all journals
   std::vector<NameText> names_;
   std::vector<FunctionText> functions_;
   std::vector<InstanceText> modules_;

@@ -1,7 +1,7 @@
-// Everything one thread records: its log, its arena, the stack of open spans, its counters.
+// Everything that one thread records: its log, arena, stack of open spans, and counters.
 //
-// Only the owning thread calls the functions marked [owner]. They take no lock, allocate nothing
-// (the open-span stack grows a few times in a thread's life) and touch no Python object.
+// Only the owning thread calls the functions marked [owner]. They take no lock, allocate nothing (the stack
+// grows a few times in a thread's life) and touch no Python object.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace opscope {
 
-// What found no memory, by what it was.
+// Records lost for lack of memory, by kind.
 struct Drops {
   uint64_t spans = 0;
   uint64_t allocations = 0;  // and frees
@@ -34,13 +34,12 @@ struct Drops {
 };
 
 class alignas(64) ThreadLog {
-  // What every event reads and writes comes first: a program with work of its own to do leaves little
-  // of this in its caches, so that each line of it costs.
+  // Data of every event first: a busy program leaves little of this in its caches, so each cache line counts.
   OpenSpans open_;
 
  public:
-  uint32_t source_generation = 0;  // [owner] what the torch bridge knew of operators when it last looked
-  uint32_t graphs_running = 0;     // [owner] of compiled code, whose operators have a place there
+  uint32_t source_generation = 0;  // [owner] state of operators when the torch bridge last looked
+  uint32_t graphs_running = 0;     // [owner] of compiled code; its operators have a place there
 
  private:
   ChunkLog log_;
@@ -48,7 +47,7 @@ class alignas(64) ThreadLog {
   const std::atomic<bool>* calls_are_watched_;
 
  public:
-  // `calls_are_watched`: whether the ends of Python calls are reported at this moment.
+  // `calls_are_watched`: whether the ends of Python calls are reported now.
   ThreadLog(BlockPool& pool, uint64_t number, int64_t system_thread_id, uint64_t native_thread,
             std::string name, const std::atomic<bool>& calls_are_watched)
       : log_(pool, static_cast<uint32_t>(number)),
@@ -63,18 +62,18 @@ class alignas(64) ThreadLog {
   }
   ~ThreadLog() { delete program_name.load(); }
 
-  // [owner] A new open span with its parent set; the caller fills in the rest, then calls
-  // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
+  // [owner] A new open span with its parent set; the caller fills in the rest, then calls publish_span().
+  // nullptr: dropped and counted; the matching close_span() is harmless.
   Record* open_span(uint64_t key) {
     if (!open_.make_room()) [[unlikely]] {
       count_loss(dropped_spans_,
-                 Loss::kSpan);  // its end will find no place, and count as one without a start
+                 Loss::kSpan);  // its end will count as one without a start
       return nullptr;
     }
     Record* record = next_record();
     if (record == nullptr) [[unlikely]] {
       count_loss(dropped_spans_, Loss::kSpan);
-      // It keeps its place on the stack, so that its end finds it and is no second loss.
+      // Keeps its place on the stack, so that its end finds it and is not counted as another loss.
       open_.push_back(key, &dropped_span_, current_span());
       return nullptr;
     }
@@ -87,7 +86,7 @@ class alignas(64) ThreadLog {
   }
   void publish_span() { log_.publish(); }
 
-  // [owner] The innermost open span that is no annotation; nullptr if there is none.
+  // [owner] Innermost open span that is no annotation; nullptr for none.
   const OpenSpan* innermost_but_annotations() const {
     for (size_t i = open_.size(); i-- > 0;) {
       if (open_[i].record->kind != RecordKind::kAnnotation) return &open_[i];
@@ -95,11 +94,11 @@ class alignas(64) ThreadLog {
     return nullptr;
   }
 
-  // [owner] Ends the span opened with `key`. The common case is the top of the stack. Annotations and
-  // operators found above it have not ended yet, and perhaps never will (an annotation without an
-  // exit): they leave the stack with it. A call that runs inside an operator or annotation may be what
-  // ends that one (its `__exit__`), and goes on. A span not found at all was opened on another thread,
-  // or has already left: its end is appended. `how` is kept in the common case alone.
+  // [owner] Ends the span opened with `key`; usually it is the top of the stack. Annotations and operators
+  // above it have not ended, and perhaps never will (an annotation without an exit): they leave the stack
+  // with it. A call inside an operator or annotation may be what ends that span (its `__exit__`) and
+  // continues. A span that is not on the stack was opened on another thread or has left: its end is appended.
+  // `how` is kept only for the top of the stack.
   void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan,
                   SpanState how = SpanState::kClosed) {
     if (is_top(key)) [[likely]] {
@@ -110,8 +109,8 @@ class alignas(64) ThreadLog {
     close_out_of_order(key, ticks, what);
   }
 
-  // [owner] Ends the call opened with `key` if this thread began it, and appends nothing if not: for ends
-  // that may well belong to something that began before recording.
+  // [owner] Ends the call opened with `key` only if this thread began it: for ends that may belong to calls
+  // from before the recording.
   void close_if_begun(uint64_t key, uint64_t ticks) {
     const auto has_key = [key](const OpenSpan& span) { return span.key == key; };
     if (is_top(key)) [[likely]] {
@@ -121,22 +120,22 @@ class alignas(64) ThreadLog {
     }
   }
 
-  // [owner] Says once more, apart from its span, that a span has ended: for windows that opened while
-  // it ran, which know it only by key.
+  // [owner] Records the end of a span a second time, for windows that opened while it ran and know only its
+  // key.
   void note_end(uint64_t key, uint64_t ticks) {
     append_end(key, ticks, EndOf::kStartedFrame, thread_of(key));
   }
-  // [owner] Says that a call which `thread` runs is of no interest any more, as if it had ended.
+  // [owner] Records an end for a running call of `thread` that is no longer recorded.
   void end_elsewhere(uint64_t key, uint64_t ticks, uint64_t thread) {
     append_end(key, ticks, EndOf::kPythonCall, thread);
   }
-  // [owner] Says that a function from before a window, which `thread` ran, was over by `ticks`.
+  // [owner] Records that a function from before a window, run by `thread`, was over by `ticks`.
   void notice_end(uint64_t key, uint64_t ticks, uint64_t thread) {
     append_end(key, ticks, EndOf::kNoticedFrame, thread);
   }
 
-  // [owner] Ends the spans whose end will not be reported: those for which `is_over(key, record)` is true,
-  // called innermost first. They end now, or when an open span above them began.
+  // [owner] Ends spans whose ends will not be reported: those with `is_over(key, record)`, called innermost
+  // first. They end at `ticks`, or at the start of an open span above them.
   template <typename Function>
   void leave_spans(uint64_t ticks, Function&& is_over) {
     open_.keep_if([&](const OpenSpan& span) {
@@ -149,7 +148,7 @@ class alignas(64) ThreadLog {
       return !over;
     });
   }
-  // [owner] Ends those spans as of now, also where something goes on above them.
+  // [owner] Ends such spans at `ticks`, even if spans above them continue.
   template <typename Function>
   void end_spans(uint64_t ticks, Function&& is_over) {
     open_.keep_if([&](const OpenSpan& span) {
@@ -158,13 +157,13 @@ class alignas(64) ThreadLog {
       return !over;
     });
   }
-  // [owner] Likewise the calls in the stack above its `depth` outermost.
+  // [owner] The same for calls above the `depth` outermost spans.
   void leave_calls_above(size_t depth, uint64_t ticks) {
     size_t at = open_.size();
     leave_spans(ticks, [&](uint64_t, const Record& record) { return at-- > depth && is_call(record.kind); });
   }
 
-  // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
+  // [owner] A record that is no span; nullptr if dropped. The caller fills it in and calls publish().
   Record* append(RecordKind kind) {
     Record* record = next_record();
     if (record == nullptr) [[unlikely]] {
@@ -179,8 +178,8 @@ class alignas(64) ThreadLog {
   }
   void publish() { log_.publish(); }
 
-  // [owner] A record for the results of the span opened with `key`; nullptr if that is not open on
-  // this thread. It need not be the innermost: what is inside may end later, or on another thread.
+  // [owner] A record for the results of the span opened with `key`; nullptr if it is not open on this thread.
+  // Spans inside it may still be open: they may end later, or on another thread.
   Record* append_results(uint64_t key) {
     if (is_top(key)) [[likely]]
       return append(RecordKind::kOutputs);
@@ -193,33 +192,30 @@ class alignas(64) ThreadLog {
     return nullptr;
   }
 
-  // [owner] Log index of the innermost open span, kNoParent outside all spans.
+  // [owner] Log index of the innermost open span, kNoParent for none.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }
   const OpenSpans& open() const { return open_; }
-  // [owner] Is a span open that was opened with `key`?
   bool is_open(uint64_t key) const {
     return open_.any_of([key](const OpenSpan& span) { return span.key == key; });
   }
-  // [owner] Is the innermost open span the one opened with `key`?
   bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
-  // [owner] When the innermost open span began. There must be one.
+  // [owner] Start of the innermost open span. There must be one.
   uint64_t top_start() const { return open_.back().record->ticks; }
 
   ChunkLog& log() { return log_; }
   const ChunkLog& log() const { return log_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
-  // [MT]
   Drops dropped() const {
     return {dropped_spans_.load(std::memory_order_relaxed),
             dropped_allocations_.load(std::memory_order_relaxed),
             dropped_others_.load(std::memory_order_relaxed)};
   }
 
-  // [MT] Has the owner take new blocks for what it records next.
+  // [MT] Makes the owner use new blocks for its next records.
   void leave_blocks() { log_.leave_chunk(); }
-  // [owner] Before a fork: copies the open spans, for a child, which never looks at the blocks they are in.
+  // [owner] Before a fork: copies the open spans for a child, which never reads the blocks that contain them.
   void copy_open_spans() noexcept try {
     copies_.clear();
     copies_.reserve(open_.size());
@@ -227,7 +223,7 @@ class alignas(64) ThreadLog {
   } catch (const std::bad_alloc&) {
     copies_.clear();
   }
-  // [owner] In a forked child: all blocks are the parent's. Spans that were open end in their copies.
+  // [owner] In a forked child: all blocks belong to the parent. Open spans end in their copies.
   void leave_to_parent() {
     log_.leave_to_parent();
     arena_.leave_to_parent();
@@ -240,15 +236,15 @@ class alignas(64) ThreadLog {
     });
   }
 
-  // [reader, holding the registry's mutex] Gives back blocks whose content is in segments, but for what a
-  // NeededSweep says.
+  // [reader, holding the registry's mutex] Releases blocks whose records are in segments, except those with
+  // needed parts.
   template <typename Sweep>
   void release_spent(uint64_t drained, Sweep needed) {
     Arena::Releasing arena(arena_, /*only_spent*/ true);
     log_.release_spent(drained, needed, [&](uint64_t first, uint64_t last) { arena.keep(first, last); });
     arena.keep(UINT64_MAX, UINT64_MAX);
   }
-  // [reader, holding the registry's mutex] Gives back memory that no window needs, by a NeededSweep.
+  // [reader, holding the registry's mutex] Releases blocks without needed parts.
   template <typename Sweep>
   void release_unneeded(Sweep needed) {
     Arena::Releasing arena(arena_);
@@ -257,15 +253,15 @@ class alignas(64) ThreadLog {
 
   NameCache names;               // [owner]
   const uint64_t number;         // in order of creation
-  int64_t system_thread_id;      // fixed but for the forking thread in a child
-  const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
-  uint64_t python_thread = 0;    // Python's id of its state; 0: it had none when it was first met
+  int64_t system_thread_id;      // constant, except for the forking thread in a child
+  const uint64_t native_thread;  // pthread_self(), Python's identifier of threads
+  uint64_t python_thread = 0;    // Python's unique id of its state; 0: none at the first event
   std::atomic<uint64_t> torch_thread_id{0};
-  std::atomic<bool> finished{false};  // its thread has ended
-  // By pointer: builds of torch before 2.7 have another std::string than ours, and the bridge, compiled
-  // as torch was, reads what follows.
+  std::atomic<bool> finished{false};  // the thread has ended
+  // A pointer: torch before 2.7 has another std::string than this library, and the bridge, compiled like
+  // torch, reads the fields below.
   const std::unique_ptr<const std::string> name;
-  // What the program calls the thread, once that is known; set once, by the recorder.
+  // The program's name of the thread once known; the recorder sets it once.
   std::atomic<const std::string*> program_name{nullptr};
 
  private:
@@ -304,7 +300,7 @@ class alignas(64) ThreadLog {
     open_.erase(above - 1, running);
   }
 
-  // Does this one, and so what it has begun, go on when `around` ends?
+  // Whether this span, and so its inner spans, continues when `around` ends.
   bool goes_on(const OpenSpan& span, const Record& around) const {
     if (is_call(around.kind) || !is_call(span.record->kind)) return false;
     return (span.key & kWatchedCall) == 0 || calls_are_watched_->load(std::memory_order_relaxed);
@@ -317,12 +313,12 @@ class alignas(64) ThreadLog {
     try {
       abandoned_.push_back(span);
     } catch (const std::bad_alloc&) {
-      count_loss(dropped_others_, Loss::kOther);  // its end, should it come, will be taken for another's
+      count_loss(dropped_others_, Loss::kOther);  // its end, if any, will count as another span's
     }
   }
 
-  // A key is an address and may serve again. Is the span that it meant last one that has left the
-  // stack, rather than the one from before that is still there (it may have ended on another thread)?
+  // A key is an address and may be reused. Whether the latest span with this key has left the stack, and is
+  // not the earlier one still there (which may have ended on another thread).
   bool take_abandoned(uint64_t key, const OpenSpan* open) {
     for (size_t i = abandoned_.size(); i-- > 0;) {
       if (abandoned_[i].key != key) continue;
@@ -333,7 +329,7 @@ class alignas(64) ThreadLog {
     return false;
   }
 
-  // Functions end on the thread that runs them; what a source says of its own spans may be said by any.
+  // Functions end on the thread that runs them; any thread may end a source's own span.
   uint64_t thread_of(uint64_t key) const { return (key & kWatchedCall) != 0 ? native_thread : 0; }
 
   void append_end(uint64_t key, uint64_t ticks, EndOf what, uint64_t thread) {
@@ -345,14 +341,14 @@ class alignas(64) ThreadLog {
   }
 
   static constexpr size_t kMaxAbandoned = 4096;  // annotations without an exit would add up
-  std::vector<OpenSpan> abandoned_;              // [owner] left the stack before they ended, oldest first
+  std::vector<OpenSpan> abandoned_;              // [owner] left the stack before their ends, oldest first
   BlockPool& pool_;
-  Record dropped_span_{};  // where the ends of dropped spans go
+  Record dropped_span_{};  // gets the ends of dropped spans
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};
-  std::vector<Record> copies_;      // [owner] of the spans that were open at the last fork
-  std::vector<Record> own_copies_;  // [owner] in a forked child: where those end
+  std::vector<Record> copies_;      // [owner] of the open spans at the last fork
+  std::vector<Record> own_copies_;  // [owner] in a forked child: these get the ends
 };
 
 }  // namespace opscope

@@ -1,4 +1,4 @@
-// What is known of a window beside the records: plain data, which means the same in another process.
+// Facts of a window other than records: plain data, valid in another process.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Pause {
   uint64_t to_ticks;  // UINT64_MAX while it lasts
 };
 
-// A span that was already running when a window opened: of a Python function, or one of a source's own.
+// Span already running when a window opened: of a Python function or of a source.
 struct InitialFrame {
-  Record span{};           // its `end` is the key that its end will be recorded with; no ticks yet
-  bool may_begin = false;  // it was at its first instruction: its call may not have been reported yet
+  Record span{};           // `end` is its key; no ticks yet
+  bool may_begin = false;  // at its first instruction: its call may not have been reported yet
 
   uint64_t key() const { return span.span.end; }
 };
@@ -31,15 +31,15 @@ inline InitialFrame running_call(uint64_t key, uint32_t function, int32_t caller
   return frame;
 }
 
-// The frames of one thread when a window opened, outermost first.
+// Frames of one thread when a window opened, outermost first.
 struct InitialStack {
   uint64_t native_thread;    // pthread_self() of the thread
-  int64_t system_thread_id;  // 0 where Python does not know it
+  int64_t system_thread_id;  // 0 if Python does not know it
   std::vector<InitialFrame> frames;
 };
 
 struct ThreadFacts {
-  uint64_t number = 0;  // in order of creation; what blocks call their owner
+  uint64_t number = 0;  // in order of creation; `owner` in blocks
   uint64_t native_thread = 0;
   int64_t system_thread_id = 0;
   uint64_t torch_thread_id = 0;
@@ -52,8 +52,8 @@ inline ThreadFacts facts_of(const ThreadLog& log) {
           by_program != nullptr ? *by_program : *log.name};
 }
 
-// Whether the frames are this thread's (ThreadFacts or ThreadLog). The system's id is compared as well: a
-// thread that began in the window may have the pthread handle of one that ended there.
+// Whether the frames are this thread's (ThreadFacts or ThreadLog). Compares the system's id too: a thread
+// that began in the window may have the pthread handle of one that ended there.
 template <typename Thread>
 bool is_of(const InitialStack& stack, const Thread& thread) {
   return stack.native_thread == thread.native_thread &&
@@ -67,26 +67,26 @@ struct LedgerNote {
   double value = 0;
 };
 
-// Counts marked (difference) hold the process's count at the opening while the window is open, and from the
-// closing on how much was added in between.
+// Counts marked (difference): while the window is open, the process's count at its opening; after closing,
+// the increase in between.
 struct WindowFacts {
   uint32_t wants = 0;
-  int64_t only_thread = 0;   // system thread id to narrow to, 0 for all
+  int64_t only_thread = 0;   // system thread id to restrict to, 0 for all
   bool process_ids = false;  // its spans have the same ids in all windows that were open together
   ClockAnchor started;
   ClockAnchor stopped;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
   bool is_in_pieces = false;         // parts of its stream are in segments, where tensors have no ids
-  uint64_t tensors_mark = 0;         // from which tensors are held for it; 0 where that is not told
+  uint64_t tensors_mark = 0;         // first mark of the tensors held for it; 0 if unknown
   uint64_t tensors_not_held = 0;     // (difference) their addresses may have been reused
-  uint64_t unknown_frees = 0;        // (difference) of memory from before, whose frees torch does not report
-  Drops of_ending_threads;           // (difference) of threads whose log was gone already
-  uint64_t unheard_evaluations = 0;  // (difference) of Python functions, where a stack was nearly used up
+  uint64_t unknown_frees = 0;        // (difference) of older memory, whose frees torch does not report
+  Drops of_ending_threads;           // (difference) of threads without a log
+  uint64_t unheard_evaluations = 0;  // (difference) of Python functions, because a stack was nearly full
   uint64_t unhooked_threads = 0;     // Python threads whose calls were not recorded; set by the hooks
-  uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if not known
+  uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if unknown
   std::string fault;                 // why recording ended before the window did, or empty
-  std::vector<LedgerNote> notes;     // what sources say of it when it closes
+  std::vector<LedgerNote> notes;     // from sources, when it closes
 };
 
 }  // namespace opscope

@@ -1,4 +1,4 @@
-// What is known of a window beside its records, as bytes.
+// Facts of a window other than its records, as bytes.
 #pragma once
 
 #include "log/bytes.h"
@@ -6,9 +6,9 @@
 
 namespace opscope {
 
-// All but the threads.
+// Without the threads.
 void put_window(ByteWriter& out, const LogView& view);
-// Raises Damage where the bytes are no such thing.
+// Raises Damage if the bytes are invalid.
 void get_window(ByteReader& in, LogView& view);
 
 }  // namespace opscope
