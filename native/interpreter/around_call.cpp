@@ -1,6 +1,6 @@
-// A method that calls another between two functions of ours, and leaves no trace in a recording: it is no
-// Python function, so that what it calls has the program's function for its caller, and no C function that
-// profile functions are told of.
+// A method that calls a function between two functions of opscope, without a trace in recordings. It is no
+// Python function, so the inner function's caller is the program's function; and it is no C function that
+// profile functions see.
 #include <nanobind/nanobind.h>
 
 #include <utility>
@@ -33,7 +33,7 @@ class AroundCall {
                                           nullptr);
     }));
     const nb::object returned = nb::steal(result);
-    if (kind != nullptr) PyErr_Restore(kind, value, traceback);  // the program's own comes first
+    if (kind != nullptr) PyErr_Restore(kind, value, traceback);  // the program's error takes precedence
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
     return returned;
   }
@@ -44,7 +44,7 @@ class AroundCall {
   nb::object after_;
 };
 
-// As of a Python function: a method of the instance it is looked up on.
+// Binds like a Python function: a method of the instance on which it is looked up.
 nb::object bound(const nb::object& self, const nb::object& instance) {
   if (instance.is_none()) return self;
   PyObject* method = PyMethod_New(self.ptr(), instance.ptr());

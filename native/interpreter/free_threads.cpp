@@ -40,8 +40,7 @@ bool threads_are_free() {
 
 bool has_stopped_threads() { return stops_threads; }
 
-// The public interface stops threads for one thing alone: for showing all objects to somebody. The first is
-// enough, and there always is one.
+// The public interface stops threads only to visit all objects. This uses the first visit of at least one.
 void call_with_stopped_threads(void (*work)(void*), void* argument) {
   Stop stop{work, argument};
   stops_threads = true;
@@ -49,7 +48,7 @@ void call_with_stopped_threads(void (*work)(void*), void* argument) {
       [](PyObject*, void* inner) {
         const auto* const asked = static_cast<const Stop*>(inner);
         asked->work(asked->argument);
-        return 0;  // no more
+        return 0;  // ends the visit
       },
       &stop);
   stops_threads = false;

@@ -1,8 +1,8 @@
-// Builds of Python without the GIL, where threads run Python at the same time. What the GIL sees to elsewhere
-// is seen to here; where there is a GIL, all of this is empty.
+// Support for Python builds without the GIL, in which threads run Python concurrently: does what the GIL does
+// in other builds, where all of this is empty.
 //
-// Marked [GIL] is there what needs a thread state that is attached, and takes what follows itself where it
-// needs to be alone.
+// In a free-threaded build, [GIL] marks functions that need an attached thread state; they acquire the locks
+// below if they need exclusive access.
 #pragma once
 
 #include <Python.h>
@@ -12,14 +12,14 @@
 #include <mutex>
 #include <utility>
 
-// Later ones than are known have the GIL on once this is imported (recording/recorder.py).
+// Importing opscope enables the GIL in later versions (recording/recorder.py).
 #if defined(Py_GIL_DISABLED) && PY_VERSION_HEX < 0x03100000
 #define OPSCOPE_FREE_THREADS 1
 #endif
 
 namespace opscope {
 
-// A variable that any thread reads at any time and one at a time writes. It costs what a plain one does.
+// A variable with concurrent readers and one writer at a time. It costs no more than a plain one.
 template <typename Value>
 class Shared {
  public:
@@ -35,14 +35,14 @@ class Shared {
   std::atomic<Value> value_;
 };
 
-// Held during a lookup in a table that calls of all threads share. The holder neither runs Python nor
-// releases its thread state, so a stopped thread never holds it, and waiting for it is safe.
+// Held during a lookup in a table shared by all threads. The holder neither runs Python nor releases its
+// thread state, so a stopped thread never holds the lock, and waiting for it is safe.
 class TablesLock {
  public:
 #ifdef OPSCOPE_FREE_THREADS
   TablesLock() { mutex().lock(); }
   ~TablesLock() { mutex().unlock(); }
-  // A process is not forked while another thread holds it.
+  // Forks wait until no other thread holds the lock.
   static void hold_across_forks();
 
  private:
@@ -59,15 +59,15 @@ class TablesLock {
 
 #ifdef OPSCOPE_FREE_THREADS
 
-// [GIL] Do threads run Python at the same time, or may they? Not where PYTHON_GIL=1 has the GIL kept on.
+// [GIL] Whether threads may run Python concurrently. False if PYTHON_GIL=1 keeps the GIL on.
 bool threads_are_free();
-// [GIL] Calls `work` while no other thread runs Python; those that have no thread state attached go on.
+// [GIL] Calls `work` while no other thread runs Python; threads without an attached state continue.
 void call_with_stopped_threads(void (*work)(void*), void* argument);
-// Are they stopped by this thread?
+// Whether this thread has stopped them.
 bool has_stopped_threads();
 
-// [GIL] What `work` does happens at one moment for all threads that run Python. It runs no Python itself, and
-// makes and frees objects of Python's only as the last thing that it does.
+// [GIL] Runs `work` while all threads that run Python are stopped. `work` runs no Python; it creates and
+// frees Python objects only as its last action.
 template <typename Work>
 void at_one_moment(Work&& work) {
   if (has_stopped_threads() || !threads_are_free()) return work();
@@ -78,7 +78,7 @@ void at_one_moment(Work&& work) {
   call_with_stopped_threads(
       [](void* argument) {
         auto* const inner = static_cast<Call*>(argument);
-        try {  // none passes through Python's code
+        try {  // no exception may pass through Python's code
           inner->work();
         } catch (...) {
           inner->error = std::current_exception();

@@ -17,9 +17,8 @@ namespace opscope {
 
 namespace {
 
-// [GIL] Takes the Python error that is set, so that Python code can run meanwhile, and sets it again when
-// destroyed. Of several errors the first is kept, unless a later one is no Exception: a KeyboardInterrupt
-// must reach the program.
+// [GIL] Removes the current Python error, so that Python code can run, and restores it when destroyed. Keeps
+// the first error, unless a later one is no Exception: a KeyboardInterrupt must reach the program.
 class PendingError {
  public:
   PendingError() { PyErr_Fetch(&kind_, &value_, &traceback_); }
@@ -27,7 +26,7 @@ class PendingError {
   PendingError& operator=(const PendingError&) = delete;
   ~PendingError() { PyErr_Restore(kind_, value_, traceback_); }
 
-  // Takes the error that is set now.
+  // Takes over the current error.
   void add() {
     const bool is_first = kind_ == nullptr;
     if (!is_first && (is_exception(PyErr_Occurred()) || !is_exception(kind_))) {
@@ -48,11 +47,11 @@ class PendingError {
   PyObject* traceback_ = nullptr;
 };
 
-// How often a function is tried: an interruption comes once, so one that fails this often fails by itself.
+// Maximum attempts: an interruption comes once, so a function that fails this often has an error of its own.
 constexpr int kAttempts = 8;
 
-// Calls `function`, which may be called any number of times, until it has come to its end. What
-// interrupted it is set as the error afterwards, unless one is set already.
+// Calls `function`, which may be called repeatedly, until it completes. Then sets what interrupted it as the
+// error, unless one is set already.
 void complete(PyObject* function, PyObject* argument = nullptr) {
   if (function == nullptr || function == Py_None) return;
   PendingError error;
@@ -74,18 +73,15 @@ nb::object returned(PyObject* result) {
   return nb::steal(result);
 }
 
-// ---- One at a time --------------------------------------------------------------------------
-
-// How many sections this thread is in.
+// Number of sections that this thread is in.
 thread_local uint32_t sections_entered = 0;
 
-// Python code that one thread at a time runs, without deadlocks.
+// A section of Python code that one thread runs at a time, without deadlocks.
 //
-// A thread may enter a section that it is in already, because a signal's handler or a finalizer can run at
-// any time. A thread that is in any section does not wait for another one: it enters although somebody is
-// there, so no two threads can wait for each other. Code in a section must therefore stay correct when two
-// threads run it at once; at worst it does its work twice. In a forked child all sections are free but
-// those that the forking thread was in.
+// A thread may re-enter its section, because a signal handler or finalizer can run at any time. A thread in a
+// section does not wait for another section but enters it, even if occupied, so that no two threads wait for
+// each other. Code in a section must therefore be correct when two threads run it at once; at worst it does
+// its work twice. In a forked child all sections are free except those of the forking thread.
 class Section {
  public:
   Section() = default;
@@ -102,7 +98,7 @@ class Section {
   }
 
  private:
-  // Whether the section was entered, and has to be left again.
+  // Returns whether the section was entered; then leave() must follow.
   bool enter() {
     forget_other_process();
     if (owner_ != PyThread_get_thread_ident()) {
@@ -135,12 +131,12 @@ class Section {
     return PyThread_acquire_lock_timed(lock_, -1, /*intr_flag=*/1);
   }
 
-  // The thread that was in here when the process forked is not in the child, which has one thread at first.
+  // In a forked child: another thread that was in the section at the fork does not exist.
   void forget_other_process() {
     if (process_ == getpid()) return;
     process_ = getpid();
     if (owner_ == PyThread_get_thread_ident()) return;
-    lock_ = new_lock();  // the old one is not freed: it may be held
+    lock_ = new_lock();  // does not free the old lock, which may be held
     owner_ = 0;
     depth_ = 0;
   }
@@ -152,18 +148,15 @@ class Section {
   }
 
   PyThread_type_lock lock_ = new_lock();
-  Shared<unsigned long> owner_ = 0;  // who reads another's changes nothing
-  uint32_t depth_ = 0;               // the owner's
+  Shared<unsigned long> owner_ = 0;  // other threads only compare it with their own id
+  uint32_t depth_ = 0;               // of the owner
   Shared<pid_t> process_ = getpid();
 };
 
-// ---- On and off -----------------------------------------------------------------------------
-
-// Something that is on from open() to close(), and off if open() was interrupted. The three functions are
-// Python's, and owned.
+// A state: on from open() to close(), off if open() was interrupted. Owns the three Python functions.
 //
-// `end` undoes whatever part of `begin` has been done. It is called until it returns without an exception, so
-// it must bear being called again. `forget` is called last, when the object goes, if `begin` was ever called.
+// `end` undoes any part of `begin`. It is called until it returns without an exception, so repeated calls
+// must be safe. `forget` is called last, at destruction, if `begin` was ever called.
 class Held {
  public:
   Held(nb::object begin, nb::object end, nb::object forget)
@@ -172,7 +165,7 @@ class Held {
   Held& operator=(const Held&) = delete;
   ~Held() {
     if (!has_begun_ || is_ending()) return;
-    PendingError error;  // that was set when the last reference to this was dropped
+    PendingError error;  // set when the last reference was dropped
     if (is_open_) complete(end_.ptr());
     complete(forget_.ptr());
     if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
@@ -184,7 +177,7 @@ class Held {
     PyObject* result = call(begin_);
     if (result != nullptr) was_opened_ = true;
     if (result == nullptr) is_open_ = false;
-    // Closed by a signal handler or another thread in the middle: what was begun since is undone.
+    // Closed meanwhile by a signal handler or another thread: undoes what has begun since.
     if (!is_open_) complete(end_.ptr());
     if (!was_opened_) complete(forget_.ptr());
     Py_XDECREF(result);
@@ -197,7 +190,6 @@ class Held {
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
   }
 
-  // Calls `function` while open.
   nb::object run(nb::handle function) {
     open();
     PyObject* result = call(function);
@@ -219,8 +211,6 @@ class Held {
   Shared<bool> was_opened_ = false;  // `begin` has returned
 };
 
-// ---- Methods that Python's `with` calls -----------------------------------------------------
-
 PyObject* call_or_undo(PyObject* pair, PyObject* args, PyObject* kwargs) {
   PyObject* result = staying_if_ended([&] { return PyObject_Call(PyTuple_GET_ITEM(pair, 0), args, kwargs); });
   if (result == nullptr && PyTuple_GET_SIZE(args) > 0) {
@@ -232,9 +222,9 @@ PyMethodDef call_or_undo_def = {"method",
                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_or_undo)),
                                 METH_VARARGS | METH_KEYWORDS, nullptr};
 
-// A Python method whose effect is undone if it raises. Needed because an exception can also arrive between
-// the last line of a Python function and the next instruction of its caller. A `with` statement leaves no
-// such gap after a built-in function: one instruction calls __enter__ and arranges for __exit__.
+// A Python method whose effect is undone if it raises. An exception can arrive between the last line of a
+// Python function and the next instruction of its caller. After a built-in function, a `with` statement has
+// no such gap: one instruction calls __enter__ and prepares __exit__.
 nb::object method(nb::handle function, nb::handle undo) {
   const nb::tuple pair = nb::make_tuple(function, undo);
   const nb::object builtin = returned(PyCFunction_New(&call_or_undo_def, pair.ptr()));

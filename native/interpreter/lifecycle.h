@@ -1,15 +1,15 @@
-// Things that begin and end whatever interrupts them.
+// Begins and ends things reliably in spite of interruptions.
 //
-// A signal handler, and PyThreadState_SetAsyncExc, can raise between any two instructions of Python's,
-// also in `except`, `finally` and `with`. Nothing can be raised between two lines of C++: so what has to
-// happen together, or in spite of an exception, is called from here.
+// A signal handler and PyThreadState_SetAsyncExc can raise between any two Python instructions, even in
+// `except`, `finally` and `with`, but not between two lines of C++. Actions that must happen together, or in
+// spite of an exception, run here.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace opscope {
 
-// [GIL] Is this built-in function what a `with` statement calls of a class of ours?
+// [GIL] Whether a `with` statement calls this built-in function as a method of an opscope class.
 bool is_method_of_ours(PyObject* builtin);
 
 }  // namespace opscope

@@ -14,18 +14,18 @@ namespace opscope {
 
 namespace {
 
-constexpr size_t kMostBytes = 4096;  // in which the number is; there is more behind it
+constexpr size_t kMostBytes = 4096;  // searched for the number; the structure is larger
 
-// Copies from an address where there may be nothing. Whether there was.
+// Copies from an address that may be unmapped. False: it is unmapped.
 bool read_memory(uintptr_t address, void* to, size_t size) {
   const iovec here{to, size};
   const iovec there{reinterpret_cast<void*>(address), size};
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
 }
 
-using Places = std::vector<size_t>;  // from the pthread_t on
+using Places = std::vector<size_t>;  // offsets from the pthread_t
 
-// Where the C library has this thread's number, or the same number by chance.
+// Offsets at which the C library has this thread's number, or an equal number by chance.
 Places places_of_own_number() {
   const auto own = static_cast<pid_t>(syscall(SYS_gettid));
   const auto begin = reinterpret_cast<uintptr_t>(reinterpret_cast<void*>(pthread_self()));
@@ -38,8 +38,7 @@ Places places_of_own_number() {
   return places;
 }
 
-// Where it keeps the number of any: where two threads both have theirs. -1: nowhere, or there is no further
-// thread to be had.
+// Offset of the number, common to two threads. -1 if there is none, or no second thread can be started.
 ptrdiff_t place_of_number() {
   Places others;
   try {

@@ -1,4 +1,4 @@
-// The kernel's number of a thread that Python knows by its pthread_t alone, as it does until 3.10.
+// Kernel's id of a thread of which Python knows only the pthread_t, as until 3.10.
 #pragma once
 
 #include <pthread.h>
@@ -7,9 +7,8 @@
 
 namespace opscope {
 
-// [MT] 0 where it cannot be told, or the thread has ended. The C library has the number in what a pthread_t
-// points to, and offers it only where that surely is there; Python may keep the state of a thread that left
-// without a word.
+// [MT] 0 if the id is unknown or the thread has ended. The C library stores the id behind the pthread_t, and
+// returns it only for existing threads; Python may keep the state of a thread that has ended without notice.
 int64_t system_thread_id_of(pthread_t thread);
 
 }  // namespace opscope

@@ -1,4 +1,4 @@
-// Threads that do something one after the other.
+// Mutual exclusion of threads that run Python.
 #pragma once
 
 #include <Python.h>
@@ -18,11 +18,11 @@ inline bool is_ending() {
 #endif
 }
 
-// [GIL] While one exists, it is this thread's turn; it may take another within. A thread waits without the
-// GIL. During finalization Python may have ended the holder, so no thread waits any more.
+// [GIL] While one exists, this thread has the mutex; it may acquire it again. Waits without the GIL. Does not
+// wait during finalization, when Python may have ended the holder.
 class Turn {
  public:
-  // nullptr: no turns.
+  // nullptr: no mutex.
   explicit Turn(std::recursive_mutex* mutex)
       : mutex_(mutex), is_held_(mutex != nullptr && mutex->try_lock()) {
     while (mutex_ != nullptr && !is_held_ && !is_ending()) {

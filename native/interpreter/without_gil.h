@@ -1,8 +1,8 @@
-// Letting other threads run Python.
+// Releases the GIL, so that other threads run Python.
 //
-// Where Python has ended meanwhile, it ends a daemon thread that wants the GIL (again) by unwinding its
-// stack, up through functions that let no exception through, which would abort the process. So such a
-// thread stays where it is until the process has ended, which is what Python itself does from 3.14 on.
+// After finalization, Python ends a daemon thread that requests the GIL by unwinding its stack. Functions
+// that let no exception pass would then abort the process. So such a thread sleeps until the process has
+// ended, as Python itself does from 3.14 on.
 #pragma once
 
 #include <Python.h>
@@ -11,8 +11,8 @@
 
 namespace opscope {
 
-// What `work` returns, which runs Python or waits for the GIL. It calls Python's own functions alone: what
-// others hold on their way would be given back without the GIL.
+// Returns the result of `work`, which runs Python or waits for the GIL. `work` may call Python's functions
+// only: unwinding other functions would release their objects without the GIL.
 template <class Work>
 auto staying_if_ended(Work&& work) {
   try {
@@ -48,7 +48,7 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// [GIL] What `work` returns, while other threads run Python.
+// [GIL] Returns the result of `work`; other threads run Python meanwhile.
 template <class Work>
 auto without_gil(Work work) {
   const WithoutGil without;
