@@ -1,21 +1,20 @@
-// CPython's frames: what RunningFrame asks of them, in a file for each version that lays them out in its own
-// way.
+// CPython's frames as RunningFrame uses them, in one file per version with its own layout.
 //
-// From 3.11 on a frame object is made only for code that asks for one, and making it costs more than
-// recording the call. So CPython's internal frames are read where their layout is known (3.11 to 3.15): with
-// the GIL, or while their thread is stopped or runs this, and never written to. Each file has:
+// From 3.11 on a frame object exists only if code requested it, and creating one costs more than recording
+// the call. So opscope reads CPython's internal frames where their layout is known (3.11 to 3.15), with the
+// GIL, or while their thread is stopped or runs this code, and never writes to them. Each file has:
 //
-//   Frame                  what a frame is
-//   kReadsWithoutGil       whether all of this may be asked without the GIL too, since nothing is counted
-//   current_frame(state)   the innermost of a thread; nullptr: none
-//   previous_of(frame)     the next outer one; nullptr: none
-//   is_incomplete(frame)   whether it belongs to no function, or to one that is not whole yet
-//   code_of(frame)         its function; borrowed
-//   instruction_of(frame)  offset of its instruction, as PyCode_Addr2Line takes it
+//   Frame                  type of a frame
+//   kReadsWithoutGil       whether these functions also work without the GIL: they count no references
+//   current_frame(state)   innermost frame of a thread, or nullptr
+//   previous_of(frame)     next outer frame, or nullptr
+//   is_incomplete(frame)   whether it belongs to no function, or is not complete yet
+//   code_of(frame)         its code; borrowed
+//   instruction_of(frame)  offset of its instruction, as PyCode_Addr2Line expects it
 //   may_begin(frame)       whether its call may not have been reported yet
-//   first_local_of(frame)  its first local variable, or the cell of that; borrowed; nullptr: none
-//   frame_of_generator(g)  the frame of a generator or coroutine, as an address
-//   frame_of(object)       the frame of a frame object, where hooks are given these
+//   first_local_of(frame)  its first local variable or the cell of that; borrowed; nullptr for none
+//   frame_of_generator(g)  frame of a generator or coroutine, as an address
+//   frame_of(object)       frame of a frame object, for hooks that receive those
 #pragma once
 
 #include <Python.h>

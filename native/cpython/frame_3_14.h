@@ -1,5 +1,4 @@
-// Frames of Python 3.14 and 3.15, whose headers have functions for them that are not C++: what those say is
-// said again here.
+// Frames of Python 3.14 and 3.15. The functions for this in their headers are not C++; these are equivalent.
 #pragma once
 
 #include <Python.h>
@@ -15,7 +14,7 @@ namespace opscope::cpython {
 using Frame = _PyInterpreterFrame;
 inline constexpr bool kReadsWithoutGil = true;
 
-// A reference of a frame has how it is counted in its lowest bits.
+// The lowest bits of a frame's reference show how it is counted.
 inline PyObject* borrowed(_PyStackRef reference) {
   return reinterpret_cast<PyObject*>(reference.bits & ~uintptr_t{3});
 }
@@ -30,7 +29,7 @@ inline PyCodeObject* code_of(const Frame* frame) {
 inline const _Py_CODEUNIT* instructions_of(const Frame* frame) {
   const PyCodeObject* const code = code_of(frame);
 #ifdef Py_GIL_DISABLED
-  // Each thread has its own instructions; a thread that comes has a longer list of them made.
+  // Each thread has its own copy of the instructions; a new thread replaces the list by a longer one.
   const _PyCodeArray* const by_thread = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
   return reinterpret_cast<const _Py_CODEUNIT*>(by_thread->entries[frame->tlbc_index]);
 #else
@@ -38,8 +37,7 @@ inline const _Py_CODEUNIT* instructions_of(const Frame* frame) {
 #endif
 }
 
-// C calling Python leaves frames that belong to no function in between, and a function's is not whole yet
-// while its cells are made.
+// Frames between C and Python have no function. A function's frame is incomplete while it creates its cells.
 inline bool is_incomplete(const Frame* frame) {
   if (frame->owner >= FRAME_OWNED_BY_INTERPRETER) return true;
   return frame->owner != FRAME_OWNED_BY_GENERATOR &&

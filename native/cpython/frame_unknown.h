@@ -1,4 +1,4 @@
-// Frames of Pythons that came after this: frame objects, through the public interface.
+// Frames of later Python versions: frame objects, through the public interface.
 #pragma once
 
 #include <Python.h>
@@ -11,8 +11,8 @@ namespace opscope::cpython {
 using Frame = PyFrameObject;
 inline constexpr bool kReadsWithoutGil = false;
 
-// What the interface gives is counted, and kept by somebody else too for as long as it is asked about here: a
-// frame by its thread or its callee, a function and its variables by their frame.
+// Converts an owned reference to a borrowed one. Another owner keeps the object meanwhile: a frame's thread
+// or callee, or the frame of a function and its variables.
 template <typename Object>
 Object* borrowed(Object* counted) {
   Py_XDECREF(reinterpret_cast<PyObject*>(counted));
@@ -39,7 +39,7 @@ inline const void* frame_of_generator(PyObject* generator) {
   PyObject* const frame =
       PyObject_GetAttrString(generator, PyCoro_CheckExact(generator) ? "cr_frame" : "gi_frame");
   if (frame == nullptr) PyErr_Clear();
-  return borrowed(frame);  // None is no frame of any call
+  return borrowed(frame);  // None: no frame
 }
 
 }  // namespace opscope::cpython

@@ -1,7 +1,7 @@
-// CPython takes a lock of its own when it links or unlinks a thread's state. It is taken here as CPython
-// does: with the GIL held, also while waiting, because a thread with this lock never waits for the GIL.
+// CPython locks its list of thread states for changes. This acquires that lock as CPython does: with the GIL,
+// even while waiting, because a thread with this lock never waits for the GIL.
 //
-// In C because CPython's internal headers are.
+// In C, like CPython's internal headers.
 #define Py_BUILD_CORE_MODULE 1
 #include "cpython/thread_states.h"
 
@@ -13,7 +13,7 @@
 
 #include <sched.h>
 
-// What PyMutex_Lock does may release the GIL, and what CPython itself calls here is not exported.
+// Replaces PyMutex_Lock, which may release the GIL; CPython's own function for this is not exported.
 void opscope_lock_thread_states(void) {
   const uint8_t kLocked = 1;
   uint8_t* const bits = &_PyRuntime.interpreters.mutex._bits;
@@ -30,7 +30,7 @@ void opscope_unlock_thread_states(void) { PyThread_release_lock(_PyRuntime.inter
 
 #else
 
-// Where its place is not known, the GIL alone has to do.
+// The lock's location is unknown; the GIL alone protects.
 void opscope_lock_thread_states(void) {}
 void opscope_unlock_thread_states(void) {}
 

@@ -1,7 +1,7 @@
-// The states of all Python threads, so that none is seen half made or freed meanwhile.
+// Iterates over the states of all Python threads without seeing one half created or freed.
 //
-// The GIL does not see to that: a thread that C++ made links a new state into the list before it has
-// the GIL, on Python 3.11 even before the state is filled in, and a state may be deleted without it.
+// The GIL does not ensure that: a thread created in C++ links its new state into the list before it has the
+// GIL, on Python 3.11 even before the state is filled in. A state may be deleted without the GIL.
 #pragma once
 
 #include <Python.h>
@@ -20,12 +20,12 @@ void opscope_unlock_thread_states(void);
 
 namespace opscope {
 
-// [GIL] Calls function(state) for every thread of this interpreter. It must run no Python, make no
-// Python object and not let go of the GIL: threads that begin or end wait for it.
+// [GIL] Calls function(state) for every thread of this interpreter. It must run no Python, create no Python
+// object and keep the GIL: threads that begin or end wait for the lock.
 template <typename Function>
 void for_each_thread_state(Function&& function) {
   struct Lock {
-    // While threads are stopped Python has the lock already.
+    // While threads are stopped, Python already holds the lock.
     explicit Lock(bool is_needed) : is_needed_(is_needed) {
       if (is_needed_) opscope_lock_thread_states();
     }
