@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: the arguments of a span, packed as payload.h says.
+// Part of torch_bridge.cpp: arguments of a span, in the format of payload.h.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -27,7 +27,7 @@ bool put_words(Arena& arena, uint64_t tag, const void* bytes, size_t words, size
   if (word == nullptr) return false;
   word[0] = tag;
   if (words != 0) {
-    word[words] = 0;  // the padding of the last word
+    word[words] = 0;  // padding of the last word
     std::memcpy(word + 1, bytes, byte_count);
   }
   arena.advance(1 + words);
@@ -84,11 +84,10 @@ bool put_sequence(Arena& arena, Values values, bool is_tuple, int depth) {
   return true;
 }
 
-// The elements are read where they are: torch's own accessors for lists of numbers copy them.
+// Reads elements in place: torch's accessors for lists of numbers copy them.
 bool put_list(Arena& arena, const c10::IValue& value, int depth) {
   const Values list = value.toListRef();
-  // A list of tensors is tried first where its first element is one: a failed test of a list's type
-  // is slow.
+  // Tests for a list of tensors first if the first element is one: a failed test of a list's type is slow.
   if (!list.empty() && list[0].isTensor() && value.isTensorList()) return put_tensor_list(arena, list);
   if (value.isIntList()) return put_numbers(arena, Tag::kIntList, list);
   if (value.isTensorList()) return put_tensor_list(arena, list);
@@ -104,8 +103,8 @@ bool put_int(Arena& arena, int64_t number) {
   return put_words(arena, make_tag(Tag::kLongInt), &number, 1, sizeof(number));
 }
 
-// A value that is no number, text, device or tensor is recorded as torch's name for its kind; of a process
-// group also the address, by which traces of collectives tell one group from another.
+// Records other values as torch's name for their kind. A process group also has its address, so that traces
+// can distinguish groups.
 bool put_other(Arena& arena, const c10::IValue& value) {
   if (!value.isObject()) return put_text(arena, Tag::kOther, value.tagKind());
   const c10::ivalue::Object& object = value.toObjectRef();
@@ -147,12 +146,10 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
   return put_other(arena, value);
 }
 
-// ---- The usual values, without a step for each -------------------------------------------------
-
-// An IValue is 8 bytes of value and a 4-byte number for its kind. Those numbers are private to torch, so
-// what each means is found out once, from values whose kind is known (ShortForms). Then one look into a table
-// says how a value is packed, where asking `isInt()`, `isDouble()` and so on in turn would be a branch for
-// each, which the processor mispredicts because kinds of arguments follow one another without a pattern.
+// An IValue is 8 bytes of value and a 4-byte number for its kind. torch keeps these numbers private, so
+// ShortForms finds each from a value of known kind. One table lookup then tells how to pack a value. Calls of
+// `isInt()`, `isDouble()` and so on would be one branch each, which the processor mispredicts because kinds
+// of arguments have no pattern.
 constexpr size_t kValueKinds = 64;
 uint32_t kind_of(const c10::IValue& value) {
   uint32_t kind;
@@ -165,12 +162,12 @@ uint64_t first_word(const c10::IValue& value) {
   return word;
 }
 
-// How to pack values of one kind: a tag word whose detail is the low `detail_bits` of the value, and with
-// `words` 2 the value itself as a second word.
+// Packing of one kind: a tag word whose detail is the low `detail_bits` of the value; with `words` 2, the
+// value itself as a second word.
 struct ShortForm {
   Tag tag = Tag::kNone;
   uint8_t detail_bits = 0;
-  uint8_t words = 0;  // 0: this kind has no short form
+  uint8_t words = 0;  // 0: no short form
   bool is_tensor = false;
 };
 
@@ -193,7 +190,7 @@ class ShortForms {
     as_expected_ &= kind < kValueKinds && kind == kind_of(same_kind) && forms_[kind].words == 0;
     forms_[kind % kValueKinds] = form;
   }
-  // The bits of a plain value are the first thing in an IValue.
+  // A plain value is the first 8 bytes of an IValue.
   bool as_expected() const {
     return as_expected_ && first_word(int64_t{0x123456789abcdef}) == 0x123456789abcdef &&
            first_word(-0.0) == uint64_t{1} << 63 && (first_word(true) & 0xff) == 1 &&
@@ -205,7 +202,7 @@ class ShortForms {
 };
 const ShortForms short_forms;
 
-// Returns where it ends.
+// Returns the end.
 uint64_t* put_short(uint64_t* word, const c10::IValue& value, const ShortForm& form) {
   const uint64_t bits = first_word(value);
   word[0] = make_tag(form.tag, bits & ((uint64_t{1} << form.detail_bits) - 1));
@@ -220,9 +217,8 @@ uint64_t* put_short(uint64_t* word, const c10::IValue& value, const ShortForm& f
 
 constexpr size_t kShortListElements = 16;
 
-// A short list of integers, such as sizes or strides. A list that holds nothing but integers is recorded as
-// one whatever type it was declared with, so only an empty list is asked for its type. Returns where it
-// ends, or nullptr if it is something else.
+// Packs a short list of integers, such as sizes or strides. A list of integers is recorded as such for any
+// declared type, so only an empty list needs its type. Returns the end, or nullptr for other values.
 uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   if (!value.isList()) return nullptr;
   const Values list = value.toListRef();
@@ -236,10 +232,10 @@ uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   return all_integers ? word : nullptr;
 }
 
-// No usual value takes more words than this.
+// Maximum words of a usual value.
 constexpr size_t kUsualWords = std::max(kOrdinaryTensorWords, 1 + kShortListElements);
 
-// Returns where the value ends, or nullptr for one that is not usual.
+// Returns the end of a usual value, or nullptr for others.
 uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
   const ShortForm& form = short_forms.of(value);
   if (form.is_tensor) return put_usual_tensor(word, value.toTensor());
@@ -248,8 +244,8 @@ uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
   return put_short_list(word, value);
 }
 
-// Any other value; it may be continued in another block of the arena. Returns where to go on, with room for
-// `room` words; nullptr if there is no memory, or if it is a tensor whose shape cannot be read (it throws).
+// Packs any other value, possibly continued in another block of the arena. Returns the end, with room for
+// `room` words. nullptr: out of memory, or a tensor with an unreadable shape (it throws).
 [[gnu::noinline]] uint64_t* put_unusual(Arena& arena, uint64_t* word, const c10::IValue& value,
                                         size_t room) noexcept try {
   arena.advance_to(word);
@@ -258,9 +254,7 @@ uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
   return nullptr;
 }
 
-// ---- Payloads ------------------------------------------------------------------------------
-
-// Without memory for them, or with a tensor whose shape cannot be read, arguments are left out and counted.
+// Leaves out and counts arguments for lack of memory or because of an unreadable shape.
 [[gnu::cold, gnu::noinline]] uint32_t cut_payload(Arena& arena) {
   arena.cancel();
   return kCutArena;
@@ -290,7 +284,7 @@ template <typename List>
 
 using Positional = c10::ArrayRef<const c10::IValue>;
 
-// The same without keyword arguments, quickly where values are usual.
+// The same without keyword arguments; fast for usual values.
 uint32_t put_positional(Arena& arena, Positional values) noexcept try {
   size_t room = values.size() * kUsualWords;
   if (values.size() > kMostUsualValues) [[unlikely]]
@@ -320,7 +314,7 @@ uint32_t put_positional(Arena& arena, Positional values) noexcept try {
   return put_arguments(arena, fn.inputs(), fn.kwinputs());
 }
 
-// What torch says of a collective comes as JSON: a quoted text, a number, or a list, which stays text.
+// Metadata of collectives are JSON: a quoted text, a number, or a list, which stays text.
 c10::IValue plain_value(const std::string& json) {
   if (json.size() >= 2 && json.front() == '"') return json.substr(1, json.size() - 2);
   int64_t number = 0;
@@ -329,8 +323,8 @@ c10::IValue plain_value(const std::string& json) {
   return json;
 }
 
-// A collective's process group, message sizes and the like, under the names torch.profiler gives
-// them. Like torch.profiler, with or without the arguments of operators.
+// Packs a collective's process group, message sizes and so on, under torch.profiler's names. Like
+// torch.profiler, does so even without arguments of operators.
 template <bool kInputs>
 [[gnu::noinline]] uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) noexcept try {
   Keywords keywords = fn.kwinputs();

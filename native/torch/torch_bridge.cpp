@@ -1,11 +1,12 @@
-// The bridge to torch: the one source file that, with the torch_*.h beside it, includes torch's headers.
-// It is compiled on the user's machine against the torch that is installed there, loaded next to the core,
-// and does two things: it registers callbacks with at::RecordFunction that append records, and it has calls
-// of torch's own libraries come by that tell of memory (torch_linked_calls.h).
+// The bridge to torch: the one source file that includes torch's headers, with the torch_*.h beside it.
 //
-// Callbacks run on every thread of the program at any time, also while `configure` changes what is wanted.
-// What they share is in `hot` (torch_state.h) and atomic; everything else they touch is the thread's own log.
-// The bridge is never unloaded: torch may call back until the process has ended.
+// It is compiled on the user's machine for the installed torch and loaded next to the core. It registers
+// callbacks with at::RecordFunction that append records, and redirects calls of torch's libraries that report
+// memory (torch_linked_calls.h).
+//
+// Callbacks run on any thread at any time, even while `configure` runs. Their shared data is atomic and in
+// `hot` (torch_state.h); everything else belongs to the thread's own log. The bridge is never unloaded: torch
+// may call back until the process has ended.
 #include <ATen/record_function.h>
 #include <torch/csrc/profiler/stubs/base.h>
 #include <torch/csrc/profiler/util.h>
@@ -56,11 +57,9 @@ bool wants_outermost_alone(uint32_t wants) {
 
 uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
 
-// ---- Callbacks -----------------------------------------------------------------------------
-
 uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
 
-// Work that a collective hands to another thread belongs to the thread that asked for it.
+// A collective's work on another thread belongs to the thread that requested it.
 [[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
                                            const at::RecordFunction& fn) {
   record.kind = RecordKind::kAnnotation;
@@ -77,7 +76,7 @@ template <bool kInputs>
     if (wants != 0) core->lost_at_thread_end(/*is_memory*/ false);
     return nullptr;
   }
-  // Before the span opens, because what is open says whether Python calls it directly.
+  // Before the span opens: the open spans show whether Python calls it directly.
   const bool may_have_place = (wants & kWantCalls) != 0 || log->graphs_running != 0;
   const uint32_t place_in_python = may_have_place ? core->place_in_python(log) : 0;
   Record* const record = log->open_span(key_of(fn));
@@ -104,7 +103,7 @@ template <bool kInputs>
   }
   if (scope == at::RecordScope::USER_SCOPE) [[unlikely]]
     describe_annotation(*record, *log, fn);
-  record->ticks = now_ticks();  // last: what is recorded above is not part of the span
+  record->ticks = now_ticks();  // last, so that the span excludes this recording
   log->publish_span();
   if (place.is_known()) [[unlikely]]
     append_script_place(*log, place);
@@ -128,15 +127,12 @@ template <bool kOutputs>
       log->publish();
     }
   }
-  // torch says nothing of how an operator ended, but one that an exception leaves ends while that is in
-  // flight.
+  // torch does not report how an operator ended, but when an exception ends one it is in flight.
   const SpanState how = std::uncaught_exceptions() == 0 ? SpanState::kClosed : SpanState::kRaised;
   log->close_span(key_of(fn), ticks, EndOf::kSpan, how);
   if (wants_outermost_alone(wanted())) [[unlikely]]
-    InnerOperators::ended(fn);  // where more is wanted meanwhile, torch has made its list anew
+    InnerOperators::ended(fn);  // torch has rebuilt its list if more is wanted meanwhile
 }
-
-// ---- What torch says only to profilers ------------------------------------------------------
 
 const std::vector<LinkedCall>& linked_calls() {
   static const auto* const calls = new std::vector<LinkedCall>{
@@ -154,7 +150,7 @@ const std::vector<LinkedCall>& linked_calls() {
   return *calls;
 }
 
-// Whether torch's allocation and free of CPU memory, and its question about _RecordFunctionFast, reach us.
+// Whether torch's calls for allocation and free of CPU memory and for _RecordFunctionFast are redirected.
 bool hears_profiler_calls() {
   return LinkedCalls::is_found(0) && LinkedCalls::is_found(1) && LinkedCalls::is_found(5);
 }
@@ -164,11 +160,9 @@ void forget_thread() {
   HeldTensors::forget_thread();
 }
 
-// ---- What the core calls -------------------------------------------------------------------
-
-// The scopes to ask torch for: those that torch.profiler asks for but the ones that only builds of torch with
-// selected operators emit. Every scope asked for costs time whenever a thread takes over the thread-local
-// state of another, as autograd's workers do for every backward pass.
+// Scopes to request from torch: those of torch.profiler, except the ones that only builds of torch with
+// selected operators emit. Each scope costs time whenever a thread takes over another's thread-local state,
+// as autograd's workers do for every backward pass.
 std::unordered_set<at::RecordScope> scopes_of(uint32_t wants) {
   using Scope = at::RecordScope;
   if ((wants & kWantOperators) == 0) return {Scope::USER_SCOPE};
@@ -198,7 +192,7 @@ void listen(uint32_t wants) {
   CallbackList::find(callback_handle);
 }
 
-// Before anything is recorded; what is registered meanwhile does nothing.
+// Before anything is recorded; callbacks registered meanwhile have no effect.
 void find_inner_operators() {
   static constexpr auto kProbe = [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
     return nullptr;
@@ -224,10 +218,10 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
   }
 }
 
-// For a torch whose lock on its list of callbacks was not found, so that it cannot be held across the fork.
-// A thread takes that lock once after the list has changed, at its next operator. So the fork waits a
-// millisecond after the last change, then takes the lock once itself (which waits for a thread that holds
-// it), and brings the forking thread's own copy of the list up to date, so that the child need not.
+// Fork with a torch whose lock on its list of callbacks was not found and so cannot be held. A thread takes
+// that lock once after the list has changed, at its next operator. So the fork waits until a millisecond
+// after the last change, takes the lock once itself (which waits for a holder), and updates the forking
+// thread's copy of the list, so that the child need not.
 void wait_for_callbacks() {
   std::this_thread::sleep_until(callbacks_changed + std::chrono::milliseconds(1));
   at::hasGlobalCallbacks();

@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: tensors whose address is kept from being reused.
+// Part of torch_bridge.cpp: tensors whose addresses must not be reused.
 #pragma once
 
 #include <ATen/SparseTensorImpl.h>
@@ -14,14 +14,14 @@
 namespace opscope {
 namespace {
 
-// A tensor is identified by the address of its TensorImpl, so while inputs and memory are recorded together
-// that address must not be reused. A weak reference ensures it: it keeps the struct of some 200 bytes, never
-// the tensor's data. The owning thread appends to its list and any thread may release what was published:
-// everything between recordings, and of a recording that forgets its beginning what was held before a mark. A
-// tensor that is used after a mark is held once more.
+// The address of a TensorImpl identifies a tensor, so it must not be reused while inputs and memory are
+// recorded together. A weak reference ensures that: it keeps the struct of some 200 bytes, never the tensor's
+// data. The owning thread appends to its list. Any thread may release published entries: all between
+// recordings, or those from before a mark for a recording that forgets its start. A tensor that is used after
+// a mark is held once more.
 //
-// Only classes that release everything with the last strong reference are held. Others (nested,
-// compressed sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
+// Only classes that release everything with the last strong reference are held. Others (nested, compressed
+// sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
 class HeldTensors {
  public:
   // [owner]
@@ -32,7 +32,7 @@ class HeldTensors {
       cache_epoch_ = epoch;
     }
     const void*& slot = cache_[(reinterpret_cast<uintptr_t>(impl) >> 6) % cache_.size()];
-    if (slot == impl) return;  // held since this recording began
+    if (slot == impl) return;  // already held since the last mark
     if (!is_empty_once_dead(*impl)) return;
     if (held_bytes_.load(std::memory_order_relaxed) >= most_bytes_.load(std::memory_order_relaxed)) {
       not_held_.fetch_add(1, std::memory_order_relaxed);
@@ -54,19 +54,19 @@ class HeldTensors {
     return *this_list_;
   }
 
-  // From here on whatever is used is held anew. Marks are numbered in order.
+  // From now on each used tensor is held anew. Numbers of marks increase.
   static uint64_t mark() {
     std::lock_guard lock(mutex());
-    const uint64_t number = epoch_.fetch_add(1) + 1;  // tells threads to drop their caches of what is held
+    const uint64_t number = epoch_.fetch_add(1) + 1;  // makes threads clear their caches
     for (HeldTensors* list : lists()) {
       list->marks_.push_back({number, list->published_.load(std::memory_order_acquire)});
     }
     return number;
   }
 
-  // What was held before the mark in front of this one, or everything for UINT64_MAX; no more than `most`.
-  // Not all before the mark: a thread that has not seen it yet takes what it holds since the last one for
-  // held. Returns whether all of it is gone.
+  // Releases at most `most` tensors held before the mark that precedes this one, or all for UINT64_MAX. Not
+  // all before this mark: a thread that has not yet seen it relies on tensors held since the previous one.
+  // Returns whether none are left.
   static bool release_before(uint64_t mark, uint64_t most) {
     std::lock_guard lock(mutex());
     uint64_t left = most;
@@ -84,15 +84,14 @@ class HeldTensors {
     mark();
   }
 
-  // [owner] Its thread ends: the list goes with the next release.
+  // [owner] The thread ends: the next release removes its list.
   static void forget_thread() {
     std::lock_guard lock(mutex());
     if (this_list_ != nullptr) this_list_->finished_ = true;
     this_list_ = nullptr;
   }
 
-  // In a forked child: what is held is the parent's, whose threads were anywhere in the middle of adding to
-  // it. So it stays where it is.
+  // In a forked child: the tensors belong to the parent, whose threads may have been adding some. Keeps them.
   static void leave_to_parent() {
     std::lock_guard lock(mutex());
     lists().clear();
@@ -107,7 +106,7 @@ class HeldTensors {
   }
 
   static void set_budget(uint64_t bytes) { most_bytes_.store(bytes); }
-  // Of structs that would be gone without, and of the lists.
+  // Bytes of structs kept only by this, and of the lists.
   static uint64_t held_bytes() {
     return held_bytes_.load(std::memory_order_relaxed) + list_bytes_.load(std::memory_order_relaxed);
   }
@@ -121,9 +120,9 @@ class HeldTensors {
   };
   struct Mark {
     uint64_t number;
-    uint64_t published;  // before it
+    uint64_t published;  // count before the mark
   };
-  static constexpr uintptr_t kIsFirst = 1;  // not yet held, so its struct counts
+  static constexpr uintptr_t kIsFirst = 1;  // the first hold, which accounts for the struct
 
   HeldTensors() : tail_(new Block), head_(tail_) { list_bytes_.fetch_add(sizeof(*this) + sizeof(Block)); }
   ~HeldTensors() {
@@ -138,7 +137,7 @@ class HeldTensors {
     used_ = 0;
   }
 
-  // What is held up to an item; no more than `most`. Returns how many that was.
+  // Releases up to `most` entries before `end`. Returns their number.
   uint64_t release_to(uint64_t end, uint64_t most) {
     const uint64_t begin = released_;
     for (; released_ < end && released_ - begin < most; ++released_, ++head_used_) {
@@ -155,7 +154,7 @@ class HeldTensors {
     return released_ - begin;
   }
 
-  // How much was held at a mark; forgets earlier ones. Nothing, by a thread that began after it.
+  // Count at a mark; removes earlier marks. 0 for a thread that began later.
   uint64_t published_at(uint64_t number) {
     while (!marks_.empty() && marks_.front().number < number) marks_.pop_front();
     return !marks_.empty() && marks_.front().number == number ? marks_.front().published : 0;
@@ -170,7 +169,7 @@ class HeldTensors {
     });
   }
 
-  // Returns whether it is the first beside those that keep the tensor.
+  // Returns whether this is the first weak reference.
   static bool add_weak_reference(c10::TensorImpl* impl) {
     c10::raw::weak_intrusive_ptr::incref(impl);
     auto reference = c10::weak_intrusive_ptr<c10::intrusive_ptr_target>::reclaim(impl);
@@ -195,18 +194,18 @@ class HeldTensors {
 
   static inline thread_local HeldTensors* this_list_ = nullptr;
   static inline std::atomic<uint64_t> epoch_{1};
-  static inline std::atomic<uint64_t> held_bytes_{0};  // what the budget is for
-  static inline std::atomic<uint64_t> list_bytes_{0};  // a list takes so much with nothing in it
+  static inline std::atomic<uint64_t> held_bytes_{0};  // limited by the budget
+  static inline std::atomic<uint64_t> list_bytes_{0};  // of the empty lists
   static inline std::atomic<uint64_t> not_held_{0};
   static inline std::atomic<uint64_t> most_bytes_{512u << 20};
 
-  // The owner's side.
+  // Used by the owner.
   std::array<const void*, 2048> cache_{};
   uint64_t cache_epoch_ = 0;
   size_t used_ = 0;  // in the tail block
   Block* tail_;
   std::atomic<uint64_t> published_{0};
-  // The releasing side, under the mutex.
+  // Used by releases, under the mutex.
   Block* head_;
   size_t head_used_ = 0;
   uint64_t released_ = 0;

@@ -1,11 +1,10 @@
-// Part of torch_bridge.cpp: calls between torch's libraries that go through us.
+// Part of torch_bridge.cpp: redirects calls between torch's libraries to opscope.
 //
-// torch tells of allocations, and begins some spans, only where an object of the class of its own profiler is
-// in a thread's slot. Nothing of ours is ever put there: what is in it the program sees as its own profiler,
-// and torch's callbacks write to it as to theirs (a span that was open when torch's profiler stopped wrote
-// its end into memory that was freed). A call from one library into an exported function goes through a
-// pointer in the calling library, which the dynamic linker has filled in. Those pointers are what we change,
-// as memray does for malloc: our function does what ours is, and calls torch's.
+// torch reports allocations, and begins some spans, only if a thread's slot has an object of its own
+// profiler's class. opscope puts nothing there: the program would see it as its own profiler, and torch's
+// callbacks would write to it (a span that was open when torch's profiler stopped wrote its end into freed
+// memory). Calls between libraries go through pointers in the calling library, which the dynamic linker fills
+// in. opscope replaces those pointers, as memray does for malloc; its functions then call torch's.
 #pragma once
 
 #include <elf.h>
@@ -32,10 +31,10 @@ constexpr uint32_t kDataSlot = R_X86_64_GLOB_DAT;
 struct LinkedCall {
   const char* symbol;
   void* ours;
-  bool from_python_library;  // of torch's Python library alone
+  bool from_python_library;  // in torch's Python library only
 };
 
-// What the dynamic linker knows of one library.
+// A library in the dynamic linker's list.
 class LinkedLibrary {
  public:
   explicit LinkedLibrary(const dl_phdr_info& library) : base_(library.dlpi_addr) {
@@ -56,7 +55,7 @@ class LinkedLibrary {
     return base_ <= at && at < end_;
   }
 
-  // Whether it is linked against torch.
+  // Whether it is linked with torch.
   bool needs_torch() const {
     return std::any_of(needed_.begin(), needed_.end(), [this](size_t name) {
       const char* const text = strings_ + name;
@@ -64,7 +63,7 @@ class LinkedLibrary {
     });
   }
 
-  // Calls `function` with the name of every function that it calls elsewhere, and with the pointer.
+  // Calls `function` with the name of each imported function and the pointer to it.
   template <typename Function>
   void visit(Function&& function) const {
     if (symbols_ == nullptr || strings_ == nullptr) return;
@@ -72,7 +71,7 @@ class LinkedLibrary {
     visit(data_, data_bytes_, function);
   }
 
-  // Writes to such a pointer. What the linker has made read-only is so again afterwards.
+  // Writes such a pointer. Restores the linker's write protection.
   bool point(void** slot, void* target) const {
     const auto at = reinterpret_cast<uintptr_t>(slot);
     const bool is_read_only = read_only_.begin <= at && at < read_only_.end;
@@ -90,7 +89,7 @@ class LinkedLibrary {
     uintptr_t end = 0;
   };
 
-  // Some linkers leave addresses in the dynamic section as they are in the file.
+  // Some linkers leave file addresses in the dynamic section.
   template <typename Type>
   const Type* at(ElfW(Addr) address) const {
     return reinterpret_cast<const Type*>(address < base_ ? base_ + address : address);
@@ -136,8 +135,8 @@ class LinkedLibrary {
 // [under the core's mutex]
 class LinkedCalls {
  public:
-  // Has these functions called instead of torch's, in every library that is loaded now. Never undone: while
-  // nothing is recorded ours do nothing but call torch's.
+  // Redirects these calls in every library that is loaded now. Never undone: while nothing is recorded,
+  // opscope's functions only call torch's.
   static void redirect(const std::vector<LinkedCall>& calls) {
     Search search{calls};
     dl_iterate_phdr(&look_for_changes, &search);
@@ -146,7 +145,7 @@ class LinkedCalls {
     dl_iterate_phdr(&look_through, &search);
   }
 
-  // Whether any library calls it, as its number in what was given to redirect() says.
+  // Whether any library imports it; `call`: its index in the argument of redirect().
   static bool is_found(size_t call) { return call < found_.size() && found_[call]; }
 
  private:
@@ -159,12 +158,13 @@ class LinkedCalls {
     const uint64_t loaded = library->dlpi_adds + library->dlpi_subs;
     static_cast<Search*>(context)->is_changed = loaded != loaded_;
     loaded_ = loaded;
-    return 1;  // the counts are the same in every library
+    return 1;  // the counts are equal in every library
   }
 
   static int look_through(dl_phdr_info* info, size_t, void* context) {
     const LinkedLibrary library(*info);
-    if (library.contains(reinterpret_cast<void*>(&look_through))) return 0;  // ours call torch's
+    if (library.contains(reinterpret_cast<void*>(&look_through)))
+      return 0;  // skips opscope's own calls of torch
     const bool is_core = std::strstr(info->dlpi_name, "libc10") != nullptr;
     const bool is_python = std::strstr(info->dlpi_name, "libtorch_python") != nullptr;
     if (!is_core && !library.needs_torch()) return 0;

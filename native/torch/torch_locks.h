@@ -1,9 +1,8 @@
-// Part of torch_bridge.cpp: torch's list of callbacks, and its lock, which a forked child could find locked
-// for ever.
+// Part of torch_bridge.cpp: torch's list of callbacks and its lock, which must be free in a forked child.
 //
-// A fork copies a locked mutex as it is, without the thread that would unlock it. One of torch's is taken by
-// every thread that is recorded: that of the list of global callbacks, at a thread's first operator after
-// that list changed. So it is held across the fork, as the C library does with its own.
+// A fork copies a locked mutex without the thread that would unlock it. Every recorded thread takes one mutex
+// of torch: that of the list of global callbacks, at its first operator after a change of the list. So
+// opscope holds it across forks, as the C library does with its own.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -24,7 +23,7 @@
 namespace opscope {
 namespace {
 
-// Copies memory that may not be mapped: write() to a pipe fails there, where reading it would crash.
+// Copies memory that may be unmapped: write() to a pipe fails for it, while reading would crash.
 class SafeMemory {
  public:
   SafeMemory() {
@@ -45,7 +44,7 @@ class SafeMemory {
     return written == static_cast<ssize_t>(bytes) && ::read(pipe_[0], copy, bytes) == written;
   }
 
-  // As much of it as is mapped without a gap; returns how much that is.
+  // Copies the mapped part from the start; returns its size.
   size_t read_part(const void* address, size_t bytes, char* copy) const {
     constexpr size_t kPageBytes = 4096;
     size_t done = 0;
@@ -62,14 +61,13 @@ class SafeMemory {
   int pipe_[2];
 };
 
-// torch's list of global callbacks is a static object without an exported symbol. It is found by searching
-// the writable data of torch's library for its layout: a vector that contains a callback which was just
-// registered, followed by the mutex. A test proves the find: while this thread holds the mutex, another one
-// that asks torch for the callbacks must wait for it.
+// Finds torch's list of global callbacks, a static object without an exported symbol. Searches the writable
+// data of torch's library for its layout: a vector that contains a just registered callback, followed by the
+// mutex. A test confirms it: while this thread holds the mutex, a thread that reads the callbacks must wait.
 class CallbackListSearch {
  public:
   using Entry = at::RecordFunctionCallbacksEntry;
-  // The end of torch's GlobalCallbackManager: a std::vector and the mutex.
+  // End of torch's GlobalCallbackManager: a std::vector and the mutex.
   struct Layout {
     Entry* begin;
     Entry* end;
@@ -78,7 +76,7 @@ class CallbackListSearch {
   };
   static_assert(sizeof(at::RecordFunctionCallbacks) == 3 * sizeof(void*));
 
-  // nullptr: this torch keeps its callbacks in another way. `handle` is registered and stays so meanwhile.
+  // nullptr: this torch stores its callbacks differently. `handle`: a registered callback.
   static Layout* find(at::CallbackHandle handle) {
     CallbackListSearch search(handle);
     if (!search.memory_.can_read()) return nullptr;
@@ -130,7 +128,7 @@ class CallbackListSearch {
   }
 
 #ifdef __GLIBC__
-  static constexpr int kContended = 2;  // the mutex's word when somebody waits for it
+  static constexpr int kContended = 2;  // value of the mutex's word while a thread waits
 
   static const int& word_of(std::mutex& mutex) { return mutex.native_handle()->__data.__lock; }
 
@@ -161,7 +159,7 @@ class CallbackListSearch {
       lock.unlock();
       asking.join();
     } catch (const std::system_error&) {
-      return false;  // no thread could be made
+      return false;  // no thread could be started
     }
     return waited;
   }
@@ -176,16 +174,16 @@ class CallbackListSearch {
   Layout* found_ = nullptr;
 };
 
-// [under the core's mutex] Torch's list of global callbacks, where it could be found in this torch.
+// [under the core's mutex] torch's list of global callbacks, if it was found in this torch.
 class CallbackList {
  public:
-  // Before anything is recorded, while no other thread looks at the list because it has changed.
+  // Before anything is recorded, when no other thread reads the list because of a change.
   static void find() {
     const at::CallbackHandle nothing = add_nothing();
     find(nothing);
     at::removeCallback(nothing);
   }
-  // `handle` is a callback of ours that is registered now.
+  // `handle`: a registered callback of opscope.
   static void find(at::CallbackHandle handle) {
     if (list_ == nullptr && attempts_ < kMostAttempts) {
       ++attempts_;
@@ -195,8 +193,8 @@ class CallbackList {
   // nullptr: not found.
   static std::mutex* lock() { return list_ == nullptr ? nullptr : &list_->mutex; }
 
-  // Puts a callback in the place of one that is registered, in one step: torch itself can only remove one and
-  // add the other, and spans that other threads begin in between are missed. False: it could not be done.
+  // Replaces a registered callback in one step. torch itself can only remove and add, which misses spans that
+  // other threads begin in between. False: not possible.
   static bool replace(at::CallbackHandle handle, const at::RecordFunctionCallback& callback) {
     if (list_ == nullptr) return false;
     {
@@ -211,10 +209,10 @@ class CallbackList {
   }
 
  private:
-  // Threads look at the list again when torch has changed it.
+  // Makes threads read the list again, as after a change by torch.
   static void tell_threads() { at::removeCallback(add_nothing()); }
 
-  // A callback of a scope that nothing has.
+  // A callback for an unused scope.
   static at::CallbackHandle add_nothing() {
     at::RecordFunctionCallback nothing(
         [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; });
@@ -222,7 +220,7 @@ class CallbackList {
     return at::addGlobalCallback(nothing);
   }
 
-  static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start
+  static constexpr int kMostAttempts = 3;  // one fails if the lock is held or no thread can start
   static inline int attempts_ = 0;
   static inline CallbackListSearch::Layout* list_ = nullptr;
 };

@@ -1,8 +1,8 @@
-// Part of torch_bridge.cpp: reports of torch's allocators, beside other receivers.
+// Part of torch_bridge.cpp: reports of torch's allocators, in addition to torch's own receivers.
 //
-// Allocators of devices report to a function of torch's; that of CPUs reports to a class, which keeps the
-// sizes of what it was asked to remember and warns of frees that it does not know. Both are called through us
-// (torch_linked_calls.h), and sizes are kept here, so that torch's table and its warnings are the program's.
+// Allocators of devices report to a function of torch; that of CPUs reports to a class, which stores sizes of
+// blocks while torch's profiler records memory, and warns of unknown frees. opscope redirects calls of both
+// (torch_linked_calls.h) and stores sizes itself, so that torch's table and warnings stay the program's.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -24,8 +24,7 @@ ThreadLog* this_thread();
 
 bool hears_memory() { return (hot.wanted.load(std::memory_order_relaxed) & kWantMemory) != 0; }
 
-// How large the blocks of CPU memory are that were allocated while memory was recorded and are still there:
-// a free does not say. [MT]
+// Sizes of CPU memory blocks allocated while memory was recorded: a free does not have the size. [MT]
 class BlockSizes {
  public:
   static void add(const void* block, size_t bytes) {
@@ -34,13 +33,13 @@ class BlockSizes {
     try {
       part.bytes.try_emplace(block, bytes);
     } catch (const std::bad_alloc&) {
-      return;  // its free will be one of a block that is not known
+      return;  // its free will be that of an unknown block
     }
     count_.fetch_add(1, std::memory_order_relaxed);
     allocated_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // 0: it is not known.
+  // 0: unknown.
   static size_t take(const void* block) {
     if (count_.load(std::memory_order_relaxed) == 0) return 0;
     Part& part = part_of(block);
@@ -56,7 +55,7 @@ class BlockSizes {
 
   static size_t allocated_bytes() { return allocated_.load(std::memory_order_relaxed); }
 
-  // Around a fork: a child must find them free.
+  // Around a fork: a child must find the locks free.
   static void lock_all() {
     for (Part& part : parts()) part.mutex.lock();
   }
@@ -108,7 +107,7 @@ void append_memory(RecordKind kind, const void* address, int64_t size_bytes, siz
   log->publish();
 }
 
-// While the class for CPU memory is called: what it reports to the program's own profiler is here already.
+// Set while the class for CPU memory runs: opscope already has what it reports to the program's profiler.
 thread_local bool is_reporting_cpu = false;
 
 template <typename Function>

@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: which operator a span is of, and the number of its name.
+// Part of torch_bridge.cpp: the operator of a span, and the id of its name.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -17,9 +17,9 @@
 namespace opscope {
 namespace {
 
-// at::RecordFunction holds either the operator's schema or the text of a name, and hands out the text only.
-// Looking a text up costs more than everything else recorded of an operator, so the schema, whose address
-// identifies the operator, is read from the private member.
+// at::RecordFunction has either the operator's schema or a text, and its interface returns only the text.
+// Looking up a text costs more than the rest of recording an operator, so opscope reads the private member
+// with the schema, whose address identifies the operator.
 #if OPSCOPE_READS_PRIVATE
 using NameMember = std::variant<std::string, at::RecordFunction::schema_ref_t> at::RecordFunction::*;
 NameMember name_member();
@@ -29,7 +29,7 @@ struct NameMemberOf {
 };
 template struct NameMemberOf<&at::RecordFunction::fn_>;
 
-// The schema of the operator this is a span of; nullptr for everything else.
+// Schema of the span's operator; nullptr for other spans.
 const c10::FunctionSchema* schema_of(const at::RecordFunction& fn) {
   const auto* schema = std::get_if<at::RecordFunction::schema_ref_t>(&(fn.*name_member()));
   return schema == nullptr ? nullptr : &schema->get();
@@ -38,15 +38,15 @@ const c10::FunctionSchema* schema_of(const at::RecordFunction& fn) {
 const c10::FunctionSchema* schema_of(const at::RecordFunction&) { return nullptr; }
 #endif
 
-// Operators (spans with a schema) never have keyword arguments; spans named from Python and those of
-// collectives may. Where the schema cannot be read, operators are told by their name.
+// Operators (spans with a schema) never have keyword arguments; spans named in Python and collectives may. If
+// schemas are not readable, the name identifies operators.
 bool may_have_keywords(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
   if (schema != nullptr || fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return false;
   return OPSCOPE_READS_PRIVATE != 0 || std::strncmp(fn.name(), "aten::", 6) != 0;
 }
 
-// Counts how often operators were unregistered: a schema made later may have the address of one that is
-// gone, so threads forget which names they knew by address.
+// Counts unregistrations of operators: a later schema may have the address of an earlier one, so threads
+// forget names by address.
 class OperatorGenerations final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle&) override {}
@@ -60,7 +60,7 @@ class OperatorGenerations final : public c10::OpRegistrationListener {
   }
 };
 
-// Called once per operator and thread, so the copies that older versions of torch make do not matter.
+// Called once per operator and thread, so the copies of older torch versions do not matter.
 template <typename Function>
 std::string overload_of(const Function& fn) {
   if constexpr (requires { fn.overload_name(); }) {
@@ -72,7 +72,7 @@ std::string overload_of(const Function& fn) {
   }
 }
 
-// Schemas name operators and nothing else; where they cannot be read, operators are like others.
+// Only operators have schemas; where these are not readable, operators are like other spans.
 std::string_view text_of(const at::RecordFunction& fn) {
 #if OPSCOPE_READS_PRIVATE
   if (const auto* text = std::get_if<std::string>(&(fn.*name_member()))) return *text;
@@ -92,7 +92,7 @@ uint32_t intern_name(ThreadLog& log, const at::RecordFunction& fn, bool with_ove
   }
 }
 
-// The name of an operator that this thread has not met, or not since operators have gone.
+// Name of an operator that is new to this thread, or new since operators were unregistered.
 [[gnu::cold, gnu::noinline]] uint32_t learn_operator(ThreadLog& log, const at::RecordFunction& fn,
                                                      uint64_t address, uint32_t generation,
                                                      bool with_overload) {

@@ -1,17 +1,16 @@
-// Part of torch_bridge.cpp: leaving out the operators inside operators, where no window wants them.
+// Part of torch_bridge.cpp: skips operators inside operators that no window wants.
 //
-// Each thread has torch's list of callbacks once more, as what is to be called for each scope
-// (at::StepCallbacks). While an outermost operator runs and no other callback is registered on its thread,
-// the list for operators and backward nodes is emptied there, by setting the size of a vector. Torch then
-// skips callbacks, names and argument lists for inner operators. It rebuilds the list whenever a callback is
-// added or removed on any thread, and whenever a thread takes over the local state of another; then all
-// operators are recorded again, which is safe.
+// Each thread has a copy of torch's list of callbacks per scope (at::StepCallbacks). While an outermost
+// operator runs and its thread has no other callback, opscope empties the copies for operators and backward
+// nodes, by setting the size of a vector. torch then skips callbacks, names and argument lists of inner
+// operators. It rebuilds the list whenever a callback is added or removed on any thread, and whenever a
+// thread takes over the local state of another; then all operators are recorded again, which is safe.
 //
-// at::enableRecordFunction would do the same with a lock and a new list each time, and what is turned off by
-// it is turned off on other threads too that work for this one.
+// at::enableRecordFunction would do the same, but takes a lock and creates a list each time, and also affects
+// other threads that work for this one.
 //
-// No symbol leads to the lists. They are searched for behind what is public of the same object, and confirmed
-// if torch reports no callbacks once they are empty.
+// The lists have no symbol. They are searched for behind public members of the same object, and confirmed if
+// torch reports no callbacks once they are empty.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -28,19 +27,19 @@ namespace {
 
 class InnerOperators {
  public:
-  // Before anything is recorded. `probe` is registered, for the scopes that are looked for.
+  // Before anything is recorded. `probe` is registered, for the scopes to find.
   static bool find(at::RecordFunctionCallback::StartCallback probe) {
     for (size_t i = 0; i < kScopes.size(); ++i) {
-      at::getStepCallbacksUnlessEmpty(kScopes[i]);  // has torch bring the thread's list up to date
+      at::getStepCallbacksUnlessEmpty(kScopes[i]);  // makes torch update the thread's list
       offsets_[i] = search(kScopes[i], probe);
       if (offsets_[i] == 0) return is_found_ = false;
     }
     return is_found_ = true;
   }
-  // Whether they can be left out with this torch.
+  // Whether this torch supports it.
   static bool is_found() { return is_found_; }
 
-  // [owner] `fn` begins, and no window wants what is in it.
+  // [owner] `fn` begins, and no window wants what it calls.
   static void leave_out(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
     if (!is_found_ || fn.isAsync() || !is_operator(fn, schema)) return;
     for (size_t i = 0; i < kScopes.size(); ++i) {
@@ -56,17 +55,17 @@ class InnerOperators {
   static void ended(const at::RecordFunction& fn) {
     if (outermost != &fn) return;
     outermost = nullptr;
-    // Empty for another reason by now: this thread's callbacks were turned off meanwhile.
+    // Empty for another reason: the thread's callbacks were turned off meanwhile.
     if (!state().tls_record_function_enabled_) return;
     for (size_t i = 0; i < kScopes.size(); ++i) {
       at::StepCallbacks& called = called_on_this_thread(i);
-      // Not empty: torch has made it anew. Where it should be by now, torch makes it anew before it looks.
+      // Not empty: torch has rebuilt it. If it is outdated, torch rebuilds it before its next use.
       if (called.callbacks_.empty() && called.callbacks_.data()->start_ == ours)
         called.callbacks_.set_size(1);
     }
   }
 
-  // [under the core's mutex] Which callback is the recorder's now.
+  // [under the core's mutex] Sets the recorder's current callback.
   static void registered(at::RecordFunctionCallback::StartCallback start) {
     __atomic_store_n(&ours, start, __ATOMIC_RELAXED);
   }
@@ -75,9 +74,8 @@ class InnerOperators {
   static constexpr std::array kScopes = {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION};
   static constexpr size_t kSearchedBytes = 16384;
 
-  // What has a schema, and what autograd does for a node. Regions of compiled code, functions of TorchScript
-  // and annotations have operators in them that are outermost ones; what is inside a collective says what
-  // that sends where.
+  // Operators with a schema, and autograd's nodes. Operators inside regions of compiled code, TorchScript
+  // functions and annotations count as outermost; those inside a collective describe its messages.
   static bool is_operator(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
     if (schema != nullptr) return !std::string_view(schema->name()).starts_with("c10d::");
     if (fn.scope() != at::RecordScope::FUNCTION) return fn.scope() == at::RecordScope::BACKWARD_FUNCTION;
@@ -105,7 +103,7 @@ class InnerOperators {
       auto* const candidate = reinterpret_cast<at::StepCallbacks*>(begin + at);
       const void* elements = nullptr;
       std::memcpy(&elements, copy.data() + at, sizeof(elements));
-      // A vector of few elements has them in itself, so none is read that is not ours to read.
+      // A small vector stores elements inside itself, so this reads no other memory.
       const uintptr_t inside = reinterpret_cast<uintptr_t>(elements) - (begin + at);
       if (inside == 0 || inside >= sizeof(at::StepCallbacks)) continue;
       if (is_list(*candidate, scope, probe) && is_what_torch_asks(*candidate)) return at;

@@ -1,8 +1,8 @@
-// Part of torch_bridge.cpp: what torch's Python library asks before it begins a span for a profiler.
+// Part of torch_bridge.cpp: functions that torch's Python library calls before spans for profilers.
 //
-// _RecordFunctionFast begins a span, and the functions of torch.autograd.Function hand on their arguments,
-// only where a profiler of torch's runs on the thread. The answers to these two come from us while spans are
-// recorded. What programs ask (torch.autograd._profiler_enabled, _profiler_type) does not go this way.
+// _RecordFunctionFast begins a span, and functions of torch.autograd.Function pass on their arguments, only
+// if a torch profiler runs on the thread. While spans are recorded, opscope answers these two calls. The
+// functions for programs (torch.autograd._profiler_enabled, _profiler_type) are not redirected.
 #pragma once
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -26,7 +26,7 @@ std::atomic<bool> hears_spans{false};
 
 bool wants_inputs() { return (hot.wanted.load(std::memory_order_relaxed) & kWantInputs) != 0; }
 
-// Whether it is there is all that is asked of it.
+// Callers only test that it exists.
 class AnyProfiler final : public ProfilerStateBase {
  public:
   AnyProfiler() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
@@ -39,9 +39,8 @@ class AnyProfiler final : public ProfilerStateBase {
   }
 };
 
-// The one object of ours that is ever in a thread's slot, where torch's profiler would be: while the program
-// has a profile open, and opscope records it in place of torch (the drop-in). What torch's callbacks write to
-// the profiler of a thread they then write as they would beside a second profile of torch's.
+// The only opscope object ever in a thread's profiler slot, while the program has a profile open that opscope
+// records in place of torch (the drop-in). torch's callbacks write as beside a second torch profile.
 class ShownProfile final : public ProfilerStateBase {
  public:
   ShownProfile() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
@@ -50,11 +49,11 @@ class ShownProfile final : public ProfilerStateBase {
   }
   void reportMemoryUsage(void*, int64_t, size_t, size_t, c10::Device) override {}
 
-  // Where it cannot be taken out (another thread stops, something was pushed on top) it says "disabled".
+  // If it cannot be removed (another thread stops, or another entry is on top), its state is "disabled".
   static void show(bool is_open) {
     static auto* const shown = new std::shared_ptr<ShownProfile>(std::make_shared<ShownProfile>());
     const auto kSlot = c10::DebugInfoKind::PROFILER_STATE;
-    // NVTX is the state for which torch neither casts it to its own class nor expects Kineto.
+    // For NVTX, torch neither casts it to its own class nor expects Kineto.
     (*shown)->config_.state = is_open ? ProfilerState::NVTX : ProfilerState::Disabled;
     c10::DebugInfoBase* const there = c10::ThreadLocalDebugInfo::get(kSlot);
     if (is_open && there == nullptr) c10::ThreadLocalDebugInfo::_push(kSlot, *shown);

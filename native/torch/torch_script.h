@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: where in TorchScript an operator was called, in torch's words.
+// Part of torch_bridge.cpp: caller of an operator in TorchScript, as torch formats it.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -28,7 +28,7 @@ uint32_t intern_parts(ThreadLog& log, const std::vector<std::string>& parts, cha
   return core->intern(&log, text.c_str(), "");
 }
 
-// Outside TorchScript's interpreter there is no place, which one read of a thread-local variable tells.
+// Outside TorchScript's interpreter there is none; one read of a thread-local variable shows that.
 [[gnu::noinline]] ScriptPlace script_place(ThreadLog& log, at::RecordScope scope, uint32_t wants) noexcept
     try {
   ScriptPlace place;

@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: what every event reads of the bridge.
+// Part of torch_bridge.cpp: state that every event reads.
 #pragma once
 
 #include <torch/csrc/api/include/torch/version.h>
@@ -8,9 +8,8 @@
 
 #include "log/core_api.h"
 
-// Some accessors that every event needs are calls into another of torch's libraries. The private members
-// behind them are read directly instead, in versions of torch that are known to have them: C++ allows an
-// explicit template instantiation to name private members.
+// Reads private members of torch instead of calling accessors in another library at every event, in versions
+// that are known to have them: C++ allows an explicit template instantiation to name private members.
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 13
 #define OPSCOPE_READS_PRIVATE 1
 #else
@@ -22,12 +21,11 @@ namespace {
 
 const CoreApi* core = nullptr;
 
-// What every event reads, in one cache line: in a program with work of its own that line is usually not in
-// the cache, and one miss costs less than several.
+// State of every event in one cache line: a busy program usually evicts it; one miss costs less than several.
 struct alignas(64) HotState {
   std::atomic<uint32_t> wanted{0};               // see BridgeApi
-  std::atomic<uint32_t> operator_generation{0};  // how often operators have gone
-  std::atomic<bool> holding{false};              // tensors: their addresses must not be used again
+  std::atomic<uint32_t> operator_generation{0};  // number of unregistrations of operators
+  std::atomic<bool> holding{false};              // tensors, so that their addresses are not reused
 };
 HotState hot;
 

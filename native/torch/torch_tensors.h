@@ -1,4 +1,4 @@
-// Part of torch_bridge.cpp: what is recorded of a tensor, packed as payload.h says.
+// Part of torch_bridge.cpp: recorded data of a tensor, in the format of payload.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@
 namespace opscope {
 namespace {
 
-// TensorImpl::requires_grad() is a call into another library. Reading the member it looks at saves that call
-// for most tensors, which have no autograd metadata.
+// TensorImpl::requires_grad() is a call into another library. Reading its member avoids the call for most
+// tensors, which have no autograd metadata.
 #if OPSCOPE_READS_PRIVATE
 using AutogradMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
 AutogradMember autograd_member();
@@ -37,8 +37,8 @@ bool requires_grad(const c10::TensorImpl& impl) {
 bool requires_grad(const c10::TensorImpl& impl) { return impl.requires_grad(); }
 #endif
 
-// A subclass written in Python may compute its sizes and device by running code, and that would run
-// operators in the middle of recording one. What its TensorImpl itself says is asked instead.
+// Reads the TensorImpl itself: a Python subclass may compute its sizes and device in code, which would run
+// operators while one is being recorded.
 struct PlainImpl : c10::TensorImpl {
   static bool has_sizes(const c10::TensorImpl& impl) {
     return !impl.is_python_dispatch() ||
@@ -50,7 +50,7 @@ struct PlainImpl : c10::TensorImpl {
       return impl.layout();
     return impl.is_sparse() ? c10::kSparse : impl.is_mkldnn() ? c10::kMkldnn : c10::kStrided;
   }
-  // Strided, with sizes and strides in TensorImpl's own members, and at most kOrdinaryDims of them.
+  // Strided, with at most kOrdinaryDims sizes and strides, in TensorImpl's own members.
   static constexpr size_t kOrdinaryDims = 4;
   static bool is_ordinary(const c10::TensorImpl& impl) {
     constexpr auto kNotOrdinary = c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::NestedTensor);
@@ -61,12 +61,11 @@ struct PlainImpl : c10::TensorImpl {
   static const c10::impl::SizesAndStrides& shape(const c10::TensorImpl& impl) {
     return impl.*&PlainImpl::sizes_and_strides_;
   }
-  // Of so many sizes and as many strides all places are in SizesAndStrides itself.
+  // SizesAndStrides stores all of these inside itself.
   static_assert(kOrdinaryDims <= C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE);
 };
 
-// Symbolic and nested shapes have no plain numbers to copy, and asking for them (or for the device)
-// may run Python.
+// Symbolic and nested shapes have no plain numbers, and reading them (or the device) may run Python.
 bool put_unsized_tensor(Arena& arena, const c10::TensorImpl* impl) {
   constexpr size_t kWords = 1 + kTensorAddresses + 1;
   uint64_t* word = arena.reserve(kWords);
@@ -80,7 +79,7 @@ bool put_unsized_tensor(Arena& arena, const c10::TensorImpl* impl) {
   return true;
 }
 
-// The numbers of one tensor, read once: their width decides how much room the tensor takes.
+// Numbers of one tensor, read once: their width determines its size in the payload.
 struct TensorNumbers {
   uint64_t offset;
   uint64_t version;
@@ -110,7 +109,7 @@ struct TensorNumbers {
                               (has_version ? 0 : kNoVersion));
 }
 
-// The tag and the addresses.
+// Tag and addresses.
 [[gnu::always_inline]] inline void put_tensor_head(uint64_t* word, const c10::TensorImpl& impl,
                                                    c10::StorageImpl* storage, c10::Layout layout, size_t dim,
                                                    uint8_t flags) {
@@ -120,12 +119,11 @@ struct TensorNumbers {
                                          device.index(), static_cast<uint8_t>(dim), flags}));
   word[1] = reinterpret_cast<uintptr_t>(&impl);
   word[2] = reinterpret_cast<uintptr_t>(storage);
-  // Without the checks, because those throw for a storage that has no memory (a fake tensor's).
+  // Skips the checks, which throw for a storage without memory (of a fake tensor).
   word[3] =
       storage == nullptr ? 0 : reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
 }
 
-// Any tensor there is.
 bool put_any_tensor(Arena& arena, const c10::TensorImpl* impl) {
   if (impl->has_symbolic_sizes_strides() || impl->is_nested() || !PlainImpl::has_sizes(*impl)) {
     return put_unsized_tensor(arena, impl);
@@ -158,21 +156,18 @@ bool put_any_tensor(Arena& arena, const c10::TensorImpl* impl) {
   return true;
 }
 
-// ---- Ordinary tensors --------------------------------------------------------------------------
-
-// Numbers are packed four at a time.
+// Packs four numbers at a time.
 using FourWide [[gnu::vector_size(32)]] = int64_t;
 using FourNumbers [[gnu::vector_size(16)]] = uint32_t;
 constexpr size_t kOrdinaryDims = PlainImpl::kOrdinaryDims;
 
 constexpr size_t kOrdinaryTensorWords = 1 + kTensorAddresses + 1 + kOrdinaryDims;
 
-// An ordinary tensor, for which there must be kOrdinaryTensorWords. Returns where it ends, or nullptr if
-// it has a number of more than 32 bits.
+// Writes an ordinary tensor; requires room for kOrdinaryTensorWords. Returns the end, or nullptr if a number
+// has more than 32 bits.
 //
-// All kOrdinaryDims sizes and strides are copied, without a loop over those in use: a mispredicted branch
-// costs more than the copy. The places not in use hold arbitrary numbers, and what is written next
-// overwrites them.
+// Copies all kOrdinaryDims sizes and strides without a loop over the used ones: a mispredicted branch costs
+// more than the copy. Unused ones are arbitrary; the next entry overwrites them.
 [[gnu::always_inline]] inline uint64_t* put_ordinary_tensor(uint64_t* word, const c10::TensorImpl& impl) {
   const c10::impl::SizesAndStrides& shape = PlainImpl::shape(impl);
   const size_t dim = shape.size();
@@ -203,7 +198,7 @@ constexpr size_t kOrdinaryTensorWords = 1 + kTensorAddresses + 1 + kOrdinaryDims
   return numbers + 1 + dim;
 }
 
-// An ordinary or undefined tensor. Returns where it ends, or nullptr for others.
+// Writes an ordinary or undefined tensor. Returns the end, or nullptr for others.
 uint64_t* put_usual_tensor(uint64_t* word, const at::Tensor& tensor) {
   if (!tensor.defined()) {
     word[0] = make_tag(Tag::kUndefined);
