@@ -37,7 +37,7 @@ void append_json_string(std::string& text, std::string_view value) {
   text.push_back('"');
 }
 
-// JSON knows neither "1." nor an infinity.
+// JSON has neither "1." nor infinity.
 void append_json_double(std::string& text, double number) {
   if (!std::isfinite(number)) {
     text.push_back('"');
@@ -49,7 +49,7 @@ void append_json_double(std::string& text, double number) {
   if (text.back() == '.') text.push_back('0');
 }
 
-// Numbers of devices are part of torch's serialisation format and do not change.
+// Device numbers are part of torch's serialisation format and do not change.
 std::string_view device_name(uint8_t type) {
   return type < std::size(kDeviceNames) ? kDeviceNames[type] : "unknown";
 }
@@ -84,7 +84,7 @@ int64_t take_int(PayloadReader& payload, uint64_t word) {
   return tag_of(word) == Tag::kInt ? short_int_of(word) : static_cast<int64_t>(*payload.take(1));
 }
 
-// As torch prints it: a complex number is "1.-2.j".
+// In torch's format: a complex number is "1.-2.j".
 void append_number(std::string& text, PayloadReader& payload, uint64_t word) {
   switch (tag_of(word)) {
     case Tag::kBool:
@@ -107,7 +107,7 @@ void append_number(std::string& text, PayloadReader& payload, uint64_t word) {
   }
 }
 
-// A list's own numbers.
+// Header and numbers of a packed list.
 struct PackedList {
   PackedList(PayloadReader& payload, uint64_t word)
       : tag(tag_of(word)),
@@ -121,7 +121,6 @@ struct PackedList {
   const uint64_t* numbers;
 };
 
-// A kTensor, kUndefined or kNone entry.
 struct PackedTensor {
   PackedTensor(PayloadReader& payload, uint64_t word)
       : is_defined(tag_of(word) == Tag::kTensor),
@@ -148,7 +147,7 @@ struct PackedTensor {
   const uint64_t* numbers = nullptr;
 };
 
-// What tensors and parameters both have.
+// Columns that the tables of tensors and parameters share.
 template <typename Table>
 void write_shape(Table& t, const PackedTensor& tensor) {
   t.dtype.push_back(tensor.has_sizes ? tensor.detail.dtype : -1);
@@ -165,7 +164,7 @@ void write_shape(Table& t, const PackedTensor& tensor) {
   t.strides.end_row();
 }
 
-// Looks ahead.
+// Reads a copy of `payload`, so the caller's position stays.
 bool is_list_of_numbers(PayloadReader payload, uint64_t word) {
   for (uint64_t left = detail_of(word) >> 1; left > 0; --left) {
     const uint64_t element = payload.next();
@@ -196,7 +195,7 @@ bool Payloads::find(uint32_t position) {
   const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
   const auto found =
       std::find_if(block_, end_, [=](const auto* b) { return (b->header.sequence & mask) == sequence; });
-  if (found == end_) return false;  // those after it may be there
+  if (found == end_) return false;  // payloads after it may still be there
   block_ = found;
   return true;
 }
@@ -269,7 +268,7 @@ void ArgumentWriter::write_value(PayloadReader& payload, uint64_t word) {
       return write_scalar(ScalarType::kOtherList, detail == 0 ? "[]" : "");
     case Tag::kNone:
       return write_scalar(ScalarType::kNone, "");
-    case Tag::kContinued:  // followed already
+    case Tag::kContinued:  // next() has followed the link
       break;
   }
   throw Damage("an argument is of a kind that there is not");
@@ -309,7 +308,7 @@ void ArgumentWriter::write_sequence(PayloadReader& payload, uint64_t word) {
   write_scalar(is_tuple ? ScalarType::kOther : ScalarType::kOtherList, text_);
 }
 
-// A list of Scalar, whose elements each have a type of their own.
+// A list of Scalar: each element has its own type.
 void ArgumentWriter::write_list_of_numbers(PayloadReader& payload, uint64_t word) {
   const uint64_t count = detail_of(word) >> 1;
   bool whole = true;
@@ -389,7 +388,7 @@ void ArgumentWriter::describe(PayloadReader& payload, uint64_t word) {
   throw Damage("an argument is of a kind that there is not");
 }
 
-// A list of tensors may lie in a sequence of the last depth.
+// The deepest allowed sequence may contain a list of tensors.
 void ArgumentWriter::describe_each(PayloadReader& payload, uint64_t count, std::string_view kind) {
   require(depth_ <= kMaxSequenceDepth, "sequences lie in one another deeper than is recorded");
   ++depth_;

@@ -18,7 +18,7 @@ namespace {
 
 class WindowDecoder {
  public:
-  // `piece`: nullptr for all of the window.
+  // `piece`: nullptr for the whole window.
   WindowDecoder(const LogView& log, const std::vector<std::string>& prefixes, Piece* piece)
       : log_(log),
         window_(log.window),
@@ -42,7 +42,7 @@ class WindowDecoder {
     ends_.match();
     const uint64_t stopped = clock_.jumped_ns() == 0 ? window_.stopped.ticks : UINT64_MAX;
     for (ThreadSpans& thread : threads_) {
-      // Not in a piece: what is put between its spans would come between those that it hands on.
+      // Not in a piece: added spans would come between the spans that the piece carries on.
       SourceColumns::for_each(piece_ == nullptr ? window_.wants : 0, [&](const SourceColumns& source) {
         source.arrange(thread, ends_, log_.texts);
       });
@@ -69,7 +69,7 @@ class WindowDecoder {
  private:
   int64_t clock_ns(uint64_t ticks) const { return clock_.unix_ns(ticks); }
 
-  // Where ticks have jumped, what lies between the window's places in the logs was in it.
+  // If ticks have jumped, the positions in the log decide, and every record between them is in the window.
   bool in_window(uint64_t ticks) const {
     const bool outside = ticks < window_.started.ticks || ticks > window_.stopped.ticks;
     if (outside && clock_.jumped_ns() == 0) return false;
@@ -100,8 +100,8 @@ class WindowDecoder {
     }
     if (has_indices()) thread.indices.resize(thread.spans.size(), kNoIndex);
     const uint64_t end = piece_ == nullptr ? view.end : piece_->end_of(view);
-    // For each record of the view, the ordinal of the span it is or is inside of: a span the
-    // window does not want hands its children to its own parent.
+    // By record of the view: ordinal of the span that it is, or is inside of. Children of a span that the
+    // window does not want belong to that span's parent.
     std::vector<int32_t> enclosing(view.end - std::min(view.begin, view.end), kNone);
     for_each_record(view, [&](uint64_t index, const Record& record) {
       check_record(record);
@@ -121,13 +121,13 @@ class WindowDecoder {
 
   bool has_indices() const { return window_.process_ids || piece_ != nullptr; }
 
-  // A span after this piece, which an end that was noted since may belong to.
+  // A span after this piece may own an end that the log already has.
   void expect_later(const Record& record) {
     const bool is_wanted = is_span(record.kind) && (window_.wants & want_of(record.kind)) != 0;
     if (is_wanted && !is_closed(record.load_state()) && in_window(record.ticks)) ends_.expect(record);
   }
 
-  // Threads that recorded nothing still were somewhere in Python.
+  // Threads without records were running Python functions too.
   void collect_idle_threads() {
     for (const InitialStack& stack : window_.initial_stacks) {
       if (stack.frames.empty()) continue;
@@ -156,7 +156,7 @@ class WindowDecoder {
     }
   }
 
-  // The function from before the window that something without a parent runs in.
+  // Function from before the window in which a record without a parent ran.
   static int32_t initial_parent(ThreadSpans& thread, const Record& record) {
     const bool has_end = is_span(record.kind) && is_closed(record.load_state());
     const bool is_open = is_span(record.kind) && !has_end;
@@ -165,14 +165,14 @@ class WindowDecoder {
       const auto [until, is_noticed] = thread.initial_ends[i];
       if (until <= record.ticks) continue;
       if (until >= end) return static_cast<int32_t>(i);
-      // An annotation may outlive the call that opened it. Anything else shows that the function, of which
-      // is only known when it was found to be over, was over when this began.
+      // An annotation may outlive the call that opened it. Any other record shows that a function whose end
+      // was noticed late had ended before this record began.
       if (is_noticed && record.kind != RecordKind::kAnnotation) end_initial(thread, i, {record.ticks, true});
     }
     return kNone;
   }
 
-  // Returns the ordinal of the span that children of this record belong to.
+  // Returns the ordinal of the span to which children of this record belong.
   int32_t add_record(ThreadSpans& thread, const Record& record, int32_t parent) {
     if (record.kind == RecordKind::kClose || !in_window(record.ticks)) return parent;
     if (parent == kNone) parent = initial_parent(thread, record);
@@ -276,7 +276,7 @@ class WindowDecoder {
     EventColumns& e = out_.events;
     const int32_t local_parent = threads_[t].parents[i];
     const int32_t parent = local_parent == kNone ? kNone : threads_[t].ids[local_parent];
-    // Rows are in order of time also where the ticks of two cores are not.
+    // Keeps rows in order of time even if the ticks of two cores differ.
     const int64_t start_ns = latest_start_ns_ = std::max(clock_ns(record.ticks), latest_start_ns_);
     bool unfinished = false;
     bool is_async = false;
@@ -316,7 +316,7 @@ class WindowDecoder {
     return out_.names.add_global(log_.texts, is_run ? record.task.text : record.op.name);
   }
 
-  // The same in every window: which thread, and the place in its log.
+  // Equal in every window: thread, and position in its log.
   static int64_t process_id(const ThreadSpans& thread, size_t i) {
     if (thread.log == nullptr || i >= thread.indices.size() || thread.indices[i] == kNoIndex) return -1;
     return static_cast<int64_t>(thread.log->facts.number << 32) + thread.indices[i] + 1;
@@ -337,7 +337,7 @@ class WindowDecoder {
       *is_async = ticks != 0 && end.thread != thread.log;
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
-    // No end inside the window: it ends with what encloses it.
+    // Without an end inside the window, it ends with its parent.
     *unfinished = true;
     if (ticks != 0) return out_.end_ns;
     if (!thread.ends.empty())
@@ -376,7 +376,7 @@ class WindowDecoder {
     }
   }
 
-  // An instance is read again whenever another window opens; its first reading in this one counts.
+  // Each new window reads an instance again; the first reading in this window counts.
   void write_parameters() {
     ArgumentWriter writer(out_);
     std::set<std::pair<Owner, uint32_t>> own;
@@ -434,8 +434,7 @@ class WindowDecoder {
     }
   }
 
-  // What is open when the piece ends is handed on, and spans of pieces before that have ended since, or lie
-  // in another than was known, are said once more.
+  // Carries open spans on to the next piece, and writes rows of earlier spans with a new end or parent again.
   void end_piece() {
     assign_no_identity(out_);
     for (ThreadSpans& thread : threads_) {
@@ -452,7 +451,7 @@ class WindowDecoder {
     piece_->end(threads_, out_, python_, latest_start_ns_);
   }
 
-  // What of a span's row may be known only later.
+  // Columns of a span's row that may change later.
   WrittenRow written(const ThreadSpans& thread, size_t i) {
     const int32_t parent = thread.parents[i] == kNone ? kNone : thread.ids[thread.parents[i]];
     WrittenRow row;
@@ -479,9 +478,9 @@ class WindowDecoder {
   Piece* const piece_;
   const int32_t first_event_;
   int64_t latest_start_ns_ = 0;
-  std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
+  std::deque<ThreadSpans> threads_;   // elements never move: spans point to them
   std::vector<uint32_t> order_;       // thread of each event, by event id
-  std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
+  std::vector<int32_t> thread_rows_;  // row in the threads table, created on first use
   Ends ends_;
   Columns out_;
   PythonColumnWriter python_;

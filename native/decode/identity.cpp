@@ -53,8 +53,7 @@ std::vector<Sighting> sightings_of(Columns& columns) {
   return sightings;
 }
 
-// A hash map from a pair of integers to a number; open addressing, because it is asked once per
-// tensor argument.
+// Hash map from a pair of integers to a number. Open addressing: each tensor argument needs one lookup.
 class NumberMap {
  public:
   explicit NumberMap(size_t expected) {
@@ -63,7 +62,7 @@ class NumberMap {
     slots_.resize(size);
   }
 
-  // The value at (a, b), made with `value` if there is none.
+  // Value at (a, b); inserts `value` if there is none.
   int64_t& at(uint64_t a, uint64_t b, int64_t value) {
     if ((used_ + 1) * 2 > slots_.size()) grow();
     Slot& slot = find(a, b);
@@ -101,7 +100,7 @@ class NumberMap {
   size_t used_ = 0;
 };
 
-// Disjoint sets of allocation ids; the smallest id stands for its set.
+// Disjoint sets of allocation ids; the smallest id represents its set.
 class Groups {
  public:
   explicit Groups(size_t count) : parents_(count), holds_tensor_(count, false) {
@@ -124,9 +123,8 @@ class Groups {
   std::vector<bool> holds_tensor_;
 };
 
-// The set element each sighting of a tensor belongs to: its allocation or, for a tensor without
-// storage (sparse, empty, or emptied by set_()), one of its own, so that such tensors are not all the
-// same. From 1, in order of what was seen first.
+// Set element of each sighting of a tensor: its allocation, or a separate element for each tensor without
+// storage (sparse, empty, or emptied by set_()). Numbered from 1, in order of first sighting.
 std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t allocations,
                                  int64_t* count) {
   std::vector<int64_t> elements(sightings.size());
@@ -157,14 +155,14 @@ void assign_no_identity(Columns& columns) {
 }
 
 // An allocation begins a life even if the previous one at its address has not ended: its free was not
-// reported. Those whose allocation was recorded are counted; torch does not report the others.
+// reported. Counts such lives whose allocation was recorded; torch does not report frees of the others.
 int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
   const auto by_time = [](const Sighting& x, const Sighting& y) { return x.time_ns < y.time_ns; };
   if (!std::is_sorted(sightings.begin(), sightings.end(), by_time)) {
     std::stable_sort(sightings.begin(), sightings.end(), by_time);
   }
   constexpr int64_t kEnded = 0;
-  std::vector<bool> was_allocated = {false};  // each life: did its allocation begin it?
+  std::vector<bool> was_allocated = {false};  // whether the life began with its allocation
   NumberMap lives(sightings.size() / 4);
   for (Sighting& sighting : sightings) {
     int64_t& life = lives.at(sighting.storage, sighting.device, kEnded);
@@ -195,7 +193,7 @@ void assign_identity(Columns& columns) {
     groups.mark(elements[i]);
     groups.join(first_element.at(sightings[i].impl, 0, elements[i]), elements[i]);
   }
-  // Ids in order of when each set was first seen, over sets that hold a tensor at all.
+  // Ids in order of each set's first sighting, for sets that contain a tensor.
   std::vector<int64_t> ids(static_cast<size_t>(count), kNoIdentity);
   int64_t next = 0;
   for (int64_t element = 1; element < count; ++element) {

@@ -1,7 +1,7 @@
-// Reads payloads, word by word: the one place that follows what words of an arena say.
+// Reads payloads word by word; the only code that follows lengths and links in arena words.
 //
-// They may come from a file, so a payload ends where its blocks do: an entry that would go beyond its block
-// is damage, and one whose next block is not there is cut.
+// Payloads may come from a file, so they end at the end of their blocks: an entry beyond its block is damage,
+// and one whose next block is missing is cut.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@
 
 namespace opscope {
 
-// The rest of a payload is in a block that could not be kept.
+// The next block of the payload is missing.
 struct PayloadIsCut {};
 
 class PayloadReader {
  public:
-  // At the first word of a payload, in the first of these blocks of a thread. `word` is below kWords.
+  // Begins at a payload's first word, in the first of these blocks of a thread. `word` is below kWords.
   PayloadReader(const ArenaBlock* const* block, const ArenaBlock* const* end, size_t word)
       : word_((*block)->words + word),
         limit_((*block)->words + ArenaBlock::kWords),
         block_(block),
         end_(end) {}
 
-  // The first word of the next entry. Raises PayloadIsCut.
+  // First word of the next entry. Raises PayloadIsCut.
   uint64_t next() {
     uint64_t word = *take(1);
     while (tag_of(word) == Tag::kContinued) [[unlikely]] {
@@ -37,7 +37,7 @@ class PayloadReader {
     return word;
   }
 
-  // So many more words of the entry.
+  // The next `count` words of the entry.
   const uint64_t* take(size_t count) {
     require(count <= static_cast<size_t>(limit_ - word_), "arguments go beyond the block that they are in");
     const uint64_t* const taken = word_;
@@ -46,13 +46,13 @@ class PayloadReader {
     return taken;
   }
 
-  // The text of an entry that begins with `word`.
+  // Text of an entry whose first word is `word`.
   std::string_view take_text(uint64_t word) {
     const uint64_t bytes = detail_of(word);
     return {reinterpret_cast<const char*>(take((bytes + 7) / 8)), bytes};
   }
 
-  // Those that were read.
+  // Number of words read.
   size_t words() const { return words_; }
 
  private:
@@ -70,8 +70,7 @@ class PayloadReader {
   size_t words_ = 0;
 };
 
-// Finds the payloads of one thread by position. Positions are asked for in rising order, so it walks the
-// blocks once.
+// Finds payloads of one thread by position. Positions must increase between calls; it visits each block once.
 class Payloads {
  public:
   Payloads() = default;
@@ -80,7 +79,7 @@ class Payloads {
         end_(blocks.data() + blocks.size()),
         words_left_(blocks.size() * ArenaBlock::kWords) {}
 
-  // Calls function(reader); false where the payload, or the end of it, is not there any more.
+  // Calls function(reader); false if the payload or its end is lost.
   template <typename Function>
   bool read(uint32_t position, Function&& function) {
     const size_t word = position & ((1u << kArenaWordBits) - 1);
@@ -92,7 +91,7 @@ class Payloads {
     } catch (const PayloadIsCut&) {
       return false;
     }
-    // No two payloads have a word in common, so there are no more rows than words.
+    // Payloads share no words, so there are no more rows than words.
     require(reader.words() <= words_left_, "arguments lie over one another");
     words_left_ -= reader.words();
     return true;

@@ -1,4 +1,4 @@
-// What is known between two pieces of a window, as bytes.
+// State between two pieces of a window, as bytes.
 #include <algorithm>
 
 #include "decode/pieces.h"
@@ -32,7 +32,7 @@ void get_map(ByteReader& in, Map& map) {
 
 constexpr int32_t kMostInstances = 1 << 30;
 
-// A row of as many, or kNone.
+// Whether `row` is kNone or a row of a table of this size.
 bool is_row(int64_t row, size_t count) { return row >= kNone && row < static_cast<int64_t>(count); }
 
 template <typename Map>
@@ -42,8 +42,7 @@ bool are_rows(const Map& map, size_t count) {
   });
 }
 
-// Checks what decoding goes on with: it is as large as it says, and every number in it is a place in what
-// it is used for.
+// Checks a restored state: sizes match, and every number is a valid position.
 class StateCheck {
  public:
   explicit StateCheck(const PieceState& state) : state_(state) {}
@@ -75,7 +74,7 @@ class StateCheck {
     }
   }
 
-  // Those that ran at the start come first.
+  // Spans that ran at the start come first.
   void check_span(const CarriedThread& thread, size_t i) const {
     const CarriedSpan& span = thread.spans[i];
     const WrittenRow& row = span.row;

@@ -6,7 +6,7 @@ namespace opscope {
 
 namespace {
 
-// Of a thread: spans that left the stack and whose end may come still, as many as the thread itself knows.
+// Limit of carried spans per thread that left the stack and may still end; the thread's own limit.
 constexpr size_t kMostLeft = 4096;
 
 const Record* record_at(const ThreadView& view, uint64_t index) {
@@ -30,7 +30,7 @@ uint64_t index_after(const ThreadView& view, uint64_t ticks) {
   return view.end;
 }
 
-// A record's state once its thread goes on: what is read of it then is its end, or not.
+// Updates a copy whose thread has continued: only state and end may have changed.
 void take_record(Record& copy, const Record* record) {
   if (record == nullptr) return;
   const SpanState state = record->load_state();
@@ -192,7 +192,7 @@ void Piece::hand_on(const ThreadSpans& thread, size_t i, const WrittenRow& row,
   on.spans.push_back(span);
 }
 
-// Of records that are on the stack, or were when the last record was made that is not in this piece.
+// Keeps places that later records may name as parents: on the stack, or removed from it after this piece.
 void Piece::keep_places(const ThreadSpans& thread, const Handed& on, CarriedThread& known) const {
   std::vector<CarriedPlace> kept;
   const uint64_t end = thread.log == nullptr ? 0 : end_of(*thread.log);
@@ -237,7 +237,7 @@ void Piece::end(const std::deque<ThreadSpans>& threads, Columns& out, PythonColu
             [](const WrittenRow& a, const WrittenRow& b) { return a.event < b.event; });
 }
 
-// All of them, as the ids that torch has for them may have become known since.
+// Writes all rows again, because torch's ids of the threads may be known only now.
 void Piece::write_threads(Columns& out) const {
   const auto count = static_cast<size_t>(state_.threads_written);
   out.threads = {};

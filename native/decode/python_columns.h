@@ -1,4 +1,4 @@
-// Decoding of Python calls: names of functions and modules, and who called whom.
+// Decodes Python calls: names of functions and modules, and callers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace opscope {
 
-// Which rows functions and instances have, by their number in the process.
+// Rows of functions and instances, by their number in the process.
 struct PythonRows {
   struct Frame {
     int32_t row;   // in `frames`
@@ -31,18 +31,18 @@ class PythonColumnWriter {
   PythonColumnWriter(Columns& out, const Texts& texts, const std::vector<std::string>& prefixes)
       : out_(out), texts_(texts), prefixes_(prefixes) {}
 
-  // Row in `names` of what a Python or C call, module or optimizer call is called.
+  // Row in `names` for a Python or C call, module or optimizer call.
   int32_t event_name(const Record& record);
-  // The event just written, and its parent; to be called for every event, in order.
+  // Adds an event just written and its parent; call it for every event, in order.
   void add_event(const Record& record, int32_t event, int32_t parent);
-  // Events before `first` have been written already, with what `rows` says.
+  // Events before `first` are already written, with `rows`.
   void go_on(PythonRows rows, int32_t first) {
     rows_ = std::move(rows);
     first_ = first;
   }
   void add_earlier(int32_t event, uint32_t function) { earlier_[event] = function; }
   PythonRows& rows() { return rows_; }
-  // The Python function that an event is, or runs in.
+  // Python function that an event is, or runs in.
   uint32_t enclosing(int32_t event) const {
     if (event >= first_) {
       const auto row = static_cast<size_t>(event - first_);
@@ -51,17 +51,17 @@ class PythonColumnWriter {
     const auto found = earlier_.find(event);
     return found == earlier_.end() ? kNoFrame : found->second;
   }
-  // Row in `modules` or `optimizers` of an instance, given its row in the process.
+  // Row in `modules` or `optimizers` of an instance; `row`: its row in the process.
   int32_t module_row(uint32_t row);
   int32_t optimizer_row(uint32_t row);
-  // Row in `frames` of a function, given its row in the process; -1 for none.
+  // Row in `frames` of a function; `id`: its row in the process. -1 for none.
   int32_t frame_row(uint32_t id) { return id == kNoFrame ? -1 : frame(id).row; }
 
  private:
   using Frame = PythonRows::Frame;
 
   const Frame& frame(uint32_t id);
-  // Of an instruction in a function; -1 if either is not known.
+  // Line of an instruction in a function; -1 if either is unknown.
   int32_t line_in(uint32_t caller, int32_t offset);
   std::string_view shortened(std::string_view file) const;
 
@@ -70,9 +70,9 @@ class PythonColumnWriter {
   const std::vector<std::string>& prefixes_;
   PythonRows rows_;
   std::unordered_map<uint64_t, int32_t> lines_;
-  int32_t first_ = 0;                              // event of the first of these
-  std::vector<uint32_t> enclosing_;                // by event: the Python function it is, or runs in
-  std::unordered_map<int32_t, uint32_t> earlier_;  // likewise, of events before
+  int32_t first_ = 0;                              // first event of the following column
+  std::vector<uint32_t> enclosing_;                // by event: Python function that it is, or runs in
+  std::unordered_map<int32_t, uint32_t> earlier_;  // the same for earlier events
 };
 
 }  // namespace opscope

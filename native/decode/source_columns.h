@@ -1,4 +1,4 @@
-// What a source makes of its own spans when a window is decoded: the decoder's side of log/source.h.
+// Decoder's counterpart of log/source.h: tables of a source's spans.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,18 @@ struct WrittenSpan {
 
 class SourceColumns {
  public:
-  // In windows that want any of `wants`, `kind` is what its spans are. Puts it on the list of all when the
-  // library is loaded.
+  // `kind`: kind of its spans in windows that want any of `wants`. Lists itself when the library is loaded.
   SourceColumns(uint32_t wants, RecordKind kind) : wants(wants), kind(kind), next_(first_) { first_ = this; }
   SourceColumns(const SourceColumns&) = delete;
   SourceColumns& operator=(const SourceColumns&) = delete;
 
-  // The spans of one thread, before those that outlive what they began in are nested by time.
+  // Changes the spans of one thread before nest_by_time().
   virtual void arrange(ThreadSpans& /*thread*/, const Ends& /*ends*/, const Texts& /*texts*/) const {}
-  // Its spans of all threads, in order of their events, for the tables that tell more of them.
+  // Writes its tables from its spans of all threads, in order of events.
   virtual void write(const std::vector<WrittenSpan>& spans, const Texts& texts, PythonColumnWriter& python,
                      Columns& out) const = 0;
 
-  // Calls function(columns) for each that this window wants.
+  // Calls function(columns) for each one that this window wants.
   template <typename Function>
   static void for_each(uint32_t wants, Function&& function) {
     for (const SourceColumns* columns = first_; columns != nullptr; columns = columns->next_) {

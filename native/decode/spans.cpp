@@ -13,7 +13,7 @@ bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks;
 
 }  // namespace
 
-// Few are carried, and none that has no parent asks.
+// The list is short, and spans without a parent skip the search.
 int32_t ThreadSpans::carried_around(uint32_t parent) const {
   if (parent == kNoParent) return kNone;
   const auto found =
@@ -106,7 +106,7 @@ class Nesting {
   }
 
  private:
-  // A span that later ones may be in.
+  // A span that may contain later ones.
   struct Open {
     int32_t ordinal;
     uint64_t until;  // in ticks
@@ -120,17 +120,16 @@ class Nesting {
     const Ends::End apart = has_end ? Ends::End{} : ends_.find(span);
     const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log;
     const uint64_t noted = has_end ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
-    // A span that ends after the window is treated like one without an end: whether a later end was recorded
-    // depends on chance.
+    // An end after the window counts as none: whether the log has it depends on chance.
     const uint64_t end = noted > stopped_ ? kNever : noted;
-    // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
+    // A span that left the stack and has no end here contains nothing after its caller.
     const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);
     uint64_t until = ends_with_caller && caller != kNone ? std::min(end, until_[caller]) : end;
     const bool is_carried = static_cast<size_t>(ordinal) < thread_.carried.size();
     if (is_carried && ends_with_caller) until = std::min(until, thread_.carried[ordinal].bound);
     if (!is_carried) roots_.push_back(caller == kNone ? thread_.next_root++ : roots_[caller]);
     leave_other_root(roots_[ordinal], span.ticks);
-    // What another thread ends may outlast what it began in.
+    // A span that another thread ends may outlast its parent.
     thread_.parents[ordinal] = innermost(caller, span.ticks, ended_elsewhere ? span.ticks : until);
     thread_.ends[ordinal] = end == kNever ? until : end;
     until_.push_back(until);
@@ -146,8 +145,7 @@ class Nesting {
     thread_.memory_spans[i] = innermost(caller, ticks, ticks);
   }
 
-  // One that left the stack with something that this window does not have is over with the first that is
-  // not in it according to the stack.
+  // A span that left the stack with a parent outside this window ends at the first record with another root.
   void leave_other_root(int64_t root, uint64_t ticks) {
     if (left_root_ == kNone || roots_[left_root_] == root) return;
     for (Open& open : open_) {
@@ -158,8 +156,8 @@ class Nesting {
     left_root_ = kNone;
   }
 
-  // The span begun last that contains [start, end]; `caller` is what it began in according to the stack. Of
-  // an annotation that outlives a call, what that call runs itself is no part.
+  // Last begun span that contains [start, end]; `caller`: parent according to the stack. An annotation that
+  // outlives a call does not contain the call's own callees.
   int32_t innermost(int32_t caller, uint64_t start, uint64_t end) {
     const auto is_open = [&](const Open& span) { return span.until > start || span.ordinal == caller; };
     while (!open_.empty() && !is_open(open_.back())) open_.pop_back();
@@ -176,10 +174,10 @@ class Nesting {
   const Ends& ends_;
   const uint64_t stopped_;
   std::vector<uint64_t> until_;  // by ordinal
-  std::vector<int64_t> roots_;   // by ordinal: a number of the outermost around it according to the stack
-  std::vector<Open> open_;       // in start order, some of them over
+  std::vector<int64_t> roots_;   // by ordinal: number of the outermost parent according to the stack
+  std::vector<Open> open_;       // in start order, including ended spans
   int32_t left_root_ = kNone;
-  std::vector<std::pair<int32_t, uint64_t>> left_;  // those that it was, and when each was over
+  std::vector<std::pair<int32_t, uint64_t>> left_;  // earlier values of left_root_, and their ends
 };
 
 }  // namespace
@@ -234,7 +232,7 @@ std::vector<uint32_t> merge_by_start(std::deque<ThreadSpans>& threads, int32_t f
     ThreadSpans& thread = threads[t];
     const uint64_t others = heads.empty() ? UINT64_MAX : heads.top().first;
     size_t& i = next[t];
-    // At least one, then as many as come before any other thread's.
+    // At least one, then all that begin before any other thread's.
     do {
       thread.ids[i] = first + static_cast<int32_t>(order.size());
       order.push_back(t);

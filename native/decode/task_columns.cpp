@@ -1,7 +1,7 @@
-// Runs of asyncio's tasks: what each is a run of, and what annotations are in it.
+// Runs of asyncio tasks: the task of each, and the annotations inside.
 //
-// An annotation that is open while its task awaits would contain whatever else ran meanwhile. So it ends
-// with the run that it began in, and is there once more in each later run of its task until it ends.
+// An open annotation of a waiting task would contain all other work meanwhile. So it ends with the run in
+// which it began, and begins again in each later run of its task until it ends.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
 
-// A step of the whole program, whichever task says where it begins and ends.
+// Name of a step of the whole program, in any task.
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
 
 int64_t task_of(const Record& run) { return static_cast<int64_t>(run.task.task); }
@@ -55,7 +55,7 @@ class Continuing {
   }
 
  private:
-  // An annotation that goes on in later runs of its task.
+  // An annotation that continues in later runs of its task.
   struct Held {
     const Record* record;
     uint64_t end;
@@ -66,7 +66,7 @@ class Continuing {
     thread_.parents.push_back(parent);
   }
 
-  // The span itself; or if it outlives the run that it began in, what of it was in that.
+  // The span itself; if it outlives its run, the part inside that run.
   const Record& until_await(const Record& record, int32_t run) {
     if (run == kNone || record.kind != RecordKind::kAnnotation) return record;
     const Record& around = *before_.spans[run];
@@ -101,7 +101,7 @@ class Continuing {
     thread_.is_nested = false;
     Record& part = thread_.made.emplace_back(whole);
     part.ticks = start;
-    if (end == UINT64_MAX) return part;  // it is unfinished, as the run is
+    if (end == UINT64_MAX) return part;  // unfinished, like the run
     part.store_end(end);
     part.store_state(SpanState::kClosed);
     return part;
@@ -111,8 +111,8 @@ class Continuing {
   const Ends& ends_;
   const Texts& texts_;
   const ThreadSpans before_;
-  std::vector<int32_t> runs_;                            // by ordinal before: that of the run it is in
-  std::vector<int32_t> places_;                          // by ordinal before: its ordinal now
+  std::vector<int32_t> runs_;                            // by old ordinal: run that contains it
+  std::vector<int32_t> places_;                          // by old ordinal: new ordinal
   std::unordered_map<int64_t, std::vector<Held>> held_;  // by task
 };
 
@@ -129,8 +129,8 @@ class TaskColumnsWriter final : public SourceColumns {
 
   void write(const std::vector<WrittenSpan>& spans, const Texts& texts, PythonColumnWriter& python,
              Columns& out) const override {
-    std::unordered_map<int64_t, int32_t> rows;  // by number of the task
-    std::vector<int64_t> awaited_ns;            // by row: when its last run ended
+    std::unordered_map<int64_t, int32_t> rows;  // by task number
+    std::vector<int64_t> awaited_ns;            // by row: end of its last run
     for (const WrittenSpan& span : spans) {
       const Record& run = *span.record;
       const auto [entry, is_new] = rows.try_emplace(task_of(run), static_cast<int32_t>(rows.size()));
@@ -139,7 +139,7 @@ class TaskColumnsWriter final : public SourceColumns {
         out.tasks.name.push_back(kNone);
         out.tasks.frame.push_back(python.frame_row(run.task.coroutine));
       }
-      out.tasks.name[row] = name_of(run, texts, out);  // the last one that it was given
+      out.tasks.name[row] = name_of(run, texts, out);  // its latest name
       out.task_runs.event.push_back(span.event);
       out.task_runs.task.push_back(row);
       out.task_runs.waited_ns.push_back(is_new ? kNone

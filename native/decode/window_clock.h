@@ -1,9 +1,9 @@
-// The ticks of one window as Unix nanoseconds, whatever clocks do: somebody sets the wall clock, the
-// machine sleeps (ticks may go on, stop or begin anew; the monotonic clock stands), a virtual machine
-// moves to another host.
+// Converts ticks of one window to Unix nanoseconds in spite of a changed wall clock, a sleeping machine
+// (ticks continue, stop or restart; the monotonic clock stops), or a virtual machine that moves to another
+// host.
 //
-// Times are counted back from the window's end, by the monotonic clock's rate, so that a wall clock set
-// between two windows moves neither and one set within a window keeps its times in order.
+// Times are counted back from the window's end with the rate of the monotonic clock. So a change of the wall
+// clock between two windows moves neither, and a change within a window keeps times in order.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace opscope {
 
 class WindowClock {
  public:
-  // `origin` is an older reading: the longer ago, the better the rate, if ticks have not jumped since.
-  // `recent` is a rate measured just now, to tell whether they have; 0 if unknown.
+  // `origin`: an earlier reading; the earlier, the better the rate, unless ticks have jumped since. `recent`:
+  // a rate just measured, to detect jumps; 0 if unknown.
   WindowClock(const ClockAnchor& origin, const ClockAnchor& started, const ClockAnchor& stopped,
               double recent)
       : stopped_(stopped),
@@ -33,9 +33,9 @@ class WindowClock {
     if (std::abs(ahead) > kTolerance_ns + elapsed_ns_ / 1000) set_by_ns_ = ahead;
   }
 
-  // By how much the window is longer by the monotonic clock than by its ticks; 0 if they agree.
+  // Excess of the window's monotonic duration over its ticks; 0 if they agree.
   int64_t jumped_ns() const { return jumped_ns_; }
-  // By how much the wall clock was set forward within the window.
+  // Forward change of the wall clock within the window.
   int64_t set_by_ns() const { return set_by_ns_; }
 
   int64_t duration_ns(uint64_t from, uint64_t to) const {
@@ -44,14 +44,14 @@ class WindowClock {
     return static_cast<int64_t>(std::clamp<__int128>(time_ns, -kLongest_ns, kLongest_ns));
   }
 
-  // The same line of times, whatever clocks have done: for what goes on after the window's end.
+  // The same conversion without corrections, for times after the window's end.
   WindowClock continued() const {
     WindowClock clock = *this;
     clock.jumped_ns_ = clock.set_by_ns_ = 0;
     return clock;
   }
 
-  // Of one that was read from a file: whether its times can be added to.
+  // For a clock read from a file: whether additions to its times cannot overflow.
   bool is_sound() const {
     const int64_t most_ns = 4 * (kLongest_ns - 1);
     return elapsed_ns_ >= 0 && elapsed_ns_ <= kLongest_ns && stopped_.unix_ns <= most_ns &&
