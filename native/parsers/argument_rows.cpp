@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostArguments = std::numeric_limits<int16_t>::max();
 
-// An integer of 64 bits, as which true and false count.
+// A 64-bit integer; true and false count as 1 and 0.
 std::optional<int64_t> size_of(const Value& value) {
   if (value.sort == Sort::kTrue || value.sort == Sort::kFalse) return value.sort == Sort::kTrue;
   const std::optional<Wide> number = value.sort == Sort::kInteger ? whole(value) : std::nullopt;
@@ -22,7 +22,7 @@ std::optional<int64_t> size_of(const Value& value) {
   return static_cast<int64_t>(*number);
 }
 
-// What Python takes for true.
+// Truth value as in Python.
 bool is_something(const Value& value) {
   switch (value.sort) {
     case Sort::kMissing:
@@ -47,7 +47,7 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// ScalarType of an argument that is printed like that.
+// ScalarType of a printed argument.
 uint8_t type_of(std::string_view text) {
   if (text.empty()) return ScalarType::kOther;
   if (text == "True" || text == "False") return ScalarType::kBool;
@@ -56,7 +56,7 @@ uint8_t type_of(std::string_view text) {
   return is_float(text) ? ScalarType::kFloat : ScalarType::kString;
 }
 
-// Of "[1, 2]", by its first element.
+// ScalarType of a list such as "[1, 2]", by its first element.
 uint8_t list_type(std::string_view text) {
   if (!text.empty()) text.remove_prefix(1);
   text = text.substr(0, text.find(','));
@@ -164,7 +164,7 @@ void ArgumentRows::add_tensor(int32_t event, int16_t argument, int32_t element, 
   append_numbers(tensors.strides, strides);
 }
 
-// One row; what are not integers is an unknown shape.
+// Appends a row; elements that are no integers make an unknown shape.
 void ArgumentRows::append_numbers(Lists& lists, const Value& row) {
   const size_t before = lists.values.size();
   Elements elements(row);

@@ -1,4 +1,4 @@
-// What Kineto writes about an operator's arguments, as rows of tensors and scalars.
+// Rows of tensors and scalars from the arguments of operators in Kineto's files.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace opscope::readers {
 
-// Of dtypes as C++ calls them.
+// C++ names of dtypes to their codes.
 using DtypeCodes = std::unordered_map<std::string, int8_t>;
 
 class ArgumentRows {
  public:
-  // `texts` is the trace's table of names; `known_keys` are those of `args` that are no keyword arguments.
+  // `texts`: the trace's table of names. `known_keys`: keys of `args` that are no keyword arguments.
   ArgumentRows(TextRows& texts, const DtypeCodes& dtypes, const std::vector<std::string>& known_keys);
 
-  // Rows for one call; what does not look as Kineto writes it becomes kOther.
+  // Adds the rows of one call; other formats than Kineto's become kOther.
   void add(int32_t event, const FoundEvent& found);
-  // Rows for the keyword arguments, which Kineto writes as keys of their own.
+  // Adds the rows of keyword arguments, which Kineto writes as separate keys.
   void add_keywords(int32_t event, const FoundEvent& found);
 
   TensorColumns tensors;
@@ -50,9 +50,9 @@ class ArgumentRows {
   TextRows type_names_;
   std::vector<Type> types_;
   const DtypeCodes& dtypes_;
-  TextRows keys_;  // known ones first
+  TextRows keys_;  // known keys first
   int32_t known_keys_;
-  std::vector<uint64_t> key_seen_;  // in which call a key was met last
+  std::vector<uint64_t> key_seen_;  // last call in which each key occurred
   uint64_t call_ = 0;
   std::vector<size_t> keywords_;  // of the current call
   std::string scratch_;

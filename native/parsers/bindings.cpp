@@ -34,7 +34,7 @@ nb::object text_object(std::string_view text) {
   return nb::steal(object);
 }
 
-// Of a function that is called without the GIL, with a text; it returns an object with these attributes.
+// Wraps a Python function of a text that returns an object with these attributes. Called without the GIL.
 MeaningOf meaning_from(nb::object function) {
   return [function = std::move(function)](std::string_view category) -> CategoryMeaning {
     const WithGil gil;
@@ -131,7 +131,7 @@ class PyChromeReader {
     return problem;
   }
 
-  // Once: the columns are handed over.
+  // Call it once: it moves the columns out.
   nb::dict take() {
     EventCollector& all = reader_.collector();
     nb::dict taken;
@@ -183,7 +183,7 @@ class PyChromeReader {
   ChromeReader reader_;
 };
 
-// A pickle, and the bytes that it lies in.
+// A pickle and its bytes.
 class PyPlainPickle {
  public:
   using Kind = PickledValue::Kind;
@@ -224,7 +224,7 @@ class PyPlainPickle {
     const Kind wanted = kind == "text" ? Kind::kText : kind == "list" ? Kind::kList : Kind::kInteger;
     return to_array(without_gil([&] { return pickle_.column(list, key, wanted, otherwise); }));
   }
-  // A list by the number that `column` gives.
+  // A list by its number in a result of `column`.
   PickledValue list(int64_t row) const {
     if (!pickle_.has_list(row)) throw nb::index_error("there is no such list");
     return {Kind::kList, row};

@@ -36,8 +36,8 @@ bool ChromeReader::add_text(std::string_view text) {
   return length_ < wanted_ || read(false);
 }
 
-// A text that could go on where it ends, and is no JSON without that, was cut there: by the death of its
-// writer, or by one that never ends its list, which Chrome's format allows. What is whole was read.
+// If the text is an incomplete JSON value, it was cut there: its writer died, or never ends its list, which
+// Chrome's format allows. Complete events count.
 bool ChromeReader::read_to_the_end() {
   if (!read(false)) return false;
   const bool may_go_on = at_ != At::kEnd;
@@ -58,14 +58,14 @@ bool ChromeReader::read(bool is_last) {
     } while (read_next());
     wanted_ = 0;
   } catch (const NeedMore&) {
-    wanted_ = (length_ - read_) * 2;  // a long value is not begun anew with every piece
+    wanted_ = (length_ - read_) * 2;  // avoids rescanning a long value with every piece
   } catch (const NotJson& error) {
     fail(error, is_last);
   }
   return !problem_;
 }
 
-// Reads one part of the text, as far as it can be told where it ends. False: there is nothing left.
+// Reads one part of the text if its end is known. False: nothing is left.
 bool ChromeReader::read_next() {
   scanner_.skip_space();
   At next = at_;
@@ -133,7 +133,7 @@ bool ChromeReader::read_next() {
   return true;
 }
 
-// Lists and single events may follow each other, as in a file with an event in each line; traces may not.
+// Lists and single events may follow each other, as in a file with an event per line; traces may not.
 void ChromeReader::begin_another() {
   if (has_list_ || collector_.seen == 0 || (is_in_object_ && others_ != "{}")) scanner_.fail("Extra data");
   is_in_object_ = has_phase_ = has_time_or_process_ = false;
@@ -192,7 +192,7 @@ void ChromeReader::close_object() {
   Scanner scanner;
   scanner.start(text.data(), text.data() + length, true);
   scanner.value(0);
-  collector_.take(scanner.event(scanner.events() - 1));  // those in it were taken before
+  collector_.take(scanner.event(scanner.events() - 1));  // events inside it were taken before
   others_ = "{}";
 }
 

@@ -1,4 +1,4 @@
-// A Chrome JSON file, piece by piece: never more of its text in memory than a piece and a value.
+// Reads a Chrome JSON file piece by piece; keeps at most a piece and a value of its text in memory.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace opscope::readers {
 
-// Where in a text something is: lines, and characters of the last one, counted while the text goes by.
+// Position in a text: lines, and characters of the last one, counted as the text arrives.
 class TextPlace {
  public:
-  // The next bytes of the text, which is UTF-8.
+  // Adds the next bytes of the text, which is UTF-8.
   void add(std::string_view bytes) {
     const size_t line = bytes.rfind('\n');
     if (line != std::string_view::npos) {
@@ -37,11 +37,11 @@ class TextPlace {
   int64_t since_line_ = 0;
 };
 
-// A fault of JSON files mended while they are read: names with quotes in them that were not escaped, as
-// Kineto wrote them ("name": "f.py(0): "x""), where a name has a line of its own.
+// Repairs names with unescaped quotes while a file is read, as Kineto wrote them ("name": "f.py(0): "x""), if
+// the name has a line of its own.
 class NameMender {
  public:
-  // Appends to `out` what is known of the mended text after these pieces of the text.
+  // Appends to `out` the part of the repaired text that is known after this piece.
   void add(std::string_view piece, std::string& out);
   // Appends the rest.
   void finish(std::string& out);
@@ -58,11 +58,11 @@ class NameMender {
   At at_ = At::kLineStart;
   size_t matched_ = 0;        // characters of the key
   bool is_new_line_ = false;  // since the key
-  std::string name_;          // the rest of its line
+  std::string name_;          // rest of its line
   int64_t names_ = 0;
 };
 
-// Why a text is no JSON, and where.
+// Reason and position of invalid JSON.
 struct Problem {
   const char* what;
   int64_t line;
@@ -72,23 +72,24 @@ struct Problem {
 
 class ChromeReader {
  public:
-  // With `mends` faults are mended that writers of such files are known for.
+  // `mends`: repairs known faults of writers of such files.
   ChromeReader(const Vocabulary& vocabulary, MeaningOf meaning, bool mends)
       : collector_(vocabulary, std::move(meaning)), mends_(mends) {}
   ChromeReader(const ChromeReader&) = delete;
   ChromeReader& operator=(const ChromeReader&) = delete;
 
-  // The next bytes of the file, which must be valid UTF-8. False: there is a problem, and no more is read.
+  // Reads the next bytes of the file, which must be valid UTF-8. False: there is a problem; reading has
+  // ended.
   bool add(std::string_view piece);
-  // There are no more.
+  // Ends the file.
   bool finish();
 
   const std::optional<Problem>& problem() const { return problem_; }
 
   EventCollector& collector() { return collector_; }
-  bool has_events() const { return has_events_; }        // or a list of none
+  bool has_events() const { return has_events_; }        // or an empty list
   const std::string& others() const { return others_; }  // JSON of the file's other keys
-  bool is_cut() const { return is_cut_; }  // the text ends in the middle; what is whole was read
+  bool is_cut() const { return is_cut_; }  // the text ends inside a value; complete events were read
   int64_t mended_names() const { return mender_.names(); }
 
  private:
@@ -120,10 +121,10 @@ class ChromeReader {
   std::string mended_;
 
   Scanner scanner_;
-  std::vector<char> text_;  // what was not read yet, and padding
+  std::vector<char> text_;  // unread text, and padding
   size_t length_ = 0;       // without padding
   size_t read_ = 0;         // of it
-  size_t wanted_ = 0;       // so much text there must be before reading goes on
+  size_t wanted_ = 0;       // minimum text before reading continues
   At at_ = At::kStart;
   bool is_cut_ = false;
   bool is_in_object_ = false;  // the list of events is a value of the file's object

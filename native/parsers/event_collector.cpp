@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kMemory = "[memory]";
 constexpr std::string_view kOutOfMemory = "[OutOfMemory]";
-constexpr int64_t kUnknownDevice = -2;  // -1 is what writers put for none
+constexpr int64_t kUnknownDevice = -2;  // -1 is the writers' value for none
 
 bool is_text(const Value& value, std::string_view text, std::string& scratch) {
   return value.is_text() && text_of(value, scratch) == text;
 }
 
-// Whatever it is, the file says on which stream of which device it happened.
+// Whether the event has a stream and a device.
 bool is_on_device(const FoundEvent& event) {
   return event.argument("stream").sort == Sort::kInteger && event.argument("device").sort == Sort::kInteger;
 }
@@ -126,7 +126,7 @@ std::vector<int32_t>& EventCollector::open_on_thread(const FoundEvent& event) {
   return open_[thread];
 }
 
-// Asynchronous spans of one category, id and scope nest in each other, on whatever thread they begin or end.
+// Asynchronous spans of one category, id and scope nest in each other, on any threads.
 std::vector<int32_t>& EventCollector::open_of_id(const FoundEvent& event) {
   async_key_.clear();
   for (const Value* const part : {&event.category, &event.id, &event.id2, &event.scope, &event.process}) {
@@ -151,7 +151,7 @@ void EventCollector::begin(const FoundEvent& event, bool is_async) {
   spans.is_async.back() = is_async;
 }
 
-// Ends the innermost span of its name; the innermost of any where it has none, or one that none has.
+// Ends the innermost open span with the event's name; without a match, the innermost span.
 void EventCollector::end(const FoundEvent& event, std::vector<int32_t>& open) {
   const std::optional<int64_t> end = nanoseconds(event.time);
   if (!end || open.empty()) {
@@ -170,7 +170,7 @@ void EventCollector::end(const FoundEvent& event, std::vector<int32_t>& open) {
   open.erase(ended);
   spans.unfinished[row] = 0;
   ends_before_beginning += *end < spans.start_ns[row];
-  // Both are less than a quarter of what 64 bits hold.
+  // Both are less than a quarter of the range of 64 bits.
   spans.duration_ns[row] = std::clamp<int64_t>(*end - spans.start_ns[row], 0, vocabulary_.longest_ns);
 }
 
@@ -237,7 +237,7 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
   add_lengths(gpu.block, event.argument("block"));
 }
 
-// A launch size; empty where there is none.
+// Adds a launch size; empty if it is missing.
 void EventCollector::add_lengths(Lists& lists, const Value& list) {
   Elements elements(list);
   Value length;
@@ -246,7 +246,7 @@ void EventCollector::add_lengths(Lists& lists, const Value& list) {
   lists.end_row();
 }
 
-// False: it is none that is known.
+// False: it has no known name.
 bool EventCollector::add_overhead(const FoundEvent& event, int64_t start_ns) {
   if (!event.name.is_text()) return false;
   const std::string_view name = text_of(event.name, scratch_);
@@ -265,7 +265,7 @@ void EventCollector::flow(const FoundEvent& event, bool is_target) {
   const std::string_view category = printed(event.category);
   const bool is_between_ranks = category == "collective";
   if (is_launch_arrow(category)) {
-    // Calls that launch nothing, such as synchronisations, have a beginning too.
+    // Calls that launch nothing, such as synchronisations, have a start too.
     if (is_target) launch_arrows.push_back(integer(event.id, -1));
   } else if ((!is_between_ranks && category != "fwdbwd") || !time) {
     other_flows.add(category);
@@ -303,7 +303,7 @@ const CategoryMeaning& EventCollector::meaning_of(const Value& category) {
   return meanings_[row];
 }
 
-// A text, or what stands in the file.
+// A text, or the raw value.
 std::string_view EventCollector::printed(const Value& value) {
   return value.sort == Sort::kEscaped ? text_of(value, scratch_) : value.raw;
 }

@@ -1,4 +1,4 @@
-// Events of a Chrome file to growing columns, one after the other, in the order of the file.
+// Appends events of a Chrome file to columns, in the order of the file.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,34 @@
 
 namespace opscope::readers {
 
-// What the categories of a Chrome file mean, which a table of Python's says.
+// Meaning of a category in a Chrome file, from a table in Python.
 struct CategoryMeaning {
-  int16_t gpu_kind = -1;    // -1: it is no activity of a device
-  uint8_t span_kind = 0;    // otherwise
-  uint8_t device_type = 0;  // of a device's activity
-  bool is_mark = false;     // where the profiler that wrote the file began and ended
+  int16_t gpu_kind = -1;    // -1: no device activity
+  uint8_t span_kind = 0;    // used if gpu_kind is -1
+  uint8_t device_type = 0;  // of device activity
+  bool is_mark = false;     // begin or end of the profiler that wrote the file
   bool is_overhead = false;
-  bool is_unknown = false;    // what a span of it is has to be seen from the span
-  bool has_counters = false;  // its arguments are hardware counters
-  bool keeps_gpu = false;     // kept beside the kind, as it would be written in another way
-  bool keeps_driver = false;  // the same of spans with the name of a call of the driver
-  bool keeps_other = false;   // and of all others
+  bool is_unknown = false;    // the kind depends on the span
+  bool has_counters = false;  // arguments are hardware counters
+  bool keeps_gpu = false;     // keeps the category of device work: writers would choose another
+  bool keeps_driver = false;  // the same for spans named like driver calls
+  bool keeps_other = false;   // the same for other spans
 };
 
-// Asked once for each category.
+// Called once per category.
 using MeaningOf = std::function<CategoryMeaning(std::string_view)>;
 
-// What is known of names before a file is read.
+// Tables of names, known before a file is read.
 struct Vocabulary {
   DtypeCodes dtypes;
   std::unordered_map<std::string, int32_t> overheads;
   std::vector<std::string> known_keys;  // of `args` of operators: no keyword arguments
-  std::string beside;                   // key of `args` that says beside which thread a line is
+  std::string beside;                   // key of `args` with the thread beside which a line is
   Bounds bytes;
   int64_t longest_ns = 0;
 };
 
-// How often something was left out, by a text that says what it was.
+// Counts of omitted events, by a text that describes them.
 class Counts {
  public:
   void add(std::string_view text) {
@@ -74,15 +74,15 @@ class EventCollector {
   OverheadColumns overheads;
   FlowColumns flows;
   ArgumentRows arguments;
-  std::vector<int64_t> launch_arrows;  // ids of arrows from launches, at what they launched
+  std::vector<int64_t> launch_arrows;  // ids of arrows from launches, at their targets
   int64_t seen = 0;
   int64_t marks = 0;
   int64_t without_time = 0;
-  int64_t without_duration = 0;  // missing or negative, taken for 0
+  int64_t without_duration = 0;  // missing or negative; 0 is used
   int64_t ends_without_beginning = 0;
-  int64_t ends_before_beginning = 0;  // taken for the same moment
-  int64_t without_size = 0;           // of memory: none, or one that cannot be, taken for 0
-  int64_t counters = 0;               // samples of them, which are not kept
+  int64_t ends_before_beginning = 0;  // the start is used
+  int64_t without_size = 0;           // memory events with a missing or impossible size; 0 is used
+  int64_t counters = 0;               // samples of counters, which are not kept
   int64_t other_instants = 0;
   Counts other_phases;
   Counts other_flows;
@@ -114,8 +114,8 @@ class EventCollector {
   MeaningOf meaning_;
   TextRows categories_;
   std::vector<CategoryMeaning> meanings_;
-  int32_t category_ = -1;                   // the last one that was looked up
-  std::vector<std::vector<int32_t>> open_;  // by thread: spans that have begun
+  int32_t category_ = -1;                   // of the last lookup
+  std::vector<std::vector<int32_t>> open_;  // by thread: open spans
   TextRows async_keys_;
   std::vector<std::vector<int32_t>> async_open_;  // by category, id, scope and process
   std::string async_key_;

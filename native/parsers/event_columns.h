@@ -1,4 +1,4 @@
-// What a Chrome file becomes, row by row in its order; what needs the whole file is left to others.
+// Rows of a Chrome file, in its order; steps that need the whole file run elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Lists {
   void end_row() { offsets.push_back(static_cast<int64_t>(values.size())); }
 };
 
-// Each has a function that names its columns as Python does.
+// Each struct has a function that names its columns as in Python.
 struct SpanColumns {
   std::vector<int32_t> thread;
   std::vector<int32_t> name;
@@ -24,10 +24,10 @@ struct SpanColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> duration_ns;
   std::vector<uint8_t> unfinished;
-  std::vector<uint8_t> is_async;  // begun and ended by an id
+  std::vector<uint8_t> is_async;  // begin and end have an id
   std::vector<int64_t> sequence_number;
   std::vector<int32_t> forward_thread;
-  // Numbers by which events of one file name each other.
+  // Ids by which events of one file refer to each other.
   std::vector<int64_t> external_id;
   std::vector<int64_t> correlation_id;
   std::vector<int64_t> python_id;
@@ -78,7 +78,7 @@ struct GpuColumns {
   std::vector<int64_t> size_bytes;
   std::vector<int64_t> external_id;
   std::vector<int32_t> process;   // row of processes
-  std::vector<int32_t> counters;  // row of a text: JSON of hardware counters; -1 none
+  std::vector<int32_t> counters;  // row of a text: JSON of hardware counters; -1 for none
   std::vector<int32_t> registers_per_thread;
   std::vector<int32_t> shared_memory_bytes;
   std::vector<int64_t> graph;

@@ -8,15 +8,15 @@ namespace opscope::readers {
 namespace {
 
 constexpr size_t kMostWholeCharacters = 20;  // "-9223372036854775808" and "18446744073709551615"
-constexpr int kExactDigits = 28;             // further ones change no nanosecond
-constexpr int kMostExponent = 1 << 24;       // of a number that is nothing, or beyond all times
+constexpr int kExactDigits = 28;             // more digits change no nanosecond
+constexpr int kMostExponent = 1 << 24;       // larger: the number is 0, or beyond all times
 
-// Beyond it a sum of base, time and duration could leave int64.
+// Beyond it a sum of base, time and duration could overflow int64.
 constexpr int64_t kTimeLimit = int64_t{1} << 61;
 
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Of digits with or without a sign.
+// Integer from digits with or without a sign.
 std::optional<Wide> whole_of(std::string_view text) {
   const bool is_negative = !text.empty() && text[0] == '-';
   text.remove_prefix(is_negative);
@@ -29,7 +29,7 @@ std::optional<Wide> whole_of(std::string_view text) {
   return is_negative ? -value : value;
 }
 
-// A number in parts: digits * 10^scale.
+// A decimal number: digits * 10^scale.
 struct Decimal {
   unsigned __int128 digits = 0;
   int count = 0;  // of digits, without leading zeros
@@ -37,7 +37,7 @@ struct Decimal {
   bool is_negative = false;
 };
 
-// Nothing for what is no number.
+// nullopt for other texts.
 std::optional<Decimal> decimal_of(std::string_view text) {
   Decimal number;
   const char* at = text.data();
@@ -78,7 +78,7 @@ unsigned __int128 power_of_ten(int exponent) {
   return power;
 }
 
-// Nothing for what is beyond 64 bits.
+// nullopt beyond 64 bits.
 std::optional<int64_t> scaled(const Decimal& number, int scale) {
   if (number.digits == 0 || number.count + scale < 0) return 0;
   if (number.count + scale > 19) return {};

@@ -1,4 +1,4 @@
-// Times and integers out of JSON that may hold anything.
+// Times and integers from arbitrary JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace opscope::readers {
 
 using Wide = __int128;
 
-// A time in microseconds as nanoseconds, rounded half to even; nothing if it is no usable time.
+// A time in microseconds as nanoseconds, rounded half to even; nullopt if it is no usable time.
 std::optional<int64_t> nanoseconds(const Value& value);
 
 // The value if it is an integer, or the text of one, of up to 20 digits.
 std::optional<Wide> whole(const Value& value);
 
-// Integers within bounds, and what stands in for others.
+// Range of valid integers.
 struct Bounds {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();

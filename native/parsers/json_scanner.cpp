@@ -9,7 +9,7 @@
 namespace opscope::readers {
 namespace {
 
-constexpr size_t kMostDigits = 4300;  // of an integer, as for Python, which reads the keys beside the events
+constexpr size_t kMostDigits = 4300;  // of an integer; Python, which reads other keys, has this limit
 
 [[noreturn]] void cut_at(const char* end) { throw NotJson{"Unterminated value", end}; }
 
@@ -17,14 +17,14 @@ bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
-// A bit of every byte that is `c`; those above the lowest may be wrong.
+// Sets a bit of each byte equal to `c`; bits above the lowest may be wrong.
 uint64_t bytes_like(uint64_t word, char c) {
   constexpr uint64_t kOnes = 0x0101010101010101u;
   const uint64_t other = word ^ kOnes * static_cast<uint8_t>(c);
   return (other - kOnes) & ~other & kOnes << 7;
 }
 
-// The next quote or backslash, or `end`. Up to 8 bytes behind `end` are read.
+// Next quote or backslash, or `end`. Reads up to 8 bytes beyond `end`.
 const char* quote_or_escape(const char* at, const char* end) {
   while (at < end) {
     uint64_t word;
@@ -47,7 +47,7 @@ const char* quote_or_escape(const char* at, const char* end) {
 }  // namespace
 
 void Scanner::skip_space() {
-  while (is_space(*at_)) ++at_;  // what stands behind the end is no space
+  while (is_space(*at_)) ++at_;  // the padding is no space
 }
 
 Value Scanner::value(size_t depth) {
@@ -117,7 +117,7 @@ Value Scanner::number() {
       at = exponent;
     }
   }
-  if (!is_last_ && end_ - at < 3) throw NeedMore{};  // it may go on
+  if (!is_last_ && end_ - at < 3) throw NeedMore{};  // it may continue
   if (is_integer && digits > kMostDigits) fail("Integer of more than 4,300 digits");
   at_ = at;
   return {is_integer ? Sort::kInteger : Sort::kDecimal, {begin, static_cast<size_t>(at - begin)}};
@@ -141,9 +141,9 @@ Value Scanner::text() {
   return value;
 }
 
-// Steps over the escape that begins here.
+// Skips the escape that begins here.
 void Scanner::escape() {
-  require(14);  // a pair of surrogates and what follows it
+  require(14);  // a surrogate pair and the next characters
   const char* const slash = at_++;
   if (at_ == end_) cut_at(end_);
   if (*at_ != 'u') {
@@ -217,8 +217,8 @@ Value Scanner::object(size_t depth) {
   const std::string_view raw{begin, static_cast<size_t>(at_ - begin)};
   const FoundEvent& event = level.event;
   const auto has = [](const Value& value) { return value.sort != Sort::kMissing; };
-  // Every event has a phase, and all but a few metadata events a time; an `args` that happens to hold "ph"
-  // has neither a process nor a time.
+  // Every event has a phase, and all but a few metadata events a time. An `args` with a key "ph" has neither
+  // a process nor a time.
   if (!has(event.phase) || !(has(event.time) || has(event.process))) return {Sort::kObject, raw};
   if (found_.size() == events_) found_.emplace_back();
   std::swap(found_[events_++], level.event);

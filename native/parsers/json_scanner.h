@@ -1,6 +1,6 @@
-// JSON from a text that may go on: values where they lie, and the events among them, at any depth.
+// Scans JSON in a text that may be incomplete: returns values as parts of the text, and events at any depth.
 //
-// Control characters may stand in texts, and NaN and Infinity are numbers.
+// Texts may contain control characters; NaN and Infinity are numbers.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace opscope::readers {
 
-// Thrown where the text ends and is not the last of the file: scan once more when there is more of it.
+// Thrown at the end of an incomplete text: scan again with more text.
 struct NeedMore {};
 
-// Thrown where the text is no JSON. `at` is in the text; its end where the text may have been cut.
+// Thrown for invalid JSON. `at`: position in the text; its end if the text may have been cut.
 struct NotJson {
   const char* what;
   const char* at;
@@ -25,7 +25,7 @@ struct NotJson {
 
 class Scanner {
  public:
-  // Scan [begin, end), behind which kPadding bytes of 0 must stand. What was found before is forgotten.
+  // Scans [begin, end), followed by kPadding zero bytes. Drops earlier results.
   void start(const char* begin, const char* end, bool is_last) {
     at_ = begin;
     end_ = end;
@@ -33,18 +33,17 @@ class Scanner {
   }
   const char* at() const { return at_; }
 
-  // Forgets events and texts of earlier values.
+  // Drops events and texts of earlier values.
   void forget() {
     events_ = 0;
     unescaped_.clear();
   }
-  // The value that begins here; events in it are added to what was found, inner ones first. An object that
-  // is an event counts as null.
+  // The value that begins here; adds its events to the results, inner ones first. An event counts as null.
   Value value(size_t depth);
   size_t events() const { return events_; }
   const FoundEvent& event(size_t i) const { return found_[i]; }
 
-  // The key that begins here and the colon behind it.
+  // The key that begins here, and the colon after it.
   std::string_view key();
   void skip_space();
   // The character here, 0 at the end of the file.
@@ -80,18 +79,18 @@ class Scanner {
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   bool is_last_ = false;
-  std::deque<Level> levels_;  // of objects around the current one, and the last that was in it
+  std::deque<Level> levels_;  // objects around the current one, and the last one inside it
   std::vector<FoundEvent> found_;
-  size_t events_ = 0;                  // of `found_`, whose memory is used again
+  size_t events_ = 0;                  // of `found_`, whose memory is reused
   std::deque<std::string> unescaped_;  // keys
 };
 
-// The elements of a list that was scanned before.
+// Iterates over the elements of a scanned list.
 class Elements {
  public:
   explicit Elements(const Value& list)
       : rest_(list.sort == Sort::kList ? list.raw.substr(1, list.raw.size() - 2) : std::string_view{}) {}
-  // False: there are no more.
+  // False at the end.
   bool next(Value& value);
 
  private:

@@ -1,4 +1,4 @@
-// A JSON value where it lies in the text, not taken apart.
+// A JSON value as a part of the text, not decoded.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ enum class Sort : uint8_t {
   kFalse,
   kTrue,
   kInteger,
-  kDecimal,   // a number with a fraction or an exponent
+  kDecimal,   // with a fraction or an exponent
   kConstant,  // NaN, Infinity, -Infinity
   kText,      // without escapes: the text is `raw`
-  kEscaped,   // with some
+  kEscaped,   // with escapes
   kList,
   kObject,
 };
 
-// `raw` is what stands in the text; of texts, what is between the quotes. Valid for as long as the text.
+// `raw`: the value's part of the text, without quotes. Valid as long as the text.
 struct Value {
   Sort sort = Sort::kMissing;
   std::string_view raw;
@@ -36,7 +36,7 @@ struct Member {
   Value value;
 };
 
-// An object that describes an event: what matters of it, by its keys. The last of equal keys counts.
+// Relevant keys of an object that describes an event. The last of equal keys counts.
 struct FoundEvent {
   Value phase;
   Value category;
@@ -55,7 +55,7 @@ struct FoundEvent {
     phase = category = name = process = thread = time = duration = id = id2 = scope = arguments = Value{};
     members.clear();
   }
-  // The last member of that name; missing if there is none.
+  // The last member with that name; missing if there is none.
   Value argument(std::string_view key) const {
     for (size_t i = members.size(); i-- > 0;)
       if (members[i].key == key) return members[i].value;
@@ -63,11 +63,10 @@ struct FoundEvent {
   }
 };
 
-// Appends a text without its escapes, as UTF-8; halves of surrogate pairs that stand alone get three bytes.
-// The escapes must be valid.
+// Appends a text with decoded escapes, which must be valid, as UTF-8; unpaired surrogates get three bytes.
 void append_unescaped(std::string& out, std::string_view raw);
 
-// The text of a value that is one; `scratch` holds it if it has escapes.
+// Decodes a text value; `scratch` has the result if there are escapes.
 inline std::string_view text_of(const Value& value, std::string& scratch) {
   if (value.sort == Sort::kText) return value.raw;
   scratch.clear();

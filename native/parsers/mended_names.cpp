@@ -12,7 +12,7 @@ bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 
 bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f'); }
 
-// How long the escape is with which the text begins; 0 if that is none.
+// Length of the escape at the start of the text, or 0.
 size_t escape_length(std::string_view text) {
   if (text.size() < 2 || text[0] != '\\') return 0;
   if (text[1] != 'u') return std::string_view("\"\\/bfnrt").find(text[1]) == std::string_view::npos ? 0 : 2;
@@ -78,7 +78,7 @@ void NameMender::begin_line(char c) {
   matched_ = 1;
 }
 
-// The last quote of the line ends the name, if nothing but a comma follows it.
+// The last quote of the line ends the name if at most a comma follows it.
 void NameMender::mend_name(std::string& out) {
   const std::string_view line = name_;
   const size_t quote = line.rfind('"');

@@ -7,8 +7,8 @@ namespace opscope::readers {
 
 namespace {
 
-constexpr size_t kMostOnStack = 1 << 20;  // pickles put a thousand values into a container at a time
-constexpr size_t kAlways = 4096;          // so many of anything a small file may have
+constexpr size_t kMostOnStack = 1 << 20;  // pickles add a thousand values to a container at a time
+constexpr size_t kAlways = 4096;          // allowed count in any small file
 constexpr size_t kMostKeys = 1 << 16;
 
 }  // namespace
@@ -79,7 +79,7 @@ void PlainPickle::step(uint8_t code) {
     case 0x8b:
       push_long(little(4));
       return;    // LONG4
-    case 'G': {  // BINFLOAT, of the other order
+    case 'G': {  // BINFLOAT, big-endian
       uint64_t bits = 0;
       for (const char byte : take(8)) bits = bits << 8 | static_cast<uint8_t>(byte);
       push(Kind::kFloat, static_cast<int64_t>(bits));
@@ -190,7 +190,7 @@ void PlainPickle::push(Kind kind, int64_t number) {
   stack_.push_back({kind, number});
 }
 
-// Addresses take 64 bits without a sign, which is a ninth byte of 0.
+// A 64-bit address needs a ninth byte of 0, because longs are signed.
 void PlainPickle::push_long(uint64_t size) {
   const std::string_view digits = take(size);
   if (size > 9 || (size == 9 && digits[8] != 0)) return push(Kind::kOther);
@@ -213,7 +213,7 @@ void PlainPickle::push_list(std::vector<PickledValue> values) {
   check_sizes();
 }
 
-// No file that torch writes has so many of anything for its size: a small one is not to fill the memory.
+// Limits memory: files of torch have fewer containers and values for their size.
 void PlainPickle::check_sizes() const {
   const size_t size = bytes_.size();
   if (lists_.size() > size / 4 + kAlways || listed_ > size / 2 + kAlways ||
@@ -244,7 +244,7 @@ PickledValue& PlainPickle::top() {
   return stack_.back();
 }
 
-// Pickles number what they remember one after the other.
+// Memo numbers are consecutive.
 void PlainPickle::memoize(uint64_t row) {
   const PickledValue value = top();
   if (row > memo_.size()) fail("what it remembers is not numbered in order");
@@ -306,7 +306,7 @@ uint32_t PlainPickle::known_key(std::string_view text) const {
   return found == keys_.end() ? kNoKey - 1 : found->second;
 }
 
-// Of each shape where the last value of a key is, -1 for none.
+// By shape: position of the key's last value, -1 for none.
 std::vector<int32_t> PlainPickle::places_of(uint32_t key) const {
   std::vector<int32_t> places(shapes_.size(), -1);
   for (size_t shape = 0; shape < places.size(); ++shape) {

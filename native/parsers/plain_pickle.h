@@ -1,8 +1,7 @@
-// Pickled plain data, read without running anything: None, truths, numbers, texts, lists, tuples,
-// dictionaries.
+// Reads pickles without running code: None, booleans, numbers, texts, lists, tuples, dictionaries.
 //
-// What a pickle asks to import or call is refused, so a hostile one can do no more than be refused.
-// Dictionaries of the same keys share these: of each the values alone are kept, a tenth of what Python takes.
+// Rejects pickles that import or call anything, so a hostile one cannot run code. Dictionaries with equal
+// keys share them and store only values, which needs a tenth of Python's memory.
 #pragma once
 
 #include <array>
@@ -26,10 +25,10 @@ class PickleProblem : public std::runtime_error {
 struct PickledValue {
   enum class Kind : uint8_t { kNone, kTruth, kInteger, kFloat, kText, kList, kDictionary, kOther };
   Kind kind = Kind::kNone;
-  int64_t number = 0;  // the value, or the row of what it refers to
+  int64_t number = 0;  // the value, or the row of the object
 };
 
-// Grows without being copied.
+// A vector that grows without copying.
 template <class T>
 class PickledCells {
  public:
@@ -54,23 +53,23 @@ class PlainPickle {
  public:
   using Kind = PickledValue::Kind;
 
-  // Throws PickleProblem. The bytes have to stay: texts lie there.
+  // Throws PickleProblem. `bytes` must stay valid: texts are parts of it.
   explicit PlainPickle(std::span<const uint8_t> bytes);
 
   PickledValue root() const { return root_; }
-  // None where it is no dictionary, or has no such key.
+  // None if it is no dictionary or lacks the key.
   PickledValue get(PickledValue dictionary, std::string_view key) const;
   bool has_list(int64_t row) const { return row >= 0 && static_cast<size_t>(row) < lists_.size(); }
-  // Empty where it is no list.
+  // Empty if it is no list.
   std::span<const PickledValue> items(PickledValue list) const;
   std::string_view text(int64_t row) const { return texts_.at(static_cast<size_t>(row)); }
-  // Of a list of dictionaries the numbers of one key; `otherwise` where it is not there, or of another kind.
+  // Values of one key in a list of dictionaries; `otherwise` if missing or of another kind.
   std::vector<int64_t> column(PickledValue list, std::string_view key, Kind kind, int64_t otherwise) const;
 
  private:
   struct Dictionary {
     uint32_t shape = 0;  // its keys
-    uint64_t first = 0;  // its first cell
+    uint64_t first = 0;  // first of its cells
   };
   using Keys = std::vector<uint32_t>;
   struct HashOfKeys {

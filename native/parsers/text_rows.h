@@ -1,4 +1,4 @@
-// Texts, each once, and the number of each in the order in which they were first met.
+// Table of distinct texts, numbered in order of first use.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace opscope::readers {
 
 class TextRows {
  public:
-  // The row of a text, which is added if it is new.
+  // Row of a text; adds a new one.
   int32_t row_of(std::string_view text) {
     if ((size() + 1) * 2 > slots_.size()) grow();
     const uint64_t hash = hash_of(text);

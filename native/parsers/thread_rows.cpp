@@ -29,7 +29,7 @@ int32_t ThreadRows::find(const Value& process, const Value& thread) {
   append_key(key_, process);
   process_length_ = key_.size();
   append_key(key_, thread);
-  // Two keys must not be equal because the border between process and thread is elsewhere.
+  // The length prevents equal keys with different borders between process and thread.
   key_.append(reinterpret_cast<const char*>(&process_length_), sizeof process_length_);
   const int32_t found = keys_.row_of(key_);
   if (static_cast<size_t>(found) == threads_.size())

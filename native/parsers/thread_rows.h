@@ -1,4 +1,4 @@
-// The threads of a Chrome file: whatever stands under "pid" and "tid" together names one.
+// Threads of a Chrome file: the values of "pid" and "tid" together identify one.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace opscope::readers {
 
-// A value that names a process or thread: JSON, or else the text of a list or an object.
+// Value that identifies a process or thread: JSON, or the text of a list or object.
 struct Label {
   std::string text = "null";
   bool is_json = true;
@@ -20,21 +20,21 @@ struct Label {
 
 class ThreadRows {
  public:
-  // The row of the thread that an event is of; of that beside which its line is, if that was said.
+  // Row of an event's thread, or of the thread beside which its line is, if the file has one.
   int32_t row_of(const FoundEvent& event);
-  // What the file says a thread is called, and beside which other of its process it is.
+  // Sets the thread's name, and the thread of its process beside which its line is.
   void name_thread(const FoundEvent& event, std::string name, const Value& beside);
-  // What the file says a process is: its name, or labels such as "GPU 0".
+  // Sets the process's name, or labels such as "GPU 0".
   void name_process(const FoundEvent& event, std::string name);
   void label_process(const FoundEvent& event, std::string labels);
-  // The row of the process that an event is of, in `owners`.
+  // Row of an event's process, in `owners`.
   int32_t owner_of(const FoundEvent& event);
 
   struct Thread {
     Label process;
     Label thread;
     std::optional<std::string> name;
-    int32_t row = -1;     // -1: nothing was on it so far
+    int32_t row = -1;     // -1: no event so far
     int32_t beside = -1;  // another one
   };
   struct Process {
@@ -59,7 +59,7 @@ class ThreadRows {
   TextRows owner_keys_;
   std::vector<Label> owners_;
   std::string key_;
-  size_t process_length_ = 0;  // of the key that was made last
+  size_t process_length_ = 0;  // of the last key
 };
 
 }  // namespace opscope::readers
