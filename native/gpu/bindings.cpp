@@ -94,7 +94,7 @@ void bind_gpu(nb::module_& m) {
         return GpuActivity::instance().pause(paused);
       },
       "paused"_a);
-  // Returns why device activity cannot be collected; empty if it can, or if no window wants it.
+  // Returns the reason why device activity cannot be collected; empty if it can, or if no window wants it.
   m.def(
       "configure_gpu",
       [](bool may_share, uint32_t also) {
@@ -102,7 +102,7 @@ void bind_gpu(nb::module_& m) {
         return GpuActivity::instance().configure(Recorder::instance().wanted() | also, may_share);
       },
       "may_share"_a = false, "also"_a = 0);
-  // What devices did until now is in the file of the recording that streams.
+  // Writes device activity up to now to the stream's file.
   m.def("note_devices", [] {
     const WithoutGil without_gil;
     GpuActivity::instance().note(/*all=*/true);

@@ -74,7 +74,7 @@ void DeviceNotes::note_table(const Blocks<T>& rows, size_t& noted, NoteKind kind
   notes_.push_back({kind, std::move(out.bytes)});
 }
 
-// Names of calls are in the library, which a reader of the file may not have.
+// Includes names of calls, which are in the library: a reader of the file may lack it.
 void DeviceNotes::note_rows(GpuLog& log, const DeviceSource& source) {
   ByteWriter names;
   for (size_t row = calls_; row < std::min(log.calls.size(), calls_ + kRowsAtOnce); ++row) {

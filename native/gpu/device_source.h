@@ -1,9 +1,8 @@
-// What opscope needs of a kind of devices to record what they do: the vendor's library behind one
-// interface. CUPTI (native/cupti/) is one; another vendor's tracing library would be another.
+// Interface to a vendor's tracing library, for recording a kind of devices. CUPTI (native/cupti/) implements
+// it.
 //
-// A source finds its library at run time and appends to the log it was made with: work, calls of the
-// device's runtime, driver allocations, overheads. Times stay in nanoseconds of the device's clock;
-// `clock` says how they become the recorder's ticks.
+// A source finds its library at run time and appends to its log: work, calls of the device's runtime, driver
+// allocations, overheads. Times are in nanoseconds of the device; `clock` converts them to ticks.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,19 @@
 
 namespace opscope::gpu {
 
-// A device's nanoseconds and the recorder's ticks, as a straight line between them.
+// Linear relation between a device's nanoseconds and the recorder's ticks.
 //
-// A library that can be given a clock (CUPTI) reads the recorder's ticks through such a line, and decoding
-// inverts it: times are exact. Where it keeps its own, the line goes through two comparisons of both clocks.
+// A library that accepts a clock (CUPTI) reads the recorder's ticks through it, and decoding inverts it:
+// times are exact. Otherwise it is fitted to two comparisons of both clocks.
 class DeviceClock {
  public:
   struct Point {
     uint64_t device_ns = 0;
     uint64_t ticks = 0;
-    uint64_t gap_ticks = 0;  // between the two reads of ticks around the one of the device's clock
+    uint64_t gap_ticks = 0;  // between the two readings of ticks around that of the device's clock
   };
 
-  // Both clocks at one moment: of several readings the one that took least.
+  // Both clocks at one time: the fastest of several readings.
   static Point read(int (*get_timestamp)(uint64_t* device_ns)) {
     Point best{0, 0, UINT64_MAX};
     for (int attempt = 0; attempt < 32; ++attempt) {
@@ -56,7 +55,7 @@ class DeviceClock {
     const auto elapsed = static_cast<int64_t>(device_ns - from_.device_ns);
     return from_.ticks + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ticks_per_ns_) >> 32);
   }
-  // A library asks for this twice per call of the program's, so it multiplies by the reciprocal.
+  // Libraries call this twice per call by the program, so it multiplies by the reciprocal.
   uint64_t device_ns(uint64_t ticks) const {
     const auto elapsed = static_cast<int64_t>(ticks - from_.ticks);
     return from_.device_ns + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ns_per_tick_) >> 48);
@@ -69,52 +68,52 @@ class DeviceClock {
   int64_t ns_per_tick_ = int64_t{1} << 48;
 };
 
-// What a source says of itself: the ledger and the metadata of a trace tell it.
+// Facts of a source, for a trace's ledger and metadata.
 struct SourceState {
-  std::string library_name;  // what the library is called
+  std::string library_name;
   std::string library_path;
   uint32_t library_version = 0;
-  bool clock_is_ours = false;              // the library reads the recorder's clock: times need no converting
-  double clock_error_ns = 0;               // else: how far off a converted time can be
-  uint64_t refused_buffers = 0;            // the library asked for one when the budget was used up
-  std::vector<std::string> missing_kinds;  // of records that this library or machine has not
+  bool clock_is_ours = false;              // the library reads the recorder's clock: times need no conversion
+  double clock_error_ns = 0;               // otherwise: maximum error of a converted time
+  uint64_t refused_buffers = 0;            // requests of the library when the budget was used up
+  std::vector<std::string> missing_kinds;  // kinds of records that this library or machine lacks
 };
 
-// All calls come from GpuActivity, one at a time, from any thread that does not hold the log's mutex.
-// A source is never destroyed: threads of the library may be in it whenever the process ends. A forked
-// child has a new one, because the old one's locks may be held by threads that the child does not have.
+// GpuActivity makes all calls, one at a time, on any thread that does not hold the log's mutex. A source is
+// never destroyed: threads of the library may be in it when the process ends. A forked child has a new one,
+// because the parent's threads may have held the old one's locks.
 class DeviceSource {
  public:
   DeviceSource() = default;
   DeviceSource(const DeviceSource&) = delete;
   DeviceSource& operator=(const DeviceSource&) = delete;
 
-  // DeviceType of its devices (schema/codes.h), which is torch's for their tensors.
+  // DeviceType of its devices (schema/codes.h); the same as torch's for their tensors.
   virtual int8_t device_type() const = 0;
-  // Loads the library: the first of `candidates` (paths or names for dlopen) that fits. Returns why that
-  // is impossible, or an empty string. Called until it has worked once.
+  // Loads the first of `candidates` (paths or names for dlopen) that is suitable. Returns the reason of a
+  // failure, or an empty string. Called until it has succeeded once.
   virtual std::string load(const std::vector<std::string>& candidates) = 0;
-  // Begins or goes on collecting; `with_events`: also which recorded event a wait is for. `may_share`: what
-  // else is attached to the library is known to collect nothing, so that it does no harm. Returns why it
-  // cannot, or an empty string; then it is as after stop().
+  // Begins or resumes collecting. `with_events`: also which recorded event a wait is for. `may_share`: other
+  // clients of the library are known to collect nothing. Returns the reason of a failure, or an empty string;
+  // after a failure the state is as after stop().
   virtual std::string start(bool with_events, bool may_share) = 0;
-  // Collects nothing until start(), but keeps what it has set up.
+  // Collects nothing until start(); stays attached.
   virtual void pause() = 0;
-  // Has everything delivered and leaves nothing of ours in the library. Idempotent.
+  // Delivers everything and detaches from the library. Idempotent.
   virtual void stop() = 0;
-  // Has everything that is over appended to the log before it returns; while started or stopped.
+  // Appends all finished activity to the log before it returns; call it between start() and stop().
   virtual void collect() = 0;
-  // Has what is over and costs no wait appended to the log; what runs may keep back what is beside it.
+  // Appends finished activity that needs no wait. Running work may delay its neighbours in a buffer.
   virtual void deliver() { collect(); }
-  // While stopped: nothing that was delivered is needed, nor its counts.
+  // After stop(): drops counts and everything delivered.
   virtual void forget() = 0;
-  // How many bytes of buffers the library may hold.
+  // Limits the bytes of the library's buffers.
   virtual void set_buffer_budget(size_t bytes) = 0;
 
-  // The device's clock and the recorder's, for what was collected since forget().
+  // Relation of the device's clock to the recorder's, for activity since forget().
   virtual DeviceClock clock() = 0;
   virtual SourceState state() = 0;
-  // Name of a function of the runtime or of the driver.
+  // Name of a function of the runtime or the driver.
   virtual std::string call_name(RuntimeApi api, uint32_t function) const = 0;
 
  protected:

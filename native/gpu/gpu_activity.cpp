@@ -22,7 +22,7 @@ constexpr int kTurnsAtEnd = 100;
 
 GpuActivity* current = nullptr;
 
-// Held while what a child takes over changes, and across a fork: mutex_ is held while devices are waited for.
+// Held across a fork, and during changes of data that a child copies. Waits for devices hold mutex_ too long.
 std::mutex& choosing() {
   static auto* const only = new std::mutex;
   return *only;
@@ -42,8 +42,8 @@ GpuActivity& GpuActivity::instance() {
 
 GpuActivity::GpuActivity() : log_(kDefaultLogBytes) {}
 
-// Devices do not survive a fork, and neither do threads that parse: the child begins anew. The old object
-// stays, because its locks may be held by threads that the child does not have.
+// Neither devices nor parsing threads survive a fork, so the child creates a new object. The old one stays,
+// because the parent's threads may have held its locks.
 void GpuActivity::after_fork_in_child() {
   const GpuActivity& parents = *current;
   current = new GpuActivity;
@@ -75,7 +75,7 @@ std::string GpuActivity::configure(uint32_t wanted, bool may_share) {
   std::lock_guard lock(mutex_);
   wanted_ = wanted;
   may_share_ = may_share;
-  if ((wanted & kWantGpu) == 0) paused_ = false;  // the next to want it begins anew
+  if ((wanted & kWantGpu) == 0) paused_ = false;  // the next recording is not paused
   return apply();
 }
 
@@ -115,14 +115,14 @@ std::string GpuActivity::start() {
   return source_->start((wanted_ & kWantGpuSync) != 0, may_share_);
 }
 
-// Without the thread, what devices did is in the file of a stream once that ends.
+// Without the thread, device activity is written to the stream's file only at its end.
 void GpuActivity::begin_noting() {
   has_started_.notify_all();
   if (is_noted_by_thread_) return;
   std::atexit([] { current->end_noting(); });
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // blocks the program's signals, which are for its own threads
   try {
     std::thread([this] { note_forever(); }).detach();
     is_noted_by_thread_ = true;
@@ -143,7 +143,7 @@ void GpuActivity::note_forever() {
   }
 }
 
-// Notes are appended without mutex_: who holds the recorder's may wait for that.
+// Appends notes without mutex_: a thread that holds the recorder's mutex may wait for mutex_.
 void GpuActivity::note(bool all) {
   const std::lock_guard noting(noting_);
   Recorder& recorder = Recorder::instance();

@@ -62,7 +62,7 @@ class Decoder {
     decode_nodes();
     decode_memory();
     decode_overheads();
-    // The log may hold other windows' records as well.
+    // The log may have other windows' records too.
     out_.counts.recorded = out_.runtime_calls.start_ns.size() + out_.gpu.start_ns.size() +
                            out_.gpu_memory.time_ns.size() + out_.gpu_overheads.start_ns.size();
     return std::move(out_);
@@ -75,7 +75,7 @@ class Decoder {
     return std::max<int64_t>(unix_ns(ticks(to)) - unix_ns(ticks(from)), 0);
   }
 
-  // Pauses of the window are for what the CPU does; devices are paused where they are collected.
+  // Ignores the window's pauses, which concern the CPU; the source itself pauses devices.
   bool in_window(uint64_t moment) const {
     return moment >= window_.started.ticks && moment < window_.stopped.ticks;
   }
@@ -86,7 +86,7 @@ class Decoder {
   void add_work(const Work& work, int32_t call);
   int32_t call_of(const Work& work) const;
   int32_t name_of(const Work& work);
-  // A file may have been cut off before it.
+  // The file may end before the name.
   std::string kernel_name(uint32_t id) const {
     return id < log_.kernel_names.size() ? demangled(log_.kernel_names[id]) : "unnamed kernel";
   }
@@ -103,12 +103,12 @@ class Decoder {
   const WindowClock& host_;
   DeviceColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
-  std::unordered_set<uint32_t> with_work_;  // correlation ids, once a call of the driver asks
+  std::unordered_set<uint32_t> with_work_;  // correlation ids; filled when a driver call needs them
   std::unordered_map<uint32_t, int32_t> kernel_names_;
   std::unordered_map<uint32_t, std::vector<gpu::EventRecord>> records_of_event_;  // by correlation
 };
 
-// Of the driver's calls, those that started work or tell of memory; the runtime makes all the others too.
+// Shows all runtime calls, and driver calls that started work or are notable.
 bool Decoder::is_shown(const Call& call) {
   if (call.tells_by_itself) return true;
   if (with_work_.empty()) {
@@ -117,8 +117,7 @@ bool Decoder::is_shown(const Call& call) {
   return with_work_.count(call.correlation) != 0;
 }
 
-// A driver call inside a runtime call has the same correlation id; the outer one began first and is
-// the one the program made.
+// A driver call inside a runtime call has the same correlation id. The program made the outer, earlier one.
 void Decoder::decode_calls() {
   std::vector<std::pair<uint64_t, const Call*>> inside;
   for (size_t row = 0; row < log_.calls.size(); ++row) {
@@ -160,8 +159,8 @@ int32_t Decoder::call_of(const Work& work) const {
   return found == call_by_correlation_.end() ? kNotSeen : found->second;
 }
 
-// Work belongs to the window in which it was launched; where the launch was not seen, to the one in
-// which it began. So consecutive windows share nothing.
+// Work belongs to the window of its launch; without a known launch, to the window in which it began. So
+// consecutive windows share nothing.
 void Decoder::decode_work() {
   find_event_records();
   std::vector<std::pair<uint64_t, size_t>> rows;
@@ -222,7 +221,7 @@ void Decoder::add_work(const Work& work, int32_t call) {
   out.block.end_row();
 }
 
-// Copies and sets are named as torch's profiler names them: tools look for these texts.
+// Names copies and sets like torch's profiler, because tools search for these texts.
 int32_t Decoder::name_of(const Work& work) {
   switch (work.kind) {
     case GpuKind::kKernel: {
@@ -237,7 +236,7 @@ int32_t Decoder::name_of(const Work& work) {
     case GpuKind::kSet:
       return out_.names.add(std::string("Memset (") + memory_name(work.destination_memory) + ")");
     case GpuKind::kSynchronisation:
-    case GpuKind::kAnnotation:  // made of these later
+    case GpuKind::kAnnotation:  // no work; created later
       break;
   }
   return out_.names.add(sync_name(work.sync_kind));
@@ -265,7 +264,7 @@ const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
   return after == records.begin() ? nullptr : &*(after - 1);
 }
 
-// Work in a graph names the node of the instantiated graph; the table has the captured one.
+// Replaces the node of the instantiated graph by the captured node.
 void Decoder::decode_nodes() {
   std::unordered_map<int64_t, int64_t> captured_of;
   std::unordered_set<uint64_t> listed;
@@ -346,7 +345,7 @@ std::optional<DeviceColumns> decode_noted(const StreamedLog& log) {
         noted.add(static_cast<gpu::NoteKind>(head.id), take_field(fields));
     });
   } catch (const Damage&) {
-    // Pages of the file never reached the disk. What was read before them is whole.
+    // Pages of the file never reached the disk. Notes read before them are complete.
   }
   if (!noted.has_source) return std::nullopt;
   const WindowFacts& window = log.view().window;

@@ -1,5 +1,4 @@
-// Decoding what devices did in one window: into the gpu table, and into the runtime calls that become
-// events.
+// Decodes device activity of one window into the gpu table, and into the runtime calls that become events.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +15,18 @@
 
 namespace opscope {
 
-// Calls and work are in order of start.
+// Calls and work are in order of their starts.
 struct DeviceColumns : DeviceTables {
   LocalNames names;
   gpu::Counts counts;
   gpu::SourceState source;
-  uint64_t launched_outside = 0;  // work in the window that a call outside it launched: left out
-  uint64_t without_launch = 0;    // work whose call was not seen
-  uint64_t begun_later = 0;       // work whose call was not seen, after the window: left out
-  int64_t unheard_ns = 0;         // of the window's last part, of which nothing was delivered
+  uint64_t launched_outside = 0;  // work in the window that an outside call launched: left out
+  uint64_t without_launch = 0;    // work without a known call
+  uint64_t begun_later = 0;       // work without a known call that began after the window: left out
+  int64_t unheard_ns = 0;         // length of the window's end without deliveries
 };
 
-// What decoding reads: of this process, or of one that noted it in a file.
+// Input of decoding: from this process, or from notes in a file.
 struct DeviceView {
   gpu::GpuLog& log;
   gpu::GraphNodes& nodes;
@@ -37,11 +36,11 @@ struct DeviceView {
   std::function<std::string(RuntimeApi api, uint32_t function)> call_name;
 };
 
-// What the window saw of the device. `host`: the window's clock.
+// Device activity of the window. `host`: the window's clock.
 DeviceColumns decode_devices(const DeviceView& devices, const WindowFacts& window, const WindowClock& host);
-// The same of this process. Call GpuActivity::collect() first.
+// The same in this process. Call GpuActivity::collect() first.
 DeviceColumns decode_gpu(GpuActivity& activity, const Window& window);
-// The same for the process that wrote this log, until its end; nullopt if it recorded no devices.
+// The same for the process that wrote this log; nullopt if it recorded no devices.
 std::optional<DeviceColumns> decode_noted(const StreamedLog& log);
 
 }  // namespace opscope

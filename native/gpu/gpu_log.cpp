@@ -12,7 +12,7 @@ Work& GpuLog::add_work(GpuKind kind, uint64_t start, uint64_t end) {
   return row;
 }
 
-// The text behind an address is compared all the same: it may have come to mean another kernel.
+// Compares the text too: the address may now belong to another kernel.
 uint32_t GpuLog::kernel_name(const char* name) {
   if (name == nullptr) name = "unnamed kernel";
   const auto known = name_at_.find(name);

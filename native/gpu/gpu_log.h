@@ -1,8 +1,8 @@
-// What devices did, in a compact form that is the same for all kinds of them: a source appends, and
-// decoding a window reads. Times are in nanoseconds of the device's clock until then.
+// Device activity in a compact form for all kinds of devices: a source appends, and decoding a window reads.
+// Times are in nanoseconds of the device's clock.
 //
-// Codes of copies, memories and synchronisations are those of CUPTI's enums, which the tables of a trace
-// took over: a source of other devices translates its own into them.
+// Codes of copies, memories and synchronisations are those of CUPTI's enums, which the tables of a trace use.
+// Other sources convert theirs.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace opscope::gpu {
 
-// Grows by blocks, so that nothing is ever moved and a million rows cost no pause.
+// Grows by blocks, so that rows never move and a million rows cause no pause.
 template <typename T>
 class Blocks {
  public:
@@ -40,9 +40,9 @@ class Blocks {
   size_t size_ = 0;
 };
 
-constexpr uint32_t kUnknownDevice = UINT32_MAX;  // that of the context, once that is known
+constexpr uint32_t kUnknownDevice = UINT32_MAX;  // of the context, once that is known
 
-// Synchronisations with a smaller code, or this one, wait for an event that was recorded.
+// Synchronisations up to this code wait for a recorded event.
 constexpr uint8_t kStreamWaitsForEvent = 2;
 
 // A row of the gpu table.
@@ -52,18 +52,18 @@ struct Work {
   uint32_t correlation, device, context, stream, graph, name;
   uint32_t grid[3], block[3];
   int32_t registers, shared_memory;
-  uint32_t event;  // that is waited for
+  uint32_t event;  // event of the wait
   GpuKind kind;
   uint8_t copy_kind, source_memory, destination_memory, sync_kind;
   int8_t peer_device, target_device;
 };
 
-// A call of the device's runtime, or of the driver beneath it.
+// A call of the device's runtime or driver.
 struct Call {
   uint64_t start, end;
   uint32_t thread, correlation, function, result;
   RuntimeApi api;
-  bool tells_by_itself;  // is shown even if no work has its correlation id
+  bool tells_by_itself;  // shown even if no work has its correlation id
 };
 
 struct MemoryOperation {
@@ -76,39 +76,39 @@ struct MemoryOperation {
 
 struct Overhead {
   uint64_t start, end;
-  uint32_t kind, thread;  // thread 0: not of one
+  uint32_t kind, thread;  // thread 0: none
 };
 
-// An event of the device's runtime was recorded on a stream: what a wait for that event is for.
+// An event of the device's runtime, recorded on a stream; waits refer to it.
 struct EventRecord {
   uint32_t event, correlation, stream;
 };
 
 struct Counts {
   uint64_t recorded = 0;
-  uint64_t over_budget = 0;  // no room left in this log
-  uint64_t dropped = 0;      // by the library: no buffer for them
+  uint64_t over_budget = 0;  // this log was full
+  uint64_t dropped = 0;      // by the library, for lack of a buffer
   uint64_t unfinished = 0;   // delivered without times
-  uint64_t unknown = 0;      // of kinds we do not know
-  uint64_t noise = 0;        // calls that tell nothing
+  uint64_t unknown = 0;      // of unknown kinds
+  uint64_t noise = 0;        // calls without information
 };
 
-// Filled and read under mutex(): a source appends while it holds it, and so does a decoder while it reads.
+// Writers and readers hold mutex().
 class GpuLog {
  public:
   explicit GpuLog(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   std::mutex& mutex() { return mutex_; }
 
-  // Counts a record that came. False if there is no room for it: then it is left out.
+  // Counts an arriving record. False: there is no room, and the record is left out.
   bool accept() {
     const bool has_room = bytes() < max_bytes_;
     ++(has_room ? counts.recorded : counts.over_budget);
     return has_room;
   }
-  // A row of work with nothing but these filled in.
+  // Adds a row of work with only these columns set.
   Work& add_work(GpuKind kind, uint64_t start, uint64_t end);
-  // The id of a kernel's name; the same text has the same.
+  // Id of a kernel's name; equal texts have equal ids.
   uint32_t kernel_name(const char* name);
 
   // Removes all rows. Names and contexts stay valid for later windows.
@@ -132,7 +132,7 @@ class GpuLog {
   std::mutex mutex_;
   size_t max_bytes_;
   std::unordered_map<std::string, uint32_t> name_ids_;
-  std::unordered_map<const char*, uint32_t> name_at_;  // libraries give a kernel's name one address
+  std::unordered_map<const char*, uint32_t> name_at_;  // libraries give each kernel's name one address
 };
 
 }  // namespace opscope::gpu

@@ -1,4 +1,4 @@
-// Device activity among the sources that windows tell what they want.
+// Source of device activity.
 #include "gpu/gpu_activity.h"
 #include "log/core_api.h"
 #include "log/source.h"
@@ -7,8 +7,8 @@ namespace opscope {
 
 namespace {
 
-// What is collected changes at configure_gpu() alone: starting may have to be refused with a reason, and a
-// window that closes may have launched work that still runs.
+// Only configure_gpu() changes what is collected: starting may fail with a reason, and work that a closed
+// window launched may still run.
 class DeviceWork final : public Source {
  public:
   void configure(uint32_t /*also*/) override {}

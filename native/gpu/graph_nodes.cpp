@@ -13,7 +13,7 @@ namespace opscope::gpu {
 namespace {
 
 constexpr size_t kMaxNodes = size_t{4} << 20;
-constexpr int kMaxCopies = 16;  // of copies; more would be a circle, from ids that were used again
+constexpr int kMaxCopies = 16;  // chain length; a longer chain is a cycle of reused ids
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void GraphNodes::add(uint64_t node, uint64_t original) noexcept {
   std::lock_guard lock(mutex_);
   if (nodes_.size() >= kMaxNodes) return;
   try {
-    last_added_ = std::max(last_added_ + 1, now_ticks());  // no two at once, so that none is missed
+    last_added_ = std::max(last_added_ + 1, now_ticks());  // unique, so that added_after() misses none
     nodes_[node] = {original, last_added_, static_cast<int64_t>(syscall(SYS_gettid))};
   } catch (const std::bad_alloc&) {
   }

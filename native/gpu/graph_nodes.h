@@ -1,4 +1,4 @@
-// Nodes of graphs of device work: which captured node each node of an instantiated graph is a copy of.
+// Nodes of device graphs: maps each node of an instantiated graph to the captured node.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace opscope::gpu {
 
-// Where and when a node was captured, or the node it is a copy of.
+// Time and thread of a node's capture, or the node that it copies.
 struct GraphNode {
-  uint64_t original = 0;  // 0: it was captured
+  uint64_t original = 0;  // 0: captured
   uint64_t ticks = 0;
   int64_t thread = 0;
 };
 
 class GraphNodes {
  public:
-  // [MT] This thread captures `node` now, or clones it from `original` (0 for none). Called from callbacks of
-  // C libraries, so it raises nothing: a node it has no memory for is linked to its launch alone.
+  // [MT] This thread captures `node` now, or clones it from `original` (0 for none). Callbacks of C libraries
+  // call this, so it raises nothing: if memory is short, the node is linked only to its launch.
   void add(uint64_t node, uint64_t original) noexcept;
-  // [MT] The node that was captured for this one, if that was seen.
+  // [MT] Finds the captured node of this one, if it is known.
   bool find_capture(uint64_t node, uint64_t& captured, GraphNode& capture);
-  // [MT] Every node that was captured, not cloned, in order of its id.
+  // [MT] Captured nodes without clones, by id.
   std::vector<std::pair<uint64_t, GraphNode>> captures();
-  // [MT] Those that were added later than this, captured or cloned.
+  // [MT] Nodes added later, captured or cloned.
   std::vector<std::pair<uint64_t, GraphNode>> added_after(uint64_t ticks);
-  // [MT] As it was added in another process.
+  // [MT] Adds a node as another process did.
   void restore(uint64_t node, const GraphNode& added);
 
  private:

@@ -13,10 +13,10 @@ namespace opscope::gpu {
 
 namespace {
 
-constexpr size_t kFirstBuffers = 4;  // made before collecting starts, so that no launch waits for them
-constexpr size_t kKeptBuffers = 16;  // for the next recording; those of a burst are freed
+constexpr size_t kFirstBuffers = 4;  // created before collecting starts, so that no launch waits for them
+constexpr size_t kKeptBuffers = 16;  // for the next recording; more are freed
 
-// Zero, as the kernel gives it, without anybody writing that.
+// Zeros from the kernel.
 uint8_t* new_buffer(int populate) {
   void* buffer = mmap(nullptr, RecordBuffers::kBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | populate, -1, 0);
@@ -35,7 +35,7 @@ void RecordBuffers::set_budget(size_t bytes) {
 bool RecordBuffers::start() {
   std::lock_guard lock(mutex_);
   while (buffers_ < std::min(kFirstBuffers, max_buffers_)) {
-    uint8_t* buffer = new_buffer(MAP_POPULATE);  // so that no launch takes the page faults
+    uint8_t* buffer = new_buffer(MAP_POPULATE);  // so that no launch has page faults
     if (buffer == nullptr) break;
     ++buffers_;
     if (!keep(buffer)) break;
@@ -129,7 +129,7 @@ void RecordBuffers::parse_forever() {
       continue;
     }
     lock.unlock();
-    // All of it: what is behind the valid part may be half a record.
+    // The whole buffer: half a record may follow the valid part.
     std::fill_n(filled.buffer, kBytes, uint8_t{0});
     lock.lock();
     keep(filled.buffer);
