@@ -1,6 +1,6 @@
-// What we read of CUPTI: the numbers and the records, declared here so that building opscope needs no
-// CUDA. Each record is the first part of the one in CUDA 11.8; every later release up to 13.4 appends
-// fields and moves none, so these fit them all. A test compares them with NVIDIA's own headers.
+// The part of CUPTI that opscope reads: numbers and records, declared here so that building opscope needs no
+// CUDA. Each record is the first part of that in CUDA 11.8. Every later release up to 13.4 appends fields and
+// moves none, so these fit all. A test compares them with NVIDIA's headers.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace opscope::cupti {
 
 constexpr uint32_t kOldestVersion = 18;     // CUPTI_API_VERSION of CUDA 11.8
-constexpr uint32_t kRefusableVersion = 27;  // of CUDA 12.9: before, a request that got no buffer could crash
+constexpr uint32_t kRefusableVersion = 27;  // of CUDA 12.9: earlier ones may crash without a buffer
 
 enum Kind : uint32_t {
   kMemcpy = 1,
@@ -42,7 +42,7 @@ constexpr int kBuffersAreZero = 5;  // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_B
 constexpr int kDefaultThreadId = 0;
 constexpr int kSystemThreadId = 1;
 
-// Numbers of functions, the same in every release. torch's profiler leaves the same calls out.
+// Numbers of functions, equal in every release. torch's profiler leaves out the same calls.
 constexpr uint32_t kNoisyRuntimeCalls[] = {
     10,   // cudaGetLastError
     16,   // cudaSetDevice
@@ -55,9 +55,9 @@ constexpr uint32_t kNoisyDriverCalls[] = {
     304,  // cuCtxGetCurrent
     392,  // cuDevicePrimaryCtxGetState
     686,  // cuKernelGetAttribute
-    719,  // cuKernelGetName, which cudaLaunchKernel calls every time where CUPTI is attached
+    719,  // cuKernelGetName; each cudaLaunchKernel calls it while CUPTI is attached
 };
-// Calls of the driver that are of interest even if they started no work.
+// Driver calls that are shown even if they started no work.
 constexpr uint32_t kNotableDriverCalls[] = {
     307,  // cuLaunchKernel
     549,  // cuMemCreate

@@ -1,4 +1,4 @@
-// CUPTI, found at run time: nothing is linked, and a machine without it records everything else.
+// Loads CUPTI at run time: nothing is linked, and a machine without it records everything else.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ using RequestBuffer = void (*)(uint8_t** buffer, size_t* bytes, size_t* max_reco
 using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid);
 using Callback = void (*)(void* user, int domain, uint32_t id, const void* data);
 
-// The functions we call. Those that a CUPTI may lack are nullptr then.
+// The functions that opscope calls; optional ones may be nullptr.
 struct Library {
   int (*get_version)(uint32_t*);
   int (*subscribe)(void** subscriber, Callback, void* user);
@@ -41,8 +41,8 @@ struct Library {
   std::string text_of(int result) const;
 };
 
-// Loads the first of `candidates` that is a CUPTI, of those already in the process first. On failure
-// returns false and says why in `error`.
+// Loads the first CUPTI among `candidates`, preferably a loaded one. False on failure, with the reason in
+// `error`.
 bool load_library(const std::vector<std::string>& candidates, Library& library, std::string& error);
 
 }  // namespace opscope::cupti

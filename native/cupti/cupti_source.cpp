@@ -19,7 +19,7 @@ struct KindName {
   const char* name;
 };
 
-// Without these there is nothing to show.
+// Required kinds.
 constexpr KindName kNeeded[] = {
     {kConcurrentKernel, "kernels"},
     {kMemcpy, "copies"},
@@ -32,7 +32,7 @@ constexpr KindName kWelcome[] = {
     {kMemory, "driver allocations"},         {kMemoryPool, "memory pools"},
 };
 
-CuptiSource* current = nullptr;  // the process' own, not its parent's
+CuptiSource* current = nullptr;  // of this process, not of its parent
 
 std::string explained(const Library& library, int result, const char* what) {
   switch (result) {
@@ -123,16 +123,16 @@ std::string CuptiSource::attach(bool may_share) {
   return {};
 }
 
-// Else CUPTI writes the zeros itself, four megabytes within the launch that asks for a buffer. Buffers of
-// others may not be zero.
+// Otherwise CUPTI writes the zeros itself: four megabytes in a launch. Other clients' buffers may not be
+// zero.
 void CuptiSource::say_buffers_are_zero(bool are_zero) {
   size_t bytes = sizeof(uint8_t);
   uint8_t value = are_zero ? 1 : 0;
   if (library_.set_attribute != nullptr) library_.set_attribute(kBuffersAreZero, &bytes, &value);
 }
 
-// Only captures of graphs need a subscription; it also tells whether another profiler is there. torch's own
-// takes it at its first use and keeps it, in use or not.
+// Only captures of graphs need a subscription; it also detects another profiler. torch's own subscribes at
+// its first use and never unsubscribes.
 std::string CuptiSource::subscribe(bool may_share) {
   const int result = library_.subscribe(&subscriber_, &CuptiSource::on_callback, this);
   const bool taken = result == kMultipleSubscribers || result == kMaxLimitReached;
@@ -149,7 +149,7 @@ std::string CuptiSource::subscribe(bool may_share) {
   return {};
 }
 
-// Every time, because another CUPTI client may have set its own clock in between.
+// At each start, because another CUPTI client may have set its clock.
 bool CuptiSource::set_clock() {
   if (our_clock_.is_set() && has_clock_ && !clock_is_ours_) return true;
   if (!our_clock_.is_set()) set_our_line();
@@ -162,18 +162,17 @@ bool CuptiSource::set_clock() {
   return true;
 }
 
-// Unix nanoseconds, as CUPTI's own clock has them: it goes on reading this one after we have left.
+// Unix nanoseconds, like CUPTI's own clock: CUPTI continues to read this clock after detach().
 void CuptiSource::set_our_line() {
   const ClockAnchor from = Recorder::instance().origin();
   ClockAnchor to = read_anchor();
-  while (to.monotonic_ns - from.monotonic_ns < 2'000'000) to = read_anchor();  // for a sound rate
+  while (to.monotonic_ns - from.monotonic_ns < 2'000'000) to = read_anchor();  // for an exact rate
   const auto elapsed_ns = static_cast<uint64_t>(to.monotonic_ns - from.monotonic_ns);
   const auto start_ns = static_cast<uint64_t>(from.unix_ns);
   our_clock_ = {{start_ns, from.ticks, 0}, {start_ns + elapsed_ns, to.ticks, 0}};
 }
 
-// Calls that come by the thousand and tell nothing, and cost a record each. Older releases report them
-// all the same; the log leaves them out.
+// Leaves out frequent calls without information. Older releases report them anyway; the log drops them then.
 void CuptiSource::leave_out_noise() {
   if (library_.enable_runtime_api != nullptr) {
     for (const uint32_t function : kNoisyRuntimeCalls) library_.enable_runtime_api(function, 0);
@@ -192,7 +191,7 @@ gpu::DeviceClock::Point CuptiSource::read_clocks() const {
 gpu::DeviceClock CuptiSource::clock() {
   if (clock_is_ours_ || !has_clock_) return our_clock_;
   const gpu::DeviceClock::Point now = attached_ ? read_clocks() : ended_;
-  // Over a short time the uncertainty of both readings would make a poor rate: the host's is better.
+  // Over a short time the errors of both readings would make a poor rate; the host's is better.
   constexpr uint64_t kLongNs = 100'000'000;
   if (now.device_ns - started_.device_ns >= kLongNs) return {started_, now};
   const uint64_t ticks = our_clock_.ticks(kLongNs) - our_clock_.ticks(0);
@@ -216,7 +215,7 @@ void CuptiSource::pause() {
   kinds_.clear();
 }
 
-// Has every buffer handed back: the next to collect in this process brings its own.
+// Makes CUPTI return every buffer: the next client in this process brings its own.
 void CuptiSource::stop() {
   if (!attached_) return;
   pause();
@@ -237,8 +236,7 @@ void CuptiSource::detach() {
   library_.finalize();
 }
 
-// The first returns buffers whose records are complete. Work that is still running would keep the others
-// back; forced, they come as well.
+// The first call returns buffers with complete records, the forced one also buffers with running work.
 void CuptiSource::flush() {
   library_.flush_all(0);
   library_.flush_all(kFlushForced);
@@ -249,7 +247,7 @@ void CuptiSource::collect() {
   wait_until_parsed();
 }
 
-// Buffers whose records are complete; one that has work which runs comes once it is full.
+// Buffers with complete records; a buffer with running work follows once it is full.
 void CuptiSource::deliver() {
   if (attached_) library_.flush_all(0);
   wait_until_parsed();
@@ -278,7 +276,7 @@ void CuptiSource::parse(uint8_t* buffer, size_t valid) noexcept {
   }
 }
 
-// Before CUDA 12.9, CUPTI could crash where it got no buffer.
+// Before CUDA 12.9, CUPTI could crash without a buffer.
 void CuptiSource::request_buffer(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   const bool must = current->library_.version < kRefusableVersion;
   *buffer = current->buffers_.take(must);
@@ -318,7 +316,7 @@ std::string CuptiSource::call_name(RuntimeApi api, uint32_t function) const {
     return (api == RuntimeApi::kRuntime ? "runtime call " : "driver call ") + std::to_string(function);
   }
   std::string name = text;
-  // cudaLaunchKernel_v7000: the version of the interface, not part of the name.
+  // cudaLaunchKernel_v7000: the suffix is the version of the interface.
   const size_t version = name.rfind("_v");
   if (version != std::string::npos && version + 2 < name.size() &&
       std::all_of(name.begin() + static_cast<std::ptrdiff_t>(version) + 2, name.end(),

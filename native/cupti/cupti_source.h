@@ -1,12 +1,10 @@
-// CUDA devices, from CUPTI: on while a window wants them, off otherwise.
+// CUDA devices through CUPTI, attached only while a window wants them.
 //
-// CUPTI fills buffers of ours. It asks for them and hands them back on threads of its choice, the
-// program's included.
+// CUPTI fills opscope's buffers. It requests and returns them on any threads, even the program's.
 //
-// CUPTI is one per process and others want it too: torch's own profiler, Nsight. So nothing of ours stays in
-// it once no window wants devices: stop() has every buffer handed back, switches all kinds of record off and
-// gives the subscription up. Callers wait for the device first, because work that is still running when
-// its kind is switched off may never be reported.
+// A process has one CUPTI for all its clients, such as torch's profiler and Nsight. So stop() detaches
+// completely: CUPTI returns every buffer, all kinds of records are off, and the subscription ends. Callers
+// wait for the device first, because running work of a kind that is switched off may never be reported.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +18,6 @@
 #include "gpu/record_buffers.h"
 
 namespace opscope::cupti {
-
-// Reading CUPTI's activity records into the log of device activity.
 
 // Appends the records of a buffer; the caller holds log.mutex(). May raise std::bad_alloc.
 void parse_buffer(const Library& library, uint8_t* buffer, size_t valid, gpu::GpuLog& log);
@@ -60,7 +56,7 @@ class CuptiSource final : public gpu::DeviceSource {
   gpu::DeviceClock::Point read_clocks() const;
   void add_node(void* node, void* original);
 
-  // CUPTI calls these, on any thread. Those without a `user` find the source in a variable.
+  // CUPTI calls these on any thread. Those without a `user` find the source in a variable.
   static void request_buffer(uint8_t** buffer, size_t* bytes, size_t* max_records);
   static void complete_buffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid);
   static void on_callback(void* user, int domain, uint32_t id, const void* data);
@@ -72,17 +68,17 @@ class CuptiSource final : public gpu::DeviceSource {
 
   Library library_{};
   void* subscriber_ = nullptr;
-  bool attached_ = false;        // our callbacks are in CUPTI
+  bool attached_ = false;        // opscope's callbacks are in CUPTI
   bool shares_ = false;          // attached without a subscription
-  std::vector<uint32_t> kinds_;  // that are on
+  std::vector<uint32_t> kinds_;  // enabled kinds
   std::vector<std::string> missing_kinds_;
 
-  // Of CUPTI's nanoseconds and our ticks, where CUPTI reads our clock. Set once: what earlier windows
-  // collected must still mean the same.
+  // Relation of CUPTI's nanoseconds to ticks with opscope's clock. Set once, so that earlier windows keep
+  // their times.
   gpu::DeviceClock our_clock_;
   bool clock_is_ours_ = false;
-  bool has_clock_ = false;                   // it is known which clock what was collected since forget() has
-  gpu::DeviceClock::Point started_, ended_;  // of CUPTI's own clock, where it refuses ours
+  bool has_clock_ = false;                   // the clock of activity since forget() is known
+  gpu::DeviceClock::Point started_, ended_;  // of CUPTI's own clock, if it rejects opscope's
 };
 
 // For GpuActivity::set_source.
