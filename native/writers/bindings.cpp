@@ -1,4 +1,4 @@
-// Python bindings of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
+// Python bindings of the writers, except Perfetto's (perfetto_binding.cpp).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -29,7 +29,7 @@ nb::object to_array(TextBuffer&& text) {
 
 namespace {
 
-// A ChromeWriter and the arrays it reads.
+// A ChromeWriter and its arrays.
 class PyChromeWriter {
  public:
   PyChromeWriter(nb::dict arrays, std::vector<std::string> tracks, std::vector<std::string> fragments,

@@ -48,7 +48,7 @@ void ArgumentWriter::collect(size_t event) {
   }
 }
 
-// Positions that nothing was recorded for stay: readers match arguments by position.
+// Unrecorded positions stay: readers match arguments by position.
 void ArgumentWriter::place(int16_t position, Argument argument) {
   if (position < 0) return;
   const auto index = static_cast<size_t>(position);
@@ -78,7 +78,7 @@ void ArgumentWriter::write_type(TextBuffer& out, const Argument& argument) const
     const uint8_t type = scalars_.type[argument.begin];
     if (type >= ScalarType::kBool && type <= ScalarType::kComplex) out.put("Scalar");
     if (type == ScalarType::kTensorList) out.put("TensorList");
-    // A list too long to be kept has no text, and torch does not call it a list then.
+    // A list that was too long to keep has no text; torch then does not call it a list.
     const bool list = type >= ScalarType::kIntList && type <= ScalarType::kBoolList;
     if (list && !names_[scalars_.value[argument.begin]].empty()) out.put("ScalarList");
   }

@@ -1,4 +1,4 @@
-// What an operator was called with: the four parallel lists of a Chrome trace.
+// Arguments of an operator: the four parallel lists of a Chrome trace.
 //
 //     "Concrete Inputs": ["", "1"], "Input type": ["float", "Scalar"],
 //     "Input Strides": [[4, 1], []], "Input Dims": [[2, 4], []]
@@ -15,8 +15,7 @@
 
 namespace opscope::writers {
 
-// Columns of columns/schema.py. `rows` says which rows are an event's; those are in order of
-// argument, then element.
+// Columns of columns/schema.py. `rows`: rows of each event, in order of argument, then element.
 struct ChromeTensors : TableColumns {
   ChromeTensors(const ColumnSource& from, size_t events)
       : TableColumns(from, "tensors", from.any<int16_t>("tensors.argument").size),
@@ -45,12 +44,12 @@ struct ChromeScalars : TableColumns {
 
 class ArgumentWriter {
  public:
-  // All must outlive this. dtype_names: what to call each c10::ScalarType, by its number.
+  // All parameters must outlive this. dtype_names: name of each c10::ScalarType, by number.
   ArgumentWriter(const ChromeTensors& tensors, const ChromeScalars& scalars,
                  const std::vector<std::string>& dtype_names, const EscapedNames& names)
       : tensors_(tensors), scalars_(scalars), dtype_names_(dtype_names), names_(names) {}
 
-  // Appends the lists, each with a leading comma; nothing if the event has no inputs on record.
+  // Appends the lists, each with a leading comma; nothing if the event has no recorded inputs.
   void write(TextBuffer& out, size_t event);
 
  private:
@@ -71,7 +70,7 @@ class ArgumentWriter {
   const ChromeScalars& scalars_;
   const std::vector<std::string>& dtype_names_;
   const EscapedNames& names_;
-  std::vector<Argument> arguments_;  // of the event being written
+  std::vector<Argument> arguments_;  // of the current event
 };
 
 }  // namespace opscope::writers

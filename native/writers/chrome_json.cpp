@@ -12,7 +12,7 @@ namespace {
 
 bool is_python(uint8_t kind) { return kind >= EventKind::kPythonCall && kind <= EventKind::kOptimizerCall; }
 
-// cuLaunchKernel is of the driver, cudaLaunchKernel of the runtime.
+// cuLaunchKernel is a driver call, cudaLaunchKernel a runtime call.
 bool is_driver_call(std::string_view name) { return name.starts_with("cu") && !name.starts_with("cuda"); }
 
 }  // namespace
@@ -139,8 +139,8 @@ void ChromeWriter::write_operator_args(TextBuffer& out, size_t row) {
 
 void ChromeWriter::write_python_args(TextBuffer& out, size_t row) const {
   const ChromeEvents& events = trace_.events;
-  // The nearest Python call around this one; operators may lie between (__torch_dispatch__).
-  // Parents precede children, which also ends the walk on a damaged table.
+  // Finds the nearest Python call around this one; operators may lie between (__torch_dispatch__). Parents
+  // precede children, which also ends the loop on a damaged table.
   int32_t parent = events.parent[row];
   auto child = static_cast<int64_t>(row);
   while (parent >= 0 && parent < child && !is_python(events.kind[static_cast<size_t>(parent)])) {
@@ -169,9 +169,9 @@ void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
   out.put(',');
 }
 
-// What readers match a launch and what it launched by: the operator that asked for it.
+// Id of the operator that made the launch; readers match launches by it.
 int64_t ChromeWriter::external_id(size_t row) const {
-  for (int depth = 0; depth < 2; ++depth) {  // a driver's call may be inside one of the runtime
+  for (int depth = 0; depth < 2; ++depth) {  // a driver call may be inside a runtime call
     const int32_t parent = trace_.events.parent[row];
     if (trace_.events.kind[row] == EventKind::kRuntimeCall && parent >= 0) row = static_cast<size_t>(parent);
   }
@@ -274,7 +274,7 @@ void ChromeWriter::write_kernel_args(TextBuffer& out, size_t row) const {
   out.numbers(gpu.grid[row]);
   out.put(",\"block\":");
   out.numbers(gpu.block[row]);
-  if (gpu.registers_per_thread[row] <= 0) return;  // no kernel has none: they were not recorded
+  if (gpu.registers_per_thread[row] <= 0) return;  // every kernel has some: they were not recorded
   out.put(",\"queued\":");
   out.number(gpu.queued_ns[row]);
   out.put(",\"registers per thread\":");
@@ -295,7 +295,7 @@ void ChromeWriter::write_bytes(TextBuffer& out, size_t row) const {
   }
   out.put(",\"bytes\":", gpu.size_bytes[row]);
   if (gpu.duration_ns[row] <= 0) return;
-  out.put(",\"memory bandwidth (GB/s)\":");  // which is bytes per nanosecond
+  out.put(",\"memory bandwidth (GB/s)\":");  // bytes per nanosecond
   out.microseconds(static_cast<int64_t>(1000.0 * static_cast<double>(gpu.size_bytes[row]) /
                                         static_cast<double>(gpu.duration_ns[row])));
 }

@@ -1,7 +1,6 @@
-// The rows of a Chrome trace, as Kineto writes them, from the columns of a trace.
+// Rows of a Chrome trace in Kineto's format, from the columns of a trace.
 //
-// Everything in the file that is text rather than numbers of a table (the header, the rows that
-// name threads, the trailing rows) is made by the caller and passed as finished JSON.
+// The caller provides other parts (header, rows that name threads, trailing rows) as finished JSON.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +18,14 @@
 
 namespace opscope::writers {
 
-// Columns of columns/schema.py, beside `order`, `track` and `rows`, which are the caller's.
+// Columns of columns/schema.py; `order`, `track` and `rows` come from the caller.
 struct ChromeEvents : TableColumns {
   ChromeEvents(const ColumnSource& from, size_t tracks)
       : TableColumns(from, "events", from.any<int64_t>("events.start_ns").size),
         order(from.indices<int32_t>("events.order", size())),
         track(indices<int32_t>("track", tracks)) {}
 
-  ColumnView<int32_t> order;  // rows to write, in this order
+  ColumnView<int32_t> order;  // rows in output order
   ColumnView<int32_t> track;  // in ChromeTrace::tracks
   ColumnView<int32_t> name = column("name");
   ColumnView<int32_t> overload = column("overload");
@@ -36,13 +35,12 @@ struct ChromeEvents : TableColumns {
   ColumnView<int64_t> duration_ns = column("duration_ns");
   ColumnView<int64_t> sequence_number = column("sequence_number");
   ColumnView<int32_t> forward_thread = column("forward_thread");
-  ColumnView<int64_t> record_function_id = optional("record_function_id");  // -1, or not given: row + 1
+  ColumnView<int64_t> record_function_id = optional("record_function_id");  // -1 or missing: row + 1
   ColumnView<bool> unfinished = column("unfinished");
   ColumnView<int64_t> correlation_id =
-      optional("correlation_id");  // of runtime calls, as in runtime_calls; none given: from arrows
-  ColumnView<int32_t> function = optional("function");  // likewise
-  ColumnView<int32_t> category =
-      optional("category");  // to be written instead of that of its kind, in names; may be left out
+      optional("correlation_id");  // of runtime calls, as in runtime_calls; if missing, from arrows
+  ColumnView<int32_t> function = optional("function");  // of runtime calls
+  ColumnView<int32_t> category = optional("category");  // replaces the kind's category, in names; optional
 };
 
 // Further pairs of an event: finished JSON in ChromeTrace::fragments.
@@ -55,7 +53,7 @@ struct ChromeExtras {
   Rows rows;
 };
 
-// Which end of which arrow starts at an event.
+// Ends of arrows at each event.
 struct ChromeFlows : TableColumns {
   ChromeFlows(const ColumnSource& from, size_t events)
       : TableColumns(from, "flows", from.any<int64_t>("flows.id").size),
@@ -111,12 +109,12 @@ struct ChromeGpu : TableColumns {
   ColumnView<int8_t> target_device = column("target_device");
   ColumnView<int64_t> wait_on_cuda_event_record_corr_id = column("wait_on_cuda_event_record_corr_id");
   ColumnView<int32_t> wait_on_stream = column("wait_on_stream");
-  // Of kernels, where devices are known; otherwise not given. Numbers per SM are in thousandths.
+  // Of kernels on known devices; otherwise missing. Numbers per SM are in thousandths.
   ColumnView<int64_t> blocks_per_sm = optional("blocks_per_sm");
   ColumnView<int64_t> warps_per_sm = optional("warps_per_sm");
   ColumnView<int64_t> occupancy_percent = optional("occupancy_percent");
-  ColumnView<int32_t> category = optional("category");  // as of events
-  ColumnView<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
+  ColumnView<int32_t> category = optional("category");  // as in ChromeEvents
+  ColumnView<int32_t> collective;  // event whose further pairs the row repeats, -1 for none; optional
 };
 
 struct ChromeTrace {
@@ -143,12 +141,12 @@ struct ChromeTrace {
   ChromeFlows flows;
   ChromeAllocations allocations;
   ChromeGpu gpu;
-  int64_t base_ns = 0;                   // time 0 of the file; nothing starts before it
+  int64_t base_ns = 0;                   // time 0 of the file; nothing begins before it
   std::vector<std::string> tracks;       // `"pid":1,"tid":2`
   std::vector<std::string> fragments;    // `"key":value`
   std::vector<std::string> dtype_names;  // by c10::ScalarType
-  std::string header;                    // up to and with the rows that precede the events
-  std::string footer;                    // the rows that follow them, and the end of the file
+  std::string header;                    // up to and including the rows before the events
+  std::string footer;                    // the rows after them, and the end of the file
 };
 
 // Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.
@@ -159,8 +157,7 @@ class ChromeWriter {
   ChromeWriter(const ChromeWriter&) = delete;
   ChromeWriter& operator=(const ChromeWriter&) = delete;
 
-  // Appends whole rows until `out` holds at least `bytes` or the file is complete.
-  // False: there was nothing left to write.
+  // Appends complete rows until `out` has at least `bytes` or the file is complete. False: nothing was left.
   bool write(TextBuffer& out, size_t bytes);
   size_t rows_written() const { return written_; }
 

@@ -1,5 +1,4 @@
-// The nodes of execution traces, from the columns of one or more traces of a process, as torch's
-// ExecutionTraceObserver writes them.
+// Nodes in the format of torch's ExecutionTraceObserver, from the columns of a process's traces.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@
 
 namespace opscope::writers {
 
-// Columns of columns/schema.py, and what is made for the file.
+// Columns of columns/schema.py, and columns created for the file.
 struct NodeEvents : TableColumns {
   NodeEvents(const ColumnSource& from, size_t schemas, size_t kernels)
       : TableColumns(from, "events", from.any<int64_t>("events.start_ns").size),
@@ -31,8 +30,8 @@ struct NodeEvents : TableColumns {
   ColumnView<int32_t> thread = column("thread");
   ColumnView<int32_t> parent = indices<int32_t>("parent", size(), -1);
   ColumnView<int32_t> name = column("name");
-  ColumnView<int32_t> schema;  // row in NodeTrace::schemas, -1 none
-  ColumnView<int32_t> kernel;  // row in NodeTrace::kernels, -1 none
+  ColumnView<int32_t> schema;  // row in NodeTrace::schemas, -1 for none
+  ColumnView<int32_t> kernel;  // row in NodeTrace::kernels, -1 for none
   ColumnView<int32_t> forward_thread = column("forward_thread");
   ColumnView<int32_t> launch_thread = column("launch_thread");
   ColumnView<uint8_t> kind = column("kind");
@@ -44,7 +43,7 @@ struct NodeEvents : TableColumns {
   ColumnView<int64_t> record_function_id = column("record_function_id");
 };
 
-// How many arguments and results an operator has.
+// Numbers of an operator's arguments and results.
 struct SchemaSize {
   size_t inputs = SIZE_MAX;
   size_t outputs = SIZE_MAX;
@@ -85,7 +84,7 @@ struct NodeTrace {
   ColumnView<int64_t> name_offsets;
   ColumnView<uint8_t> name_bytes;
   NodeEvents events;
-  ColumnView<int64_t> thread_numbers;  // of each row of threads: torch's id
+  ColumnView<int64_t> thread_numbers;  // torch's id of each row of threads
   ValueTensors tensors;
   ValueScalars scalars;
   ValueNames names;
@@ -98,24 +97,23 @@ struct NodeTrace {
   bool has_times = true;
 };
 
-// One node.
 struct Node {
   size_t row;  // in events
   uint64_t id;
   uint64_t parent;
   uint64_t forward_parent;
   int64_t record_function_id;
-  int64_t thread;  // torch's number, of the thread that asked for it
+  int64_t thread;  // torch's id of the thread that requested it
 };
 
-// Walks the events of a trace in order of start and says of each which node it is. Not [MT].
+// Visits the events of a trace in order of start and finds the node of each. Not [MT].
 class NodeWalk {
  public:
-  // Ids go on from those of the trace before. `trace` must outlive the walk through it.
+  // Continues the ids of the trace before. `trace` must stay valid until the next begin().
   void begin(const NodeTrace& trace);
 
-  // The next event; false if it is no node. `new_thread` gets the id of the node of its thread if
-  // that has to be written first, else 0.
+  // The node of the next event; false if it has none. `new_thread`: id of the thread's node if it must be
+  // written first, otherwise 0.
   bool next(size_t row, Node& node, uint64_t& new_thread);
 
   ObjectIds objects;
@@ -129,21 +127,21 @@ class NodeWalk {
 
   const NodeTrace* trace_ = nullptr;
   std::vector<uint64_t> ids_;
-  std::vector<int32_t> last_events_;                 // of each row of threads, the latest to start
-  std::unordered_map<int64_t, size_t> thread_rows_;  // by torch's number
-  std::unordered_map<int64_t, uint64_t> roots_;      // likewise
+  std::vector<int32_t> last_events_;                 // of each row of threads, the last one to start
+  std::unordered_map<int64_t, size_t> thread_rows_;  // by torch's id
+  std::unordered_map<int64_t, uint64_t> roots_;      // by torch's id
 };
 
-// Needs no Python. What a trace's columns point to must live until its last row is written.
+// Needs no Python. The columns of a trace must stay valid until its last row is written.
 class ExecutionTraceWriter {
  public:
-  // The rows to write from here on.
+  // Sets the trace to write.
   void begin(NodeTrace trace);
 
-  // Appends whole nodes, each with a leading comma, until `out` holds at least `bytes` or the trace is
-  // written. False: there was nothing left to write.
+  // Appends complete nodes, each with a leading comma, until `out` has at least `bytes` or the trace is
+  // written. False: nothing was left to write.
   bool write(TextBuffer& out, size_t bytes);
-  size_t rows_written() const { return next_; }  // of the trace begun last
+  size_t rows_written() const { return next_; }  // of the current trace
 
  private:
   void write_node(TextBuffer& out, const Node& node);

@@ -26,7 +26,7 @@ using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
 using SchemaSizes = std::vector<std::tuple<size_t, size_t>>;
 using NestedRows = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
 
-// An ExecutionTraceWriter and the arrays it reads.
+// An ExecutionTraceWriter and its arrays.
 class PyExecutionTraceWriter {
  public:
   void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,

@@ -21,8 +21,7 @@ size_t skip_digits(std::string_view text, size_t i) {
   return i;
 }
 
-// A number as JSON: torch's text but for "1.", which JSON does not know, and for what is no finite
-// number, which goes in quotes.
+// A number as JSON: torch's text except "1.", which is no JSON, and infinite numbers, which are in quotes.
 std::string number_json(std::string_view text) {
   size_t i = !text.empty() && text[0] == '-' ? 1 : 0;
   const size_t whole = skip_digits(text, i);
@@ -79,7 +78,7 @@ std::string_view kind_name(uint8_t type) {
   }
 }
 
-// A list of Scalar says by its spelling what each element is: 2, 2., True.
+// Type of an element in a list of Scalar, by its format: 2, 2., True.
 uint8_t type_of_element(uint8_t list, std::string_view text) {
   if (list == ScalarType::kBoolList || text == "True" || text == "False") return ScalarType::kBool;
   if (list == ScalarType::kIntList) return ScalarType::kInt;
@@ -143,7 +142,7 @@ void ValueWriter::collect(size_t event, size_t most, const RowsOfEvents& tensors
     argument.begin = begin;
     argument.end = i;
     const uint8_t role = tensors_.role[first];
-    if (role == Role::kInputPart || role == Role::kOutputPart) continue;  // of a nested value, placed above
+    if (role == Role::kInputPart || role == Role::kOutputPart) continue;  // part of a placed nested value
     argument.kind = tensors_.element[first] >= 0 ? Argument::kTensorList : Argument::kTensor;
   }
   if (arguments_.size() > most)
@@ -184,7 +183,7 @@ void ValueWriter::write_argument(TextBuffer& out, Part part, const Argument& arg
     case Argument::kMissing:
       break;
   }
-  // A position that nothing was recorded for stays: readers match arguments by position.
+  // Unrecorded positions stay: readers match arguments by position.
   if (part == Part::kValues) {
     out.put("\"<None>\"");
   } else {
@@ -259,7 +258,7 @@ void ValueWriter::write_tensor_value(TextBuffer& out, size_t row) {
   const int8_t dtype = tensors_.dtype[row];
   const uint64_t impl = tensors_.impl[row];
   out.put('[');
-  // Undefined tensors are one object to torch; one read from a file that has no addresses is none.
+  // All undefined tensors are one object in torch; a tensor from a file without addresses is none.
   constexpr uint64_t kUndefined = 1;
   const uint64_t object = impl == 0 && dtype < 0 ? kUndefined : impl;
   out.put(object != 0 ? objects_.id(object, life(tensors_.tensor_id[row]), next_id_) : 0, ',');
@@ -318,7 +317,7 @@ void ValueWriter::write_scalar(TextBuffer& out, Part part, size_t row) {
   out.put(']');
 }
 
-// The same few scalars come up again and again, so each is put into words once.
+// Formats each scalar once: most spans have the same few.
 const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t name) {
   const uint64_t key = static_cast<uint64_t>(type) << 32 | static_cast<uint32_t>(name);
   const auto [entry, is_new] = scalar_texts_.try_emplace(key);
@@ -346,7 +345,7 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
     default:
       break;
   }
-  if (type > ScalarType::kOtherList) {  // an object without a text form; its text says what it is
+  if (type > ScalarType::kOtherList) {  // an object without a text form; its text names it
     if (!text.empty()) result.type = text.starts_with("ProcessGroup ") ? "Object" : text;
     result.value = quoted("<" + result.type + ">");
     return result;
@@ -361,7 +360,7 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view element = trimmed(rest.substr(0, comma));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
-    if (element.empty() || element == "...") continue;  // cut short when it was recorded
+    if (element.empty() || element == "...") continue;  // cut when it was recorded
     if (result.count++ != 0) {
       result.value.push_back(',');
       result.type.push_back(',');

@@ -1,4 +1,4 @@
-// What an operator took and returned, as an execution trace has it: four parallel lists.
+// Arguments and results of an operator in an execution trace: four parallel lists.
 //
 //     {"values": [[5,6,0,8,4,"cpu"],1], "shapes": [[2,4],[]], "types": ["Tensor(float)","Int"],
 //      "strides": [[4,1],[]]}
@@ -21,8 +21,7 @@ namespace opscope::writers {
 // Small numbers for addresses, as execution traces name tensors and storages.
 class ObjectIds {
  public:
-  // The number of the object at `address` in its `life`-th life there; if it has none yet, `next`,
-  // which is raised then.
+  // Number of the object at `address` in its `life`-th life; a new object gets `next`, which then increases.
   uint64_t id(uint64_t address, uint64_t life, uint64_t& next) {
     const auto number = static_cast<size_t>(numbers_.of({address, life}));
     if (number == ids_.size()) ids_.push_back(next++);
@@ -44,10 +43,10 @@ class ObjectIds {
   std::vector<uint64_t> ids_;
 };
 
-// Which rows of a table are whose: those of event i are index[rows[i].begin, rows[i].end), or those
-// numbers themselves if there is no index.
+// Rows of a table by event: those of event i are index[rows[i].begin, rows[i].end), or these numbers
+// themselves if there is no index.
 struct RowsOfEvents {
-  // Those of `name`, in a table of `count`.
+  // `name`: prefix of its columns. `count`: size of the table.
   RowsOfEvents(const ColumnSource& from, const std::string& name, size_t events, size_t count)
       : index(from.indices<int32_t>(name + ".index", count)),
         rows(from.rows(name + ".rows", events, index.empty() ? count : index.size)) {}
@@ -58,7 +57,7 @@ struct RowsOfEvents {
   size_t operator[](size_t i) const { return index.empty() ? i : static_cast<size_t>(index[i]); }
 };
 
-// Columns of columns/schema.py, and the rows of one side: inputs or outputs.
+// Columns of columns/schema.py, and the rows of inputs and of outputs.
 struct ValueTensors : TableColumns {
   ValueTensors(const ColumnSource& from, size_t events)
       : TableColumns(from, "tensors", from.any<int16_t>("tensors.argument").size),
@@ -98,8 +97,7 @@ struct ValueScalars : TableColumns {
   ColumnView<int32_t> value = column("value");
 };
 
-// A tuple or a list of lists: JSON texts with gaps where its tensors go, so one more text than
-// tensors.
+// A tuple or a list of lists: JSON texts with gaps for tensors, so one more text than tensors.
 struct NestedText {
   std::vector<std::string> values;
   std::vector<std::string> shapes;
@@ -108,14 +106,14 @@ struct NestedText {
 
 struct ValueNames {
   std::vector<std::string> dtypes;                 // by c10::ScalarType
-  std::vector<int64_t> itemsizes;                  // likewise
+  std::vector<int64_t> itemsizes;                  // by c10::ScalarType
   std::vector<std::string> devices;                // by c10::DeviceType
   std::unordered_map<int32_t, NestedText> nested;  // by row in names
 };
 
 class ValueWriter {
  public:
-  // What is passed must outlive this. `next_id` is raised for each object not seen before.
+  // All parameters must outlive this. `next_id` increases for each new object.
   ValueWriter(const ValueTensors& tensors, const ValueScalars& scalars, const ValueNames& names,
               const EscapedNames& texts, ObjectIds& objects, uint64_t& next_id, uint64_t segment)
       : tensors_(tensors),
@@ -126,8 +124,8 @@ class ValueWriter {
         next_id_(next_id),
         segment_(segment) {}
 
-  // Of every side at most the last `most` values: operators that are called with their arguments on a
-  // stack are shown all of it. `more` is a further finished integer, or empty.
+  // Writes at most the last `most` values: operators with arguments on a stack have all of the stack. `more`:
+  // a further finished integer, or empty.
   void write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more);
   void write_outputs(TextBuffer& out, size_t event, size_t most);
 
@@ -135,12 +133,12 @@ class ValueWriter {
   struct Argument {
     enum Kind : uint8_t { kMissing, kTensor, kTensorList, kScalar, kNested };
     Kind kind = kMissing;
-    size_t begin = 0;  // tensors: positions in the side's rows
+    size_t begin = 0;  // tensors: positions in the rows of inputs or outputs
     size_t end = 0;
     size_t scalar = 0;  // row
   };
   enum class Part : uint8_t { kValues, kShapes, kTypes, kStrides };
-  // The JSON of a scalar; lists have a count, others -1.
+  // JSON of a scalar; lists have a count, others -1.
   struct ScalarText {
     std::string value;
     std::string type;
@@ -169,7 +167,7 @@ class ValueWriter {
   uint64_t& next_id_;
   uint64_t segment_;
   const RowsOfEvents* side_ = nullptr;
-  std::vector<Argument> arguments_;  // of the event being written
+  std::vector<Argument> arguments_;  // of the current event
   std::unordered_map<uint64_t, ScalarText> scalar_texts_;
 };
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes copied as they are: printable ASCII without the quote, the backslash and the slash.
+// Bytes that are copied: printable ASCII without quote, backslash and slash.
 constexpr std::array<bool, 256> make_plain_table() {
   std::array<bool, 256> plain{};
   for (int c = 0x20; c < 0x7F; ++c) plain[static_cast<size_t>(c)] = true;
@@ -22,8 +22,8 @@ struct Sequence {
   bool valid;
 };
 
-// The UTF-8 sequence that starts at text[0] (>= 0x80); if invalid, its longest sound beginning,
-// which is what one replacement character stands for (Unicode 15, section 3.9, U+FFFD substitution).
+// The UTF-8 sequence at text[0] (>= 0x80). If it is invalid: its longest valid prefix, which one replacement
+// character replaces (Unicode 15, section 3.9, U+FFFD substitution).
 Sequence read_sequence(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -73,7 +73,7 @@ void append_control(TextBuffer& out, uint8_t c) {
 }  // namespace
 
 void append_escaped(TextBuffer& out, std::string_view text) {
-  size_t start = 0;  // of the run not yet copied
+  size_t start = 0;  // begin of the bytes not yet copied
   size_t i = 0;
   const auto flush = [&](size_t end) { out.put(text.substr(start, end - start)); };
   while (i < text.size()) {
@@ -115,7 +115,7 @@ EscapedNames::EscapedNames(const ColumnView<int64_t>& offsets, const ColumnView<
   for (size_t i = 0; i + 1 < offsets.size; ++i) {
     const int64_t begin = offsets[i];
     const int64_t end = offsets[i + 1];
-    // Offsets from a damaged file name nothing rather than read past the text.
+    // Invalid offsets in a damaged file give an empty name.
     if (begin >= 0 && begin < end && static_cast<size_t>(end) <= bytes.size) {
       const auto* const text = reinterpret_cast<const char*>(bytes.data) + begin;
       append_escaped(text_, {text, static_cast<size_t>(end - begin)});

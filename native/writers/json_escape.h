@@ -1,4 +1,4 @@
-// Text as the inside of a JSON string, whatever its bytes are.
+// Any bytes as the inside of a JSON string.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,18 @@
 
 namespace opscope::writers {
 
-// Appends `text` without the surrounding quotes. The result is valid UTF-8 and valid JSON:
-// bytes that are not UTF-8 become U+FFFD, as Python's bytes.decode("utf-8", "replace") does, and
-// "</" becomes "<\/" so that a trace can be pasted into a <script> element.
+// Appends `text` as valid UTF-8 and JSON, without quotes around it. Invalid bytes become U+FFFD, as in
+// Python's bytes.decode("utf-8", "replace"). "</" becomes "<\/": traces may be pasted into <script> elements.
 void append_escaped(TextBuffer& out, std::string_view text);
 
-// A trace's names, escaped once: a million events share a few hundred of them.
+// Escaped names of a trace: a million events share a few hundred.
 class EscapedNames {
  public:
   EscapedNames() = default;
   // Name i is bytes[offsets[i], offsets[i + 1]).
   EscapedNames(const ColumnView<int64_t>& offsets, const ColumnView<uint8_t>& bytes);
 
-  // Empty for -1 and for a row that does not exist.
+  // Empty for -1 and for an invalid row.
   std::string_view operator[](int32_t row) const {
     const auto i = static_cast<size_t>(row);
     if (row < 0 || i + 1 >= ends_.size()) return {};

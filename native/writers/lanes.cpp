@@ -1,8 +1,8 @@
-// Placing spans so that those drawn on one line are properly nested.
+// Assigns spans to lanes, so that the spans of a lane are properly nested.
 //
-// Perfetto and Chrome drop a slice that only partly overlaps the one around it. Of two such spans
-// one moves to another lane of its track: the one that yields more, else the later one. So a step
-// or an operator keeps its place where a Python frame only reaches into it.
+// Perfetto and Chrome drop a slice that overlaps its parent only partly. Of two such spans one moves to
+// another lane of its track: the one with the higher `yields`, otherwise the later one. So steps and
+// operators stay where a Python frame overlaps them.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct LaneInput {
   ColumnView<int32_t> track;  // small numbers from 0
   ColumnView<int64_t> start_ns;
   ColumnView<int64_t> duration_ns;
-  ColumnView<uint8_t> yields;  // of two that overlap, the one with more moves
+  ColumnView<uint8_t> yields;  // the overlapping span with the higher number moves
   ColumnView<int32_t> order;   // rows to place, in order of start
 };
 
@@ -35,13 +35,13 @@ struct Span {
   uint8_t yields;
 };
 
-// Lane 0 of a track: decides which spans may stay there.
+// Lane 0 of a track: decides which spans may stay.
 class MainLane {
  public:
-  // Appends to `moved` the spans that cannot stay now that this one began: itself, or others.
+  // Adds a span; appends to `moved` the spans that must move: itself, or others.
   void add(const Span& span, std::vector<int32_t>& moved) {
     while (!open_.empty() && open_.back().end <= span.start) open_.pop_back();
-    // Ends never increase towards the top, so those this span outlives are the topmost.
+    // Ends never increase towards the top, so spans that end before this one are the topmost.
     auto outlived = open_.end();
     while (outlived != open_.begin() && (outlived - 1)->end < span.end) {
       --outlived;
@@ -59,7 +59,7 @@ class MainLane {
   std::vector<Span> open_;  // outermost first
 };
 
-// The lanes of a track from 1 on.
+// Lanes of a track from 1 on.
 class SideLanes {
  public:
   int32_t place(const Span& span) {
@@ -73,7 +73,7 @@ class SideLanes {
   }
 
  private:
-  // Ends of the spans open on one lane, outermost first, so never increasing.
+  // Ends of the open spans of a lane, outermost first, so never increasing.
   using Lane = std::vector<int64_t>;
 
   static bool fits(Lane& lane, const Span& span) {
@@ -81,8 +81,7 @@ class SideLanes {
     return lane.empty() || span.end <= lane.back();
   }
 
-  // Past the first lanes, spans follow one another and do not nest: a server with a thousand
-  // requests open would otherwise try a thousand lanes for every span.
+  // Higher lanes have no nested spans: a thousand open requests would need a thousand attempts per span.
   int32_t place_flat(const Span& span) {
     int32_t lane = next_flat_;
     if (!flat_.empty() && flat_.top().first <= span.start) {
@@ -117,7 +116,7 @@ T& at(std::vector<T>& tracks, const LaneInput& input, int32_t row) {
   return tracks[track];
 }
 
-// The lane of each row, from 0; 0 for rows not placed. Empty if all are 0, the usual case.
+// Lane of each row, from 0; 0 for rows not placed. Empty if all are 0, the usual case.
 std::vector<int32_t> assign_lanes(const LaneInput& input) {
   std::vector<int32_t> moved;
   std::vector<MainLane> main_lanes;
@@ -127,7 +126,7 @@ std::vector<int32_t> assign_lanes(const LaneInput& input) {
   }
   if (moved.empty()) return {};
 
-  // Those moved aside by a later span are out of order.
+  // Spans that a later span moved are out of order.
   std::vector<bool> is_moved(input.track.size);
   for (const int32_t row : moved) is_moved[static_cast<size_t>(row)] = true;
   std::vector<int32_t> lanes(input.track.size);

@@ -5,7 +5,6 @@
 namespace opscope::writers {
 namespace {
 
-// Operators and annotations are.
 bool is_node(uint8_t kind) { return kind <= EventKind::kAnnotation; }
 
 }  // namespace
@@ -27,7 +26,7 @@ bool NodeWalk::next(size_t row, Node& node, uint64_t& new_thread) {
   node.thread = e.launch_thread[row] != 0 ? e.launch_thread[row] : own;
   node.parent = parent_of(row, node.thread, new_thread);
   if (!is_node(e.kind[row])) {
-    ids_[row] = node.parent;  // what ran inside it belongs to what is around it
+    ids_[row] = node.parent;  // its children belong to its parent
     return false;
   }
   if (known) {
@@ -52,7 +51,7 @@ uint64_t NodeWalk::parent_of(size_t row, int64_t thread, uint64_t& new_thread) {
   return root_of(thread, new_thread);
 }
 
-// Where the thread that ran the forward is now: on the same thread the node around this one.
+// Node open on the thread of the forward operator; on this thread, the parent node.
 uint64_t NodeWalk::forward_parent_of(size_t row, int64_t thread, uint64_t parent) const {
   const int32_t forward = trace_->events.forward_thread[row];
   if (forward == 0) return 0;
@@ -63,14 +62,14 @@ uint64_t NodeWalk::forward_parent_of(size_t row, int64_t thread, uint64_t parent
   return root == roots_.end() ? 0 : root->second;
 }
 
-// The innermost node that is open on a thread when event `row` starts, 0 if there is none.
+// Innermost node that is open on a thread when event `row` starts, 0 for none.
 uint64_t NodeWalk::open_on(int32_t torch_thread, int64_t time_ns, size_t row) const {
   const auto found = thread_rows_.find(torch_thread);
   if (found == thread_rows_.end()) return 0;
   const NodeEvents& e = trace_->events;
   auto child = static_cast<int64_t>(row);
   int32_t event = last_events_[found->second];
-  // Parents precede children, which also ends the walk on a damaged table.
+  // Parents precede children, which also ends the loop on a damaged table.
   while (event >= 0 && event < child) {
     const auto i = static_cast<size_t>(event);
     if (is_node(e.kind[i]) && sum_of(e.start_ns[i], e.duration_ns[i]) > time_ns) return ids_[i];

@@ -9,7 +9,7 @@
 namespace opscope::writers {
 namespace {
 
-// Field numbers of perfetto/trace/trace_packet.proto and the messages in it.
+// Field numbers of perfetto/trace/trace_packet.proto and its messages.
 constexpr uint32_t kTracePacket = 1;
 namespace packet {
 constexpr uint32_t kClockSnapshot = 6, kTimestamp = 8, kSequence = 10, kTrackEvent = 11;
@@ -29,18 +29,17 @@ constexpr uint32_t kNameIid = 1, kBool = 2, kInt = 4, kTextIid = 17;
 }  // namespace annotation
 
 constexpr uint32_t kStateCleared = 1;       // SEQ_INCREMENTAL_STATE_CLEARED
-constexpr uint32_t kBootTime = 6;           // the clock that viewers measure everything in
-constexpr uint32_t kIncrementalClock = 64;  // the first that a sequence may define for itself
+constexpr uint32_t kBootTime = 6;           // reference clock of viewers
+constexpr uint32_t kIncrementalClock = 64;  // first id that a sequence may define
 
-// Annotation names that do not come with the trace, numbered after all that do.
+// Annotation names not from the trace, numbered after those from it.
 constexpr size_t kUnfinishedKey = 0, kInputsKey = 1, kFirstKey = 2;
 
 constexpr char tag(uint32_t field, Wire wire) {
   return static_cast<char>(field << 3 | static_cast<uint32_t>(wire));
 }
 
-// An upper bound for a packet without nested texts, and its arrows: below 128, so that every length
-// in it is one byte.
+// Maximum size of a packet without nested texts, and its arrows: below 128, so that lengths need one byte.
 constexpr size_t kPlainBytes = 120;
 constexpr size_t kPlainFlows = 4;
 
@@ -75,7 +74,7 @@ bool PerfettoWriter::write(TextBuffer& out, size_t bytes) {
   return wrote;
 }
 
-// Goes to the first table that has a line left. False at the end of the trace.
+// Skips to the first table with a line left. False at the end of the trace.
 bool PerfettoWriter::next_line() {
   while (table_ < trace_.spans.size() && line_ >= trace_.spans[table_].tracks.size()) {
     ++table_;
@@ -131,7 +130,7 @@ void PerfettoWriter::write_counter(TextBuffer& out, size_t bytes) {
   ++line_;
 }
 
-// Forgets what was interned, and says what later packets of the sequence leave out.
+// Clears the interned texts and writes the defaults of the sequence's later packets.
 void PerfettoWriter::begin_sequence(TextBuffer& out, uint64_t track) {
   in_line_ = true;
   ++sequence_;
@@ -165,7 +164,7 @@ void PerfettoWriter::begin_sequence(TextBuffer& out, uint64_t track) {
   second.close();
 }
 
-// Ends the spans that are over by `time_ns`, innermost first.
+// Ends the spans that are over at `time_ns`, innermost first.
 void PerfettoWriter::close_until(TextBuffer& out, int64_t time_ns) {
   while (!open_.empty() && open_.back() <= time_ns) {
     char* const begin = out.reserve(kPlainBytes);
@@ -180,7 +179,7 @@ void PerfettoWriter::close_until(TextBuffer& out, int64_t time_ns) {
   }
 }
 
-// A packet's own tag and length (filled in by the caller at p[1]), time and sequence.
+// Writes a packet's tag and length (which the caller sets at p[1]), time and sequence.
 char* PerfettoWriter::put_head(char* p, uint64_t time_ns) {
   *p++ = tag(kTracePacket, Wire::kBytes);
   *p++ = 0;
@@ -198,7 +197,7 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
   const auto [category_iid, category_is_new] = categories_.number(category_row);
   const int64_t inputs = inputs_text(row);
   const auto flows = spans.flow_rows[row];
-  last_ns_ = std::min(last_ns_, spans.start_ns[row]);  // a damaged trace must not wrap around
+  last_ns_ = std::min(last_ns_, spans.start_ns[row]);  // prevents overflow with a damaged trace
   if (!name_is_new && !category_is_new && is_plain(row, flows.end - flows.begin)) [[likely]] {
     const uint32_t key = inputs < 0 ? 0 : keys_.known(kInputsKey);
     const uint32_t text = inputs < 0 ? 0 : texts_.known(static_cast<size_t>(inputs));
@@ -227,22 +226,22 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
   whole.close();
 }
 
-// The number of the text of a span's arguments, -1 where none are on record.
+// Number of the text of a span's arguments, -1 if they were not recorded.
 int64_t PerfettoWriter::inputs_text(size_t row) {
   const PerfettoInputs* inputs = trace_.spans[table_].inputs;
   if (inputs == nullptr || !inputs->has(row)) return -1;
   return static_cast<int64_t>(text_index_.number(inputs->hash(row), [&] { return inputs->text(row); }));
 }
 
-// Whether a span has no more to it than name, category, arguments and a few arrows.
+// Whether a span has only a name, category, arguments and a few arrows.
 bool PerfettoWriter::is_plain(size_t row, size_t flows) const {
   const PerfettoSpans& spans = trace_.spans[table_];
   return flows <= kPlainFlows && (spans.unfinished.empty() || !spans.unfinished[row]) &&
          spans.numbers.empty() && spans.lists.empty();
 }
 
-// Of a span whose texts the sequence has been told of all, written without looking back for
-// lengths: nearly every span. `inputs_text` is 0 for none.
+// Writes a span whose texts the sequence has already interned, without patching lengths later: nearly every
+// span. `inputs_text` is 0 for none.
 void PerfettoWriter::write_plain_begin(TextBuffer& out, size_t row, uint32_t name, uint32_t category,
                                        uint32_t inputs_key, uint32_t inputs_text) {
   const PerfettoSpans& spans = trace_.spans[table_];
@@ -314,7 +313,7 @@ void PerfettoWriter::write_annotations(TextBuffer& out, size_t row, int64_t inpu
 }
 
 size_t PerfettoWriter::text_of_list(std::span<const int64_t> values) {
-  uint64_t hash = 2;  // another start than the hashes of inputs
+  uint64_t hash = 2;  // differs from the start of the hashes of inputs
   for (const int64_t value : values) hash = mix_hash(hash, static_cast<uint64_t>(value));
   return text_index_.number(hash, [values] {
     std::string text;

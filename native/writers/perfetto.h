@@ -1,8 +1,8 @@
-// Writing a trace as Perfetto's native protocol buffers (.pftrace), block by block.
+// Writes a trace in Perfetto's native format (.pftrace), block by block.
 //
-// Every line of the timeline (a thread, a stream, a lane beside one, a counter) is a packet sequence
-// of its own: names are sent once per sequence and referred to by small numbers, times are the
-// nanoseconds since the packet before. A span costs about 25 bytes that way.
+// Each line of the timeline (a thread, a stream, a lane beside one, a counter) is a packet sequence. A
+// sequence writes each name once and refers to it by a small number; times are nanoseconds since the previous
+// packet. So a span needs about 25 bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,20 @@
 
 namespace opscope::writers {
 
-// An integer shown with a span, where it is not `absent`.
+// An integer shown with a span unless it equals `absent`.
 struct PerfettoNumber {
   std::string name;
   ColumnView<int64_t> value;
   int64_t absent = 0;
 };
 
-// A list shown with a span, where it is not empty.
+// A list shown with a span unless it is empty.
 struct PerfettoList {
   std::string name;
   ListView values;
 };
 
-// Rows of one table, and the lines they are drawn on.
+// Rows of one table, and the lines that show them.
 struct PerfettoSpans {
   ColumnView<int32_t> order;     // rows, line by line, by start within a line
   std::vector<int64_t> lines;    // line i has order[lines[i], lines[i + 1])
@@ -44,10 +44,10 @@ struct PerfettoSpans {
   ColumnView<bool> unfinished;  // may be empty
   Rows flow_rows;               // may be empty
   ColumnView<uint64_t> flow_id;
-  ColumnView<bool> flow_ends;  // the arrow ends here; otherwise it starts here
+  ColumnView<bool> flow_ends;  // true: the arrow ends here; otherwise it starts here
   std::vector<PerfettoNumber> numbers;
   std::vector<PerfettoList> lists;
-  const PerfettoInputs* inputs = nullptr;  // of events, where arguments were recorded
+  const PerfettoInputs* inputs = nullptr;  // of events with recorded arguments
 };
 
 struct PerfettoCounter {
@@ -57,14 +57,14 @@ struct PerfettoCounter {
 };
 
 struct PerfettoTrace {
-  ColumnView<int64_t> name_offsets;  // name i is name_bytes[o[i], o[i + 1]); all of it UTF-8
+  ColumnView<int64_t> name_offsets;  // name i is name_bytes[o[i], o[i + 1]), in UTF-8
   ColumnView<uint8_t> name_bytes;
   std::vector<std::string> categories;
   std::vector<PerfettoSpans> spans;
   std::vector<PerfettoCounter> counters;
   int64_t base_ns = 0;          // nothing is earlier
-  uint32_t first_sequence = 1;  // sequences below it are those of the header
-  std::string header;           // packets that go first: clocks, descriptors of all tracks
+  uint32_t first_sequence = 1;  // the header uses lower sequences
+  std::string header;           // first packets: clocks, descriptors of all tracks
 };
 
 // Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.
@@ -74,17 +74,17 @@ class PerfettoWriter {
   PerfettoWriter(const PerfettoWriter&) = delete;
   PerfettoWriter& operator=(const PerfettoWriter&) = delete;
 
-  // Appends whole packets until `out` holds at least `bytes` or the file is complete.
-  // False: there was nothing left to write.
+  // Appends complete packets until `out` has at least `bytes` or the file is complete. False: nothing was
+  // left.
   bool write(TextBuffer& out, size_t bytes);
   size_t rows_written() const { return written_; }
 
  private:
-  // Texts of one kind that the current sequence has been told of, numbered from 1 in that order.
+  // Texts of one kind that the current sequence has interned, numbered from 1 in order.
   class Interned {
    public:
     void forget() { ++epoch_, count_ = 0; }
-    // The number of text i, and whether it is new.
+    // Number of text i, and whether it is new.
     std::pair<uint32_t, bool> number(size_t i) {
       if (i >= entries_.size()) entries_.resize(i + 1);
       Entry& entry = entries_[i];
@@ -94,7 +94,7 @@ class PerfettoWriter {
       return {entry.number, true};
     }
 
-    // The number of text i, 0 if the sequence has not been told of it.
+    // Number of text i, 0 if the sequence has not interned it.
     uint32_t known(size_t i) const {
       return i < entries_.size() && entries_[i].epoch == epoch_ ? entries_[i].number : 0;
     }
@@ -128,18 +128,18 @@ class PerfettoWriter {
   std::string_view name(int32_t row) const;
 
   PerfettoTrace trace_;
-  size_t table_ = 0;      // of trace_.spans; past them, counters
+  size_t table_ = 0;      // in trace_.spans; then counters
   size_t line_ = 0;       // within the table, or number of the counter
   size_t next_ = 0;       // position within the line
   size_t written_ = 0;    // spans and values of counters
   bool started_ = false;  // the header is written
   bool in_line_ = false;  // the current line's sequence has begun
   uint32_t sequence_;
-  int64_t last_ns_ = 0;        // time of the packet before, in this sequence
-  std::vector<int64_t> open_;  // ends of the spans open on this line, outermost first
+  int64_t last_ns_ = 0;        // time of the previous packet in this sequence
+  std::vector<int64_t> open_;  // ends of the line's open spans, outermost first
   Interned names_, categories_, keys_, texts_;
-  TextIndex text_index_;  // texts of lists and inputs, over all sequences
-  std::string interned_;  // of the packet being written: finished fields of its InternedData
+  TextIndex text_index_;  // texts of lists and inputs, for all sequences
+  std::string interned_;  // of the current packet: finished fields of its InternedData
 };
 
 }  // namespace opscope::writers

@@ -28,7 +28,7 @@ PerfettoSpans read_spans(const NumpyColumns& columns, const std::string& table, 
   PerfettoSpans spans;
   spans.order = columns.indices<int32_t>(at("order"), n);
   const auto lines = columns.rows(at("lines"), tracks.size(), spans.order.size).offsets;
-  spans.lines.assign(tracks.size() + 1, 0);  // not given: nothing is on any line
+  spans.lines.assign(tracks.size() + 1, 0);  // if missing, no line has rows
   for (size_t i = 0; i < lines.size; ++i) spans.lines[i] = lines[i];
   spans.tracks = std::move(tracks);
   spans.name = columns.indices<int32_t>(at("name"), n, names, -1);
@@ -48,7 +48,7 @@ PerfettoSpans read_spans(const NumpyColumns& columns, const std::string& table, 
   return spans;
 }
 
-// A PerfettoWriter and the arrays it reads.
+// A PerfettoWriter and its arrays.
 class PyPerfettoWriter {
  public:
   PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks, std::vector<uint64_t> gpu_tracks,

@@ -1,4 +1,4 @@
-// What an operator was called with, as one line of text: "float32[64,1,8,8], float32[16], 1".
+// Arguments of an operator as one line: "float32[64,1,8,8], float32[16], 1".
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace opscope::writers {
 
-// Texts that many spans share, each kept once.
+// Table of distinct texts of spans.
 class TextIndex {
  public:
-  // The number of the text with this hash, from 0; `text` makes it where there is none yet.
+  // Number of the text with this hash, from 0; `text` creates a new one.
   template <class Text>
   size_t number(uint64_t hash, Text text) {
     const auto number = static_cast<size_t>(numbers_.of(hash));
@@ -31,7 +31,7 @@ class TextIndex {
   std::vector<std::string> texts_;
 };
 
-// One step of a running 64-bit hash. Two different texts share one with probability 2^-64.
+// One step of a running 64-bit hash. Two different texts have equal hashes with probability 2^-64.
 inline uint64_t mix_hash(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15;
   return hash ^ hash >> 32;
@@ -49,7 +49,7 @@ class PerfettoInputs {
         name_bytes_(name_bytes) {}
 
   bool has(size_t event) const;
-  // The same for two events whose texts are the same; cheaper than the text.
+  // Equal for events with equal texts; cheaper than the text.
   uint64_t hash(size_t event) const;
   std::string text(size_t event) const;
 
@@ -64,7 +64,7 @@ class PerfettoInputs {
   ColumnView<uint8_t> name_bytes_;
 };
 
-// "[64,1,8,8]"
+// Appends "[64,1,8,8]".
 void append_list(std::string& text, std::span<const int64_t> values);
 
 }  // namespace opscope::writers

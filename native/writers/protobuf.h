@@ -1,4 +1,4 @@
-// Protocol buffer fields, appended to a block: the few wire types that Perfetto's packets need.
+// Appends protocol buffer fields to a block: the few wire types of Perfetto's packets.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ inline void put_field(TextBuffer& out, uint32_t field, uint64_t value) {
 inline void put_fixed(TextBuffer& out, uint32_t field, uint64_t value) {
   put_tag(out, field, Wire::kFixed64);
   char* const begin = out.reserve(sizeof(value));
-  std::memcpy(begin, &value, sizeof(value));  // little-endian, as every machine torch runs on
+  std::memcpy(begin, &value, sizeof(value));  // little-endian, as on every machine with torch
   out.commit(begin + sizeof(value));
 }
 
@@ -48,8 +48,8 @@ inline void put_bytes(TextBuffer& out, uint32_t field, std::string_view bytes) {
   out.put(bytes);
 }
 
-// A message with its length in front, open from construction to close(). The length is put in
-// afterwards: one byte is kept for it, and the rare message of 128 bytes or more is moved to make room.
+// A message with its length in front, open from construction to close(). The length is set at the end: it has
+// one byte, and the rare message of 128 bytes or more is moved to make room.
 class Message {
  public:
   explicit Message(TextBuffer& out) : out_(out) {
@@ -79,7 +79,7 @@ class Message {
   size_t begin_;
 };
 
-// A message inside another, as the value of a field.
+// A message as the value of a field in another.
 class Nested : public Message {
  public:
   Nested(TextBuffer& out, uint32_t field) : Message(tagged(out, field)) {}

@@ -1,4 +1,4 @@
-// What the bindings of several writers need: blocks of text handed to Python.
+// Common part of the writers' bindings: passes blocks of text to Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,10 +14,10 @@ namespace opscope::writers {
 
 nb::object to_array(TextBuffer&& text);
 
-// The next block of what `writer` writes, None after the last.
+// The next block from `writer`, None after the last.
 template <class Writer>
 nb::object next_block_of(Writer& writer, size_t bytes) {
-  TextBuffer text(bytes + bytes / 64);  // rows are whole, so a block ends a little late
+  TextBuffer text(bytes + bytes / 64);  // rows are complete, so a block is slightly longer
   bool more = false;
   {
     const WithoutGil without_gil;

@@ -1,4 +1,4 @@
-// A growing block of text: what the writers format into and hand to Python without a copy.
+// A growing block of text: writers format into it and pass it to Python without a copy.
 #pragma once
 
 #include <charconv>
@@ -28,7 +28,7 @@ class TextBuffer {
   std::unique_ptr<char[]> release() { return std::move(data_); }
   char* at(size_t offset) { return data_.get() + offset; }
 
-  // Room for `bytes` more. The caller writes there and reports what it used with commit().
+  // Room for `bytes` more. The caller writes there and reports the end with commit().
   char* reserve(size_t bytes) {
     if (capacity_ - size_ < bytes) [[unlikely]]
       grow(bytes);
@@ -37,11 +37,11 @@ class TextBuffer {
   void commit(const char* end) { size_ = static_cast<size_t>(end - data_.get()); }
 
   void put(std::string_view text) {
-    if (text.empty()) return;  // it may point nowhere, which memcpy may not be given
+    if (text.empty()) return;  // its pointer may be null, which memcpy does not allow
     std::memcpy(reserve(text.size()), text.data(), text.size());
     size_ += text.size();
   }
-  // For literals: the length is a constant, so this is a few moves and no call.
+  // For literals: the length is a constant, so this is a few moves without a call.
   template <size_t N>
   void put(const char (&literal)[N]) {
     std::memcpy(reserve(N - 1), literal, N - 1);
@@ -56,14 +56,14 @@ class TextBuffer {
     char* const begin = reserve(kDigits);
     commit(std::to_chars(begin, begin + kDigits, value).ptr);
   }
-  // Texts, characters, numbers and times, one after the other.
+  // Appends texts, characters, numbers and times in order.
   template <class... Parts>
     requires(sizeof...(Parts) > 1)
   void put(const Parts&... parts) {
     (put_one(parts), ...);
   }
 
-  // "[1,2,3]"
+  // Appends "[1,2,3]".
   void numbers(std::span<const int64_t> values) {
     put('[');
     for (size_t i = 0; i < values.size(); ++i) {
@@ -73,7 +73,7 @@ class TextBuffer {
     put(']');
   }
 
-  // Nanoseconds as microseconds with three decimals: exact, where a float would round.
+  // Nanoseconds as microseconds with three decimals: exact, unlike a float.
   void microseconds(int64_t nanoseconds) {
     const auto value = static_cast<uint64_t>(nanoseconds < 0 ? 0 : nanoseconds);
     char* p = reserve(kDigits + 4);

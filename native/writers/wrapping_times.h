@@ -1,4 +1,4 @@
-// Sums of times that cannot overflow: those of a damaged file may not fit 64 bits, and wrap around then.
+// Arithmetic of times that wraps on overflow: times of a damaged file may be anything.
 #pragma once
 
 #include <cstdint>
