@@ -1,7 +1,7 @@
-// When the nodes of a graph of dependencies can begin at the earliest, and must have ended at the latest.
+// Earliest starts and latest ends of the nodes of a dependency graph.
 //
-// A node begins once all that it depends on has ended, each with a delay after that. Nodes are in an order in
-// which what one depends on stands before it. Each has up to kMost such, at [node * kMost + i]; -1 for none.
+// A node begins after all its dependencies have ended, each with a delay. Dependencies precede their nodes.
+// Each node has up to kMost, at [node * kMost + i]; -1 for none.
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Dependencies {
   const int64_t* delay_ns;
   size_t nodes;
 
-  // Calls visit(place, node before) for each.
+  // Calls visit(place, dependency) for each dependency.
   template <class Visit>
   void of(size_t node, Visit visit) const {
     for (size_t place = node * kMost; place < (node + 1) * kMost; ++place) {
@@ -48,7 +48,7 @@ Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Duration
   return {before.data(), delay_ns.data(), duration_ns.size()};
 }
 
-// When each ends, and the node before that it begins after, -1 for none: it begins at `start_ns` then.
+// Earliest end of each node, and the dependency that determines its start; -1: it begins at `start_ns`.
 nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns,
                    int64_t start_ns) {
   const Dependencies graph = graph_of(before, delay_ns, duration_ns);
@@ -70,7 +70,7 @@ nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Durations& 
   return array_tuple(end_ns, binding);
 }
 
-// When each may end without anything ending after `end_ns`.
+// Latest end of each node with which nothing ends after `end_ns`.
 nb::object latest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns, int64_t end_ns) {
   const Dependencies graph = graph_of(before, delay_ns, duration_ns);
   std::vector<int64_t> result(graph.nodes, end_ns);
