@@ -1,5 +1,5 @@
-// What the native tests need of a test framework: named tests, checks that print both sides, and a
-// main() that says how many failed.
+// Minimal test framework: named tests, checks that print both sides, and run_all(), which reports the
+// failures.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// cupti/cupti_layout.h against NVIDIA's own headers, of every release that is installed: it compiles.
+// Compares cupti/cupti_layout.h with NVIDIA's headers of every installed release, at compile time.
 #include "cupti/cupti_layout.h"
 
 #include <cupti.h>

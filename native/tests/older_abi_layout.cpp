@@ -1,4 +1,4 @@
-// Compiled with libstdc++'s older ABI, as the bridge to builds of torch before 2.7 is.
+// Compiled with libstdc++'s older ABI, like the bridge for torch before 2.7.
 #include "log/thread_log.h"
 
 namespace opscope::tests {

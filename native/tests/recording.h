@@ -1,4 +1,4 @@
-// Driving the recorder from tests without torch: spans, arguments, windows, and what a window holds.
+// Drives the recorder without torch: spans, arguments, windows, and their contents.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace opscope::tests {
 
 constexpr uint32_t kAll = kWantOperators | kWantAnnotations | kWantInputs | kWantMemory | kWantGc;
 
-// The log of a window as bytes.
+// Log of a window as bytes.
 inline std::string copy_of(const LogView& view) {
   std::string copy;
   write_log(view, [&](std::string_view bytes) {
@@ -35,7 +35,7 @@ inline uint32_t open_window(uint32_t wants = kAll, bool all_threads = true) {
 
 inline void on_another_thread(const std::function<void()>& work) { std::thread(work).join(); }
 
-// Opens a span on this thread; `numbers` are recorded as its arguments.
+// Opens a span on this thread; its arguments are `numbers`.
 inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKind::kOperator,
                       const std::vector<int64_t>& numbers = {}) {
   ThreadLog* log = Recorder::this_thread();
@@ -79,7 +79,7 @@ inline void span(const char* name, RecordKind kind = RecordKind::kOperator) {
   close_span(key);
 }
 
-// A call of a function, with what a real one leaves behind.
+// Records a call of a function with everything that a real call records.
 inline void call(RecordKind kind, uint32_t function, uint32_t instance) {
   ThreadLog* log = Recorder::this_thread();
   Record* record = log->open_span(99);
@@ -91,7 +91,7 @@ inline void call(RecordKind kind, uint32_t function, uint32_t instance) {
   close_span(99);
 }
 
-// A function of Python's and a module, as journals have them.
+// Adds a Python function and a module to the journal.
 inline void note_function_and_module() {
   const uint64_t address = 0x1234;
   const int32_t line = 7;
@@ -115,7 +115,6 @@ inline Columns decode(uint32_t window) {
   return decode_window(recorder().view_of(*recorder().window(window)), {});
 }
 
-// Closes, decodes and discards a window.
 inline Columns finish(uint32_t window) {
   recorder().close_window(window);
   Columns columns = decode(window);

@@ -1,4 +1,4 @@
-// What tests of streams share: a recording that streams to a file of its own.
+// Shared by tests of streams: a recording that streams to its own file.
 #pragma once
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ namespace opscope::tests {
 
 constexpr uint64_t kAnySize = uint64_t{1} << 40;
 
-inline std::string program;  // this one's path
+inline std::string program;  // path of this one
 
 inline std::string new_path() {
   static int count = 0;
@@ -41,7 +41,7 @@ struct Streaming {
   }
 };
 
-// The exit status of a forked child: 0 where `work` returns true.
+// Exit status of a forked child: 0 if `work` returns true.
 inline int status_of_child(const std::function<bool()>& work) {
   std::fflush(stdout);
   const pid_t child = fork();

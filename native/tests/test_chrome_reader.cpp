@@ -1,4 +1,4 @@
-// Tests of the reader of Chrome JSON: whole, in pieces, and damaged in every way.
+// Reader of Chrome JSON: complete, in pieces, and damaged.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,7 @@ const Vocabulary& vocabulary() {
 }
 
 struct Read {
-  std::string categories;  // that were asked for
+  std::string categories;  // in order of requests
   std::unique_ptr<ChromeReader> reader;
   bool is_sound = false;
 
@@ -48,7 +48,7 @@ struct Read {
             },
             mends)) {
     for (size_t at = 0; at < text.size(); at += piece) {
-      // In memory of its own, so that reading beyond it is noticed.
+      // Separate memory, so that sanitizers detect reads beyond it.
       const std::string part(text.substr(at, piece));
       reader->add(part);
     }
@@ -174,7 +174,7 @@ TEST(times_are_exact_and_rounded_half_to_even) {
   CHECK(!is_float("cpu") && !is_float("1_0.5") && !is_float("e5"));
 }
 
-// What is damaged ends in a problem or in columns of one length, and nothing is read that is not there.
+// Damaged files give a problem, or columns of equal lengths, without invalid reads.
 TEST(damaged_files_end_in_a_problem_or_in_columns) {
   std::mt19937 random(7);
   const std::vector<std::string> noise{

@@ -1,5 +1,5 @@
-// Writers that never pause, beside threads that open, pause, decode and let go of windows. Meant for
-// the thread sanitizer; without it, it still finds lost and torn records.
+// Writers without pauses, beside threads that open, pause, decode and discard windows. For the thread
+// sanitizer; without it, still detects lost and torn records.
 #include <algorithm>
 #include <atomic>
 #include <random>
@@ -12,7 +12,7 @@ using namespace opscope::tests;
 
 namespace {
 
-// Runs `work` on its own threads until it goes out of scope.
+// Runs `work` on its threads until it is destroyed.
 class Background {
  public:
   Background(int count, std::function<void(int)> work) {
@@ -32,7 +32,7 @@ class Background {
   std::vector<std::thread> threads_;
 };
 
-// The number in a span's argument is its key, so that a record mixed up with another shows.
+// The span's argument is the number in its key, to detect mixed records.
 void write_spans(int writer) {
   static thread_local int64_t number = 0;
   const auto key = static_cast<uint64_t>(writer + 1) << 32 | static_cast<uint64_t>(++number);
@@ -52,7 +52,7 @@ void check_consistent(const Columns& columns) {
     if (parent >= 0 && e.thread[static_cast<size_t>(parent)] != e.thread[i]) CHECK(false);
     if (e.duration_ns[i] < 0) CHECK(false);
   }
-  // Arguments come in pairs, and numbers of one writer only ever rise.
+  // Arguments come in pairs; the numbers of one writer only increase.
   std::vector<int64_t> last(64, 0);
   for (size_t row = 0; row + 1 < columns.scalars.event.size(); row += 2) {
     if (columns.scalars.event[row] != columns.scalars.event[row + 1]) CHECK(false);

@@ -1,5 +1,5 @@
-// Files of recordings, and what decoding goes on with between two pieces, damaged at random: each is read, or
-// refused as damage. `test_damage COUNT SEED [LOG]` tries more, also with the log of a real program.
+// Files of recordings, and states between two pieces, with random damage: each is read or rejected as damage.
+// `test_damage COUNT SEED [LOG]` tries more, also with the log of a real program.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@
 using namespace opscope;
 using namespace opscope::tests;
 
-// No number in a file makes room for more than the file can hold.
+// No number in a file may allocate more memory than the file's contents need.
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=256"; }
 
 namespace {
@@ -39,7 +39,7 @@ class Damaging {
  private:
   uint64_t below(uint64_t limit) { return random_() % limit; }
 
-  // Most of a block is room that nothing was written to.
+  // Most of a block is unused: prefers bytes that are not zero.
   size_t place(const std::string& bytes, size_t size) {
     size_t at = 0;
     for (int tries = 0; tries < 100; ++tries) {
@@ -77,7 +77,7 @@ class Damaging {
   std::mt19937_64 random_;
 };
 
-// Arguments of every kind, one in another.
+// A span with arguments of every kind, nested in each other.
 void span_with_arguments(uint64_t key) {
   ThreadLog* log = Recorder::this_thread();
   open_span("all", key);
@@ -145,7 +145,7 @@ void record_everything() {
 
 constexpr uint32_t kEverything = kAll | kWantPython | kWantModules | kWantOutputs;
 
-// Whether rows refer to rows.
+// Checks that columns that refer to rows refer to existing rows.
 void check_columns(const Columns& columns) {
   const EventColumns& events = columns.events;
   for (size_t i = 0; i < events.parent.size(); ++i)
@@ -161,7 +161,7 @@ struct Ends {
   size_t refused = 0;
 };
 
-// What is read of damaged bytes is anything, and nothing else than Damage is raised.
+// Reads damaged bytes; the result may be anything, and only Damage may be raised.
 template <typename Function>
 void try_all(const std::string& whole, const char* what, Function&& read) {
   Ends ends;
@@ -196,7 +196,7 @@ std::string copy_of_recording() {
   return copy;
 }
 
-// In memory, and with a name of its own: a link, such as /proc has for files, is not opened.
+// A file in memory with its own name: opscope opens no links, such as those in /proc.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& bytes) : file_(mkstemp(path_.data())) {

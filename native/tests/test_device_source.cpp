@@ -1,5 +1,5 @@
-// Devices that are not CUDA's: a source of another kind behind the interface, with codes, a clock and a
-// library of its own. Nothing here includes or links what is CUPTI's.
+// Devices other than CUDA: another implementation of the source interface, with its own codes, clock and
+// library. Includes and links nothing of CUPTI.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,12 +28,12 @@ namespace {
 constexpr int8_t kXpu = DeviceType::kXpu;
 constexpr uint64_t kDeviceEpoch_ns = 5'000'000'000;
 
-std::vector<std::string> asked;  // of all sources, in order
+std::vector<std::string> asked;  // calls of all sources, in order
 std::string refuses_to_load;
 std::string refuses_to_start;
-int child_before_all = -1;  // how it ended
+int child_before_all = -1;  // exit status
 
-// A device that counts nanoseconds from an epoch of its own, one for each tick of the recorder.
+// A device that counts nanoseconds from its own epoch, one per tick of the recorder.
 class XpuSource final : public gpu::DeviceSource {
  public:
   explicit XpuSource(gpu::GpuLog& log) : log_(log) { asked.push_back("made"); }
@@ -81,7 +81,7 @@ class XpuSource final : public gpu::DeviceSource {
   bool collects = false;
 
  private:
-  // A call, and a kernel of 500 ns that begins 100 ns later.
+  // Appends a call, and a kernel of 500 ns that begins 100 ns later.
   void append(uint32_t correlation) {
     const uint64_t now = kDeviceEpoch_ns + now_ticks() - 1;
     if (log_.accept())
@@ -107,7 +107,7 @@ gpu::DeviceSource* make_source(gpu::GpuLog& log, gpu::GraphNodes&) {
 
 GpuActivity& devices() { return GpuActivity::instance(); }
 
-// What `program` has the device do, in a window that wants devices.
+// Device activity during `program`, in a window that wants devices.
 DeviceColumns record(const std::function<void()>& program) {
   const uint32_t window = open_window(kWantAnnotations | kWantGpu);
   CHECK_SAME(devices().configure(recorder().wanted()), std::string());
@@ -142,10 +142,10 @@ TEST(what_windows_want_is_what_the_source_is_asked_for) {
   asked.clear();
   devices().set_source(&make_source);
   devices().configure(kWantGpu);
-  devices().configure(kWantGpu);  // as it is
+  devices().configure(kWantGpu);  // no change
   devices().configure(kWantGpu | kWantGpuSync, /*may_share=*/true);
   devices().pause(true);
-  devices().forget();  // not while somebody collects
+  devices().forget();  // no effect while collecting
   devices().pause(false);
   devices().configure(0);
   devices().configure(0);
@@ -177,8 +177,7 @@ TEST(what_finds_no_room_is_counted) {
   devices().set_budget(4096, 1u << 30);
 }
 
-// Of a recording that streams and wants devices, what `program` has them do: as its file says it, and as this
-// process knows it.
+// Device activity during `program`, streamed: as read from the file, and as this process decodes it.
 struct BothColumns {
   std::optional<DeviceColumns> noted;
   DeviceColumns own;
@@ -215,7 +214,8 @@ TEST(what_devices_did_is_in_the_file_of_a_stream) {
   CHECK_SAME(got.gpu_graph_nodes.node, own.gpu_graph_nodes.node);
   CHECK_SAME(got.source.missing_kinds, own.source.missing_kinds);
   CHECK_SAME(got.counts.recorded, own.counts.recorded);
-  CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) < 1'000'000);  // by another end of the window
+  CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) <
+        1'000'000);  // the file's window ends at another time
   CHECK(noted->unheard_ns >= 0);
 }
 
@@ -276,7 +276,7 @@ TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
     devices().configure(0);
     devices().forget();
   }
-  std::vector<size_t> blocks;  // of the notes
+  std::vector<size_t> blocks;  // of notes
   for (size_t at = 0; at < copy.size(); at += kBlockBytes) {
     const auto& block = *reinterpret_cast<const BlockHeader*>(copy.data() + at);
     if (block.kind.load() == BlockKind::kJournal && block.owner == Stream::kDevices) blocks.push_back(at);
@@ -290,7 +290,7 @@ TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
     return std::make_pair(log.missing_blocks(), decode_noted(log));
   };
   const auto [missing, got] = read_without(blocks[5], kBlockBytes);
-  CHECK_SAME(missing, uint64_t{blocks.size() - 6});  // those after it
+  CHECK_SAME(missing, uint64_t{blocks.size() - 6});  // blocks after it
   CHECK(got.has_value());
   CHECK(!got->gpu.correlation_id.empty() && got->gpu.correlation_id.size() < 10'000);
   CHECK(got->unheard_ns > 0);
@@ -318,7 +318,6 @@ TEST(a_ring_has_no_devices_in_its_file) {
   unlink(path.c_str());
 }
 
-// Threads that launch, a thread that writes notes, and streams that start and end.
 TEST(notes_are_taken_beside_launches_and_streams) {
   std::atomic<bool> goes_on{true};
   std::thread notes([&] {
@@ -359,7 +358,7 @@ TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {
   devices().configure(0);
 }
 
-// A child that the test's process makes before it has the library, as launchers of workers do.
+// Forked before the process loads the library, as launchers of workers do.
 TEST(a_forked_child_of_a_process_without_the_library_has_one_of_its_own) { CHECK_SAME(child_before_all, 0); }
 
 int main(int, char** argv) {

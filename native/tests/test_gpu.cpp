@@ -1,5 +1,5 @@
-// Device activity, over the fake CUPTI of tests/support: the library to load is the first argument.
-// With a second one it refuses our clock.
+// Device activity with the fake CUPTI of tests/support; the first argument is its path. With a second
+// argument, it rejects opscope's clock.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST(buffers_may_come_in_any_order_and_late) {
       record(
           [] {
             set("out_of_order");
-            set("records_per_buffer", 20);  // fewer buffers than there are: nothing may be dropped
+            set("records_per_buffer", 20);  // several buffers, but fewer than there are: drops nothing
             set("late");
             for (int i = 0; i < 100; ++i) launch("k", 7 + i % 3);
           },

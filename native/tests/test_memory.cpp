@@ -1,4 +1,4 @@
-// Memory accounts of recordings that make no sense, under sanitizers. What is right is tested from Python.
+// Memory accounts of inconsistent recordings, under sanitizers. Python tests check correct ones.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -28,7 +28,7 @@ struct Accounts {
   Timeline timeline;
 };
 
-// `access` is that of every argument of every operator; -1 for one without a schema.
+// `access`: of every argument of every operator; -1 for an operator without a schema.
 Accounts account(const VectorColumns& columns, const std::vector<int>& access_of_name) {
   Accounts result;
   const Tables tables(columns);
@@ -56,7 +56,7 @@ Accounts account(const VectorColumns& columns, const std::vector<int>& access_of
   return result;
 }
 
-// A column of so many rows, each as `make` says.
+// A column of this many rows with values from `make`.
 template <typename T, typename Make>
 void set(VectorColumns& columns, const std::string& name, int64_t rows, Make make) {
   std::vector<T> values;

@@ -1,4 +1,4 @@
-// A log that is decoded in pieces while it grows gives the rows that it gives as a whole.
+// Decoding a growing log in pieces gives the same rows as decoding it at once.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -19,12 +19,12 @@ constexpr uint64_t kSeeds = 25;
 constexpr uint32_t kWants = kWantOperators | kWantAnnotations | kWantMemory | kWantCalls | kWantNewThreads;
 
 struct What {
-  bool ends_out_of_order = false;  // annotations outlive what they began in
+  bool ends_out_of_order = false;  // annotations outlive their parents
   bool ends_elsewhere = false;     // and end on another thread
   bool is_filtered = false;        // the window does not want operators
 };
 
-// Some threads that record at random, on a clock that a test moves.
+// Threads that record at random, with a clock that the test advances.
 class Program {
  public:
   Program(uint64_t seed, What what) : random_(seed), what_(what) {
@@ -43,7 +43,6 @@ class Program {
     for (int i = 0; i < steps; ++i) step();
   }
 
-  // Up to now.
   LogView view() {
     LogView view;
     view.recent_rate = 1;
@@ -68,7 +67,7 @@ class Program {
 
   uint64_t now() const { return now_; }
   size_t pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random_); }
-  // Has something outlived what it began in, and not ended since?
+  // Whether a span has outlived its parent and is still open.
   bool is_waiting() const { return !left_.empty(); }
   void end_all_left() {
     while (is_waiting()) end_left();
@@ -98,7 +97,7 @@ class Program {
       open.pop_back();
     } else if (what == 17 && !left_.empty()) {
       end_left();
-    } else if (what == 18 && threads_[0]->depth() == 0) {  // what a function runs ends before it does
+    } else if (what == 18 && threads_[0]->depth() == 0) {  // the function's callees end first
       threads_[0]->note_end(kWatchedCall | 60, tick());
     } else if (what == 19) {
       Record* record = threads_[thread]->append(RecordKind::kAllocate);
@@ -159,7 +158,7 @@ class Program {
   uint64_t next_key_ = 100;
 };
 
-// Rows of a table as text, with names in place of their numbers.
+// Rows of a table as text, with names instead of their numbers.
 struct Rows {
   std::vector<std::string> events;
   std::vector<std::string> others;
@@ -176,7 +175,7 @@ void describe(const Table& table, const ThreadColumns& threads, const LocalNames
     copy.for_each_column([&](const char* name, auto& column, bool) {
       if constexpr (!requires { column.values; }) {
         if (column.empty() || std::string_view(name).ends_with("_id"))
-          return;  // of tensors: told apart later
+          return;  // ids of tensors are numbered later
         const auto value = column[i];
         const bool is_name = std::string_view(name) == "name" || std::string_view(name) == "function" ||
                              std::string_view(name) == "file";

@@ -1,4 +1,4 @@
-// Windows over the logs: what each holds, what it costs, and what happens beside it.
+// Windows: contents, cost, and concurrent operations.
 #include <stdexcept>
 
 #include "check.h"
@@ -9,7 +9,7 @@ using namespace opscope::tests;
 
 namespace {
 
-// A bridge that writes down what it is asked for.
+// A bridge that stores the arguments of its calls.
 std::vector<uint32_t> configured;
 bool refuse = false;
 uint64_t not_held = 0;
@@ -69,7 +69,7 @@ TEST(tensors_are_held_from_the_oldest_window_on_that_is_open) {
   const uint64_t before = recorder().used_bytes();
   held_bytes = 1000;
   CHECK_SAME(recorder().used_bytes() - before, 1000u);
-  recorder().release_old_tensors();  // nothing is open
+  recorder().release_old_tensors();  // no window is open
   CHECK(!is_holding);
   const uint32_t other = open_window(kWantInputs);
   const uint32_t first = open_window(kWantInputs | kWantMemory);
@@ -81,7 +81,7 @@ TEST(tensors_are_held_from_the_oldest_window_on_that_is_open) {
   recorder().release_old_tensors();
   CHECK_SAME(released_before, (std::vector<uint64_t>{1, 2}));
   recorder().discard_window(second);
-  recorder().release_old_tensors();  // the window that is left needs none
+  recorder().release_old_tensors();  // the remaining window needs none
   CHECK(!is_holding);
   CHECK_SAME(released_before.size(), 2u);
   recorder().discard_window(other);
@@ -134,7 +134,7 @@ TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
   recorder().set_initial_stacks(later, stacks, 2);
   CHECK_SAME(recorder().frames_that_may_begin(log, 2), std::vector<uint64_t>{});
   CHECK_SAME(recorder().frames_that_may_begin(log, 1), (std::vector<uint64_t>{7, 8}));
-  recorder().forget_initial_frame(log, 6);  // that one did run
+  recorder().forget_initial_frame(log, 6);  // not one that may begin, so it stays
   recorder().forget_initial_frame(log, 7);
   const auto keys = [](uint32_t window) {
     std::vector<uint64_t> keys;
@@ -171,7 +171,7 @@ TEST(a_function_that_began_before_the_stacks_were_noted_is_there_once) {
     open_span("on a thread that began meanwhile", 6, RecordKind::kPythonCall);
     CHECK_SAME(noted(), std::vector<uint64_t>{7});
     close_span(6);
-    CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));  // another object has that key now
+    CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));  // the key belongs to a later call now
   });
   close_span(7);
   recorder().close_window(window);
@@ -228,7 +228,7 @@ TEST(a_fault_stops_recording_and_is_told_with_the_window) {
   CHECK_SAME(recorder().window(window)->fault, "broken");
   CHECK_SAME(names_of(decode(window)), Names{"before"});
   recorder().discard_window(window);
-  // A new beginning.
+  // The next window clears the fault.
   const uint32_t next = open_window();
   CHECK_SAME(recorder().wanted(), kAll);
   CHECK_SAME(recorder().fault(), "");
@@ -268,8 +268,6 @@ TEST(a_bridge_that_refuses_leaves_no_window_and_no_harm) {
   CHECK_SAME(names_of(finish(open)), Names{"still recorded"});
 }
 
-// What decoding a window gives.
-
 TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
   for (const RecordKind kind : {RecordKind::kOperator, RecordKind::kAnnotation}) {
     const uint32_t window = open_window(kAll | kWantPython);
@@ -287,7 +285,7 @@ TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
     close_span(1);
     span("after");
     const EventColumns e = finish(window).events;
-    const bool ends_late = kind == RecordKind::kAnnotation;  // which may outlast what it began in
+    const bool ends_late = kind == RecordKind::kAnnotation;  // annotations may outlive their parents
     CHECK_SAME(e.parent, Rows{-1, 0, 1, 0, 3, 0});
     const int64_t end_ns = e.start_ns[1] + e.duration_ns[1];
     CHECK_SAME(end_ns > e.start_ns[3], ends_late);
@@ -307,7 +305,7 @@ TEST(ends_heard_after_the_window_do_not_change_what_was_in_what) {
   call->ticks = now_ticks();
   log->publish_span();
   recorder().close_window(window);
-  close_span(2);  // the end of the function before was not reported
+  close_span(2);  // the end of the inner function was not reported
   close_span(1);
   const Columns columns = decode(window);
   recorder().discard_window(window);

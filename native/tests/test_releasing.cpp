@@ -1,5 +1,4 @@
-// When what was recorded is given back, and what is kept for whom; windows that go on while what they have so
-// far is looked at.
+// Release of records that no window needs, and snapshots of open windows.
 #include "check.h"
 #include "recording.h"
 
@@ -17,7 +16,7 @@ TEST(memory_is_flat_over_many_windows) {
     CHECK_SAME(finish(window).events.name.size(), 3001u);
   };
   open_span("left open for ever", 12345);
-  // By where in its block the log stands, a cycle needs one more or less.
+  // A cycle may need one block more, depending on the log's position in its block.
   const auto most_mapped = [&](int cycles) {
     size_t most = 0;
     for (int i = 0; i < cycles; ++i) {
@@ -39,7 +38,7 @@ TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
     const uint32_t window = open_window();
     for (int i = 0; i < 400000; ++i) span("op");
     if (round % 2 == 0) recorder().close_window(window);
-    recorder().discard_window(window);  // still open, too
+    recorder().discard_window(window);  // even while open
     if (round == 0) recorder().discard_window(other);
     if (round == 1) mapped = recorder().statistics().mapped_bytes;
   }
@@ -85,7 +84,7 @@ TEST(a_closed_window_that_nobody_reads_keeps_nothing_of_what_follows) {
     ring.erase(ring.begin());
     most = std::max<size_t>(most, recorder().statistics().used_bytes);
   }
-  CHECK(most < 12 << 20);  // all of it would be 19 MB
+  CHECK(most < 12 << 20);  // everything together would be 19 MB
   const auto window = recorder().window(unread);
   CHECK_SAME(decode_window(recorder().view_of(*window), {}).events.name.size(), 10000u);
   recorder().discard_window(unread);
@@ -131,7 +130,7 @@ TEST(of_a_thread_that_ended_only_what_somebody_needs_is_kept) {
   CHECK_SAME(recorder().statistics().threads, threads);
 }
 
-// Positions of payloads count blocks up to a number, and then begin anew.
+// Positions of payloads wrap around after a fixed number of blocks.
 TEST(payloads_are_those_of_the_window_where_others_are_kept_from_long_ago) {
   const auto in_a_block_of_its_own = [](int64_t number) {
     Arena& arena = Recorder::this_thread()->arena();

@@ -1,4 +1,4 @@
-// Memory that is used again: whose it is, what it holds, and that it goes back.
+// Reused memory: owners, contents, and release.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -18,11 +18,11 @@ constexpr size_t kLarge = ReusedMemory::kSmallestBytes;
 
 bool all_are(const void* data, size_t size, uint8_t value) {
   const auto* bytes = static_cast<const uint8_t*>(data);
-  // Each is like the one before. A sanitizer looks at a stretch at once, and not at every byte of a loop.
+  // Compares each byte with its neighbour: a sanitizer checks this in one step, not each byte of a loop.
   return size == 0 || (bytes[0] == value && std::memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-// Arrays of random sizes, each filled with a number of its own that has to be there when it is freed.
+// Arrays of random sizes, each filled with a unique number that must be intact when it is freed.
 bool keeps_contents(ReusedMemory& memory, uint32_t seed, int rounds) {
   struct Array {
     void* data;

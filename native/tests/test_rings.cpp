@@ -1,4 +1,4 @@
-// Rings of flight recorders in files: what is in one is what the ring's oldest window has.
+// Rings of flight recorders in files: the file has the records of the ring's oldest window.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ using namespace opscope::tests;
 
 namespace {
 
-// As a flight recorder's: a few windows that overlap, the oldest of which is let go of again and again.
+// Like a flight recorder's: a few overlapping windows; rotate() discards the oldest.
 struct StreamingRing {
   std::string path = new_path();
   std::vector<uint32_t> windows;
@@ -41,7 +41,7 @@ struct StreamingRing {
     windows.erase(windows.begin());
   }
 
-  // What the oldest window has, as its process says.
+  // The oldest window, as its process decodes it.
   Columns decoded() const {
     const uint32_t copy = recorder().snapshot_window(windows.front());
     Columns columns = decode(copy);
@@ -69,7 +69,7 @@ TEST(the_file_of_a_ring_has_what_its_oldest_window_has) {
   }
   struct stat status = {};
   stat(ring.path.c_str(), &status);
-  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{6} << 20);  // of 16 times about a megabyte
+  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{6} << 20);  // 16 parts of about 1 MB
 }
 
 TEST(threads_record_while_a_ring_is_handed_on) {
@@ -102,7 +102,7 @@ TEST(of_a_ring_whose_process_went_on_without_room_the_last_run_is_kept) {
   CHECK(log.gaps().size() == 1 && log.gaps()[0].lost > 0);
   const Columns in_file = decode_window(log.view(), {});
   const Columns here = ring.decoded();
-  CHECK_SAME(count_of(here, "op"), 20000u);  // of memory
+  CHECK_SAME(count_of(here, "op"), 20000u);  // in memory
   CHECK(count_of(in_file, "op") < 20000u);
 }
 
@@ -121,7 +121,7 @@ TEST(what_is_said_of_a_ring_is_replaced_and_its_journal_does_not_grow) {
   CHECK_SAME(log.notes().size(), 4u);
   struct stat status = {};
   stat(ring.path.c_str(), &status);
-  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{8} << 20);  // of 10 MB
+  CHECK(static_cast<uint64_t>(status.st_size) < uint64_t{8} << 20);  // about 10 MB were written
 }
 
 TEST(a_ring_makes_room_for_a_recording_that_streams) {
@@ -150,7 +150,7 @@ TEST(the_bytes_that_a_ring_uses_are_counted_and_limited) {
   CHECK(ring.decoded().dropped.spans != 0);
 }
 
-// More of them than one block has places for, which then take blocks that the ring had used before.
+// Slots of many threads need several blocks, which may be reused blocks of the ring.
 TEST(what_is_said_of_many_threads_keeps_no_block_from_staying_mapped) {
   constexpr size_t kExtentBlocks = (size_t{64} << 20) / kBlockBytes;
   const std::string path = new_path();
@@ -164,7 +164,7 @@ TEST(what_is_said_of_many_threads_keeps_no_block_from_staying_mapped) {
   file.end();
   file.discard();
   for (BlockHeader* block : second) {
-    CHECK(block->next.load() == nullptr);  // it can be read until it is let go of
+    CHECK(block->next.load() == nullptr);  // readable until its release
     file.release(block);
   }
   CHECK(file.is_unused());

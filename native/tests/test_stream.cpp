@@ -1,4 +1,4 @@
-// Recordings that stream to a file: what is in it is what was recorded, however its process ended.
+// Recordings that stream to a file: the file has what was recorded, however the process ended.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,7 +76,7 @@ TEST(a_forked_child_writes_nothing_to_the_file) {
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
 }
 
-// The child goes on with the record that was begun, and the payload of it, though neither is read.
+// The child completes the record and its payload, although nothing reads them.
 TEST(a_fork_in_the_middle_of_filling_in_a_record) {
   for (const bool is_streamed : {true, false}) {
     const auto stream = is_streamed ? std::make_unique<Streaming>() : nullptr;
@@ -110,7 +110,7 @@ TEST(a_fork_in_the_middle_of_filling_in_a_record) {
   }
 }
 
-// Its spans end in the child as they began, whatever becomes of the blocks that they are in.
+// Open spans end in the child too, whatever happens to the blocks that contain them.
 TEST(what_is_open_at_a_fork_is_open_in_the_child) {
   Streaming stream;
   open_span("call", 7, RecordKind::kPythonCall);
@@ -164,7 +164,7 @@ TEST(a_recording_that_had_ended_is_the_child_s_where_it_lies_in_memory) {
   CHECK_SAME(count_of(finish(goes_on), "op"), 20u);
 }
 
-// Its thread goes on at once, and so do others: what they begin is no part of the child's.
+// Threads of the parent continue; the child does not have their new records.
 TEST(children_of_children_see_what_was_there_when_they_began) {
   Streaming stream;
   record_some(2000);
@@ -173,7 +173,7 @@ TEST(children_of_children_see_what_was_there_when_they_began) {
     while (!is_over.load()) record_some(10);
   });
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // Their allocators' locks, which another thread may hold at a fork, stay locked in the child.
+  // The child cannot acquire an allocator lock that another thread holds at the fork.
   is_over = true;
   other.join();
 #endif

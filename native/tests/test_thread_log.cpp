@@ -1,4 +1,4 @@
-// What one thread writes: spans that end in order, out of order, elsewhere, never; names.
+// Records of one thread: spans that end in order, out of order, on other threads, or never; names.
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -12,14 +12,14 @@
 #include "log/thread_log.h"
 
 namespace opscope::tests {
-size_t thread_log_bytes_in_the_older_abi();  // older_abi_layout.cpp
+size_t thread_log_bytes_in_the_older_abi();  // in older_abi_layout.cpp
 }  // namespace opscope::tests
 
 using namespace opscope;
 
 namespace {
 
-size_t largest_allocation = SIZE_MAX;  // what takes more finds no memory
+size_t largest_allocation = SIZE_MAX;  // larger ones fail
 
 void* allocate(size_t bytes) { return bytes > largest_allocation ? nullptr : std::malloc(bytes); }
 
@@ -88,7 +88,7 @@ TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   CHECK_SAME(log.at(1).load_end(), 2u);  // still the key
   log.open(4);
   CHECK_SAME(log.at(3).parent, kNoParent);
-  // An abandoned span may still end: by then its record may be gone, so the end is a record itself.
+  // An abandoned span may still end. Its record may be gone by then, so the end is a separate record.
   log.close(2);
   CHECK(log.at(4).kind == RecordKind::kClose);
   CHECK_SAME(log.at(4).load_end(), 2u);
@@ -106,7 +106,7 @@ TEST(results_belong_to_their_span_though_what_is_inside_is_open) {
   CHECK_SAME(inner->parent, 1u);
   CHECK_SAME(outer->parent, 0u);
   CHECK(outer->kind == RecordKind::kOutputs);
-  CHECK(log.thread.append_results(3) == nullptr);  // opened elsewhere
+  CHECK(log.thread.append_results(3) == nullptr);  // opened on another thread
   CHECK_SAME(log.size(), 4u);
 }
 
@@ -123,7 +123,7 @@ TEST(a_call_that_ends_what_it_runs_in_goes_on) {
   log.close(4);
   log.open(5);
   CHECK_SAME(log.at(4).parent, 2u);
-  log.close(3);  // what was begun in a call is no part of what goes on after it
+  log.close(3);  // spans begun in the call end with it
   CHECK(log.at(2).load_state() == SpanState::kClosed);
   CHECK(log.at(4).load_state() == SpanState::kAbandoned);
   CHECK_SAME(log.thread.depth(), 0u);
@@ -138,7 +138,7 @@ TEST(a_call_whose_end_nobody_watches_leaves_with_what_it_runs_in) {
   CHECK_SAME(log.thread.depth(), 0u);
   CHECK(log.at(1).load_state() == SpanState::kAbandoned);
   log.open(3);
-  log.open(4, RecordKind::kModuleCall);  // ended by who began it
+  log.open(4, RecordKind::kModuleCall);  // its beginner ends it
   log.close(3);
   CHECK_SAME(log.thread.depth(), 1u);
   log.close(4);
@@ -195,7 +195,7 @@ TEST(a_dropped_span_is_counted_once_and_leaves_the_others_alone) {
     log.close(1000 + i);
   }
   CHECK_SAME(log.thread.dropped().spans, 0u);
-  // Two nested spans find no memory: their ends come, and nothing else is lost with them.
+  // Two nested spans find no memory: their ends arrive, and no other record is lost.
   log.open(2);
   log.open(3);
   CHECK_SAME(log.thread.current_span(), 0u);

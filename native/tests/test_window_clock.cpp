@@ -1,4 +1,4 @@
-// Clocks that do what clocks should not do: times stay in order and in the window, and it is said.
+// Faulty clocks: times stay in order and in the window, and the fault is reported.
 #include <vector>
 
 #include "check.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kHour = 3600 * kSecond;
 constexpr int64_t kNoon = 1'700'000'000 * kSecond;
-constexpr double kRate = 0.5;  // two ticks a nanosecond
+constexpr double kRate = 0.5;  // two ticks per nanosecond
 
 ClockAnchor at(int64_t ns, int64_t ticks_off_ns = 0, int64_t wall_off_ns = 0) {
   return {static_cast<uint64_t>((kHour + ns + ticks_off_ns) * 2), kNoon + ns + wall_off_ns, ns};
@@ -28,7 +28,8 @@ TEST(sound_clocks_have_nothing_to_say) {
   CHECK_SAME(clock.jumped_ns(), 0);
   CHECK_SAME(clock.set_by_ns(), 0);
   CHECK_SAME(clock.unix_ns(at(11 * kSecond).ticks), kNoon + 11 * kSecond);
-  CHECK_SAME(clock.unix_ns(at(13 * kSecond).ticks), kNoon + 13 * kSecond);  // devices may end later
+  CHECK_SAME(clock.unix_ns(at(13 * kSecond).ticks),
+             kNoon + 13 * kSecond);  // device work may end after the window
   CHECK_SAME(clock.duration_ns(kStarted.ticks, kStopped.ticks), 2 * kSecond);
 }
 
@@ -45,7 +46,7 @@ TEST(a_wall_clock_that_is_set_moves_no_duration) {
 }
 
 TEST(a_machine_that_slept_before_the_window_changes_no_rate) {
-  for (const int64_t asleep : {8 * kHour, -kHour / 2}) {  // ticks went on, or began anew
+  for (const int64_t asleep : {8 * kHour, -kHour / 2}) {  // ticks continued, or restarted
     const WindowClock clock(kOrigin, at(10 * kSecond, asleep), at(12 * kSecond, asleep), kRate);
     CHECK_SAME(clock.jumped_ns(), 0);
     CHECK_SAME(clock.duration_ns(at(10 * kSecond, asleep).ticks, at(12 * kSecond, asleep).ticks),
@@ -70,7 +71,7 @@ TEST(a_machine_that_slept_in_the_window_is_told_and_times_stay_in_it) {
 TEST(readings_that_tell_nothing_make_no_rate_up) {
   CHECK_SAME(ns_per_tick(kStopped, kStarted), 0.0);
   CHECK_SAME(ns_per_tick(kStarted, kStarted), 0.0);
-  CHECK_SAME(ns_per_tick(at(5), at(4, 10)), 0.0);  // only one of the two goes back
+  CHECK_SAME(ns_per_tick(at(5), at(4, 10)), 0.0);  // only one of the two decreases
   const WindowClock clock(kStopped, kStarted, kStopped, kRate);
   CHECK_SAME(clock.duration_ns(kStarted.ticks, kStopped.ticks), 2 * kSecond);
   const WindowClock blind(kStopped, kStopped, kStopped, 0);
@@ -92,7 +93,7 @@ TEST(spans_of_a_window_whose_ticks_began_anew_are_all_there_and_in_order) {
   close_span(1);
   allocation(64, 0x1000);
   recorder.close_window(window);
-  // As if ticks had begun anew between the third span and the end of the window.
+  // As if ticks had restarted between the third span and the end of the window.
   Window& closed = *recorder.window(window);
   closed.stopped.ticks = closed.started.ticks / 2;
   const Columns columns = decode(window);

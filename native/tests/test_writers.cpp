@@ -1,5 +1,5 @@
-// The writers of Chrome and Perfetto files without Python, under sanitizers: whole rows in blocks of any
-// size, and tables that are damaged. What is in such files is tested from Python.
+// Writers of Chrome and Perfetto files without Python, under sanitizers: complete rows in blocks of any size,
+// and damaged tables. Python tests check the contents.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ ColumnView<T> column(const std::vector<T>& values) {
   return {values.data(), 1, values.size()};
 }
 
-// Columns of one operator, called with a tensor, a tensor list, a scalar and something unknown.
+// Columns of one operator, called with a tensor, a tensor list, a scalar and a value of unknown kind.
 VectorColumns operator_columns() {
   VectorColumns columns;
   columns.set<int64_t>("names.offsets", {0, 2, 5, 6});
@@ -97,7 +97,7 @@ struct Spans {
   }
 };
 
-// What a writer writes, in blocks of so many bytes.
+// Output of a writer, in blocks of this many bytes.
 template <class Writer, class Trace>
 std::string written(Trace trace, size_t block) {
   Writer writer(std::move(trace));

@@ -1,4 +1,4 @@
-// Columns of a trace's tables as tests make them.
+// Columns of a trace's tables for tests.
 #pragma once
 
 #include <algorithm>
