@@ -233,8 +233,7 @@ def test_ranks_of_which_less_is_known_are_not_compared_with_the_others():
     found = find_slow_ranks(steps_of(table))
     assert (found.found, found.compared) == ((), 3)
     assert found.sentences()[-1] == (
-        "ranks 1, 3 were not compared: how long they waited for processors is not known, as of "
-        "what was killed."
+        "ranks 1, 3 were not compared: their waits for a CPU are unknown, as after a kill."
     )
     for rank in (0, 4):
         table[rank, :, Cause.DESCHEDULED] = 0
