@@ -1,4 +1,4 @@
-// Reads what the kernel counts of every thread, about a hundred times a second, while somebody wants it.
+// Reads what the kernel counts of every thread, and of processes that this one may wait for, about a hundred times a second, while somebody wants it.
 //
 // It needs no GIL and stops no thread. A thread that sleeps costs one system call each time, so most do. How
 // much of a processor it takes is bounded: where there are many threads it looks less often. Rows are bounded
@@ -32,8 +32,9 @@ class ThreadSampler {
   // That of this process: a forked child has its own, as it has none of its parent's threads.
   static ThreadSampler& instance();
 
-  // [MT] Rows from now on are for the reader with this number, too. Once per number.
-  void begin(uint64_t reader);
+  // [MT] Rows from now on are for the reader with this number, too. Once per number. `is_rank`: the processes that
+  // the same parent started are ranks of one job.
+  void begin(uint64_t reader, bool is_rank);
   // [MT] The rows since it began; of no number but one that began and has not ended.
   bool end(uint64_t reader, ThreadSampleColumns& rows, SamplerStatistics& statistics);
   // [MT] How many readers there are.
@@ -42,7 +43,7 @@ class ThreadSampler {
  private:
   struct Row {
     int64_t time_ns;
-    pid_t thread;
+    pid_t thread;  // negative for another process
     KernelCounts counts;
   };
   struct Known {
@@ -61,6 +62,7 @@ class ThreadSampler {
   void look();
   void look_for_reader();
   void find_threads(int64_t until_ns);
+  bool find_new(const std::vector<pid_t>& numbers, int64_t until_ns);
   size_t count_kept_open() const;
   void find_thread(pid_t thread, bool keeps_open);
   void look_at(Known& known);
@@ -79,6 +81,7 @@ class ThreadSampler {
   SamplerStatistics statistics_;
   std::thread thread_;
   pid_t own_thread_ = 0;
+  bool is_rank_ = false;
   bool knows_all_ = false;  // of the threads that there were at the last search
   int64_t least_pause_ns_ = 10'000'000;
   uint64_t generation_ = 0;  // of the thread: one that is not the latest ends

@@ -407,7 +407,10 @@ THREAD_SAMPLES = TableSchema(
     "counters of the kernel for one thread at one moment; two rows of a thread differ by what "
     "happened in between. A thread that did nothing for a while has rows at both ends of it only",
     (
-        Column("system_thread_id", "int64", "kernel thread id"),
+        Column(
+            "system_thread_id", "int64", "kernel thread id; negative: id of a child process or of "
+            "a rank beside this one, with the CPU time of its threads, and the waits of its main one",
+        ),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
         Column("delayed_ns", "int64", "waiting for a CPU, since the thread began", **TIME),
