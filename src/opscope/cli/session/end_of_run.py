@@ -103,12 +103,12 @@ class _EndOfRun:
             return self._show_long(made.folder)
         with self._failures_reported("table"):
             self._show(made.trace)
-        self._messages.say(f"trace written to {made.folder}")
-        if not self._request.with_children:
-            draw(made.trace, self._request.destination, self._messages)
         if self._is_shown:
             with self._failures_reported("summary"):
                 self._print_headline(made.trace)
+        self._print_trace(made.folder, made.trace)
+        if not self._request.with_children:
+            draw(made.trace, self._request.destination, self._messages)
         self._print_next_command(made.folder)
 
     def write_verdict(self, file: Path) -> None:
@@ -241,17 +241,16 @@ class _EndOfRun:
                 self._messages.show(operator_text(top, self._messages.width))
             for line in describe_devices(judged):
                 self._messages.say(line)
-            self._messages.say(describe_completeness(judged, long.rows["events"]))
-        self._messages.say(f"trace written to {saved}")
+        if self._is_shown:
+            with self._failures_reported("summary"):
+                self._print_headline(judged)
+        self._print_trace(saved, judged, long.rows["events"])
         if not request.with_children:
             draw(judged, replace(request.destination, chrome=None), self._messages)
             with self._failures_reported("Chrome trace"):
                 if request.destination.chrome is not None:
                     whole = load_part(saved, part)
                     draw(whole, replace(request.destination, report=None), self._messages)
-        if self._is_shown:
-            with self._failures_reported("summary"):
-                self._print_headline(judged)
         self._print_next_command(saved)
 
     def _show(self, trace: TraceData) -> None:
@@ -264,7 +263,13 @@ class _EndOfRun:
             self._messages.show(operator_text(top, self._messages.width))
         for line in describe_devices(trace):
             self._messages.say(line)
-        self._messages.say(describe_completeness(trace))
+
+    def _print_trace(self, folder: Path, trace: TraceData, events: int | None = None) -> None:
+        """Print where the trace is, and how complete; ``events``: their number, if not all are in
+        ``trace``."""
+        with self._failures_reported("ledger"):
+            self._messages.say(describe_completeness(trace, events))
+        self._messages.say(f"trace written to {folder}")
 
     def _print_headline(self, trace: TraceData) -> None:
         if self._request.why:
