@@ -90,10 +90,6 @@ def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
     return f"{', '.join(shares)} of the time only" if shares else ""
 
 
-PROCESSOR = "processor"
-COMPUTED = "computed, of the thread that opened it; ns"
-WAITED = "waited for a CPU; ns"
-
 DOUBTFUL = "doubtful"
 """Source of doubts in the ledger."""
 

@@ -408,8 +408,10 @@ THREAD_SAMPLES = TableSchema(
     "happened in between. A thread that did nothing for a while has rows at both ends of it only",
     (
         Column(
-            "system_thread_id", "int64", "kernel thread id; negative: id of a child process or of "
-            "a rank beside this one, with the CPU time of its threads, and the waits of its main one",
+            "system_thread_id",
+            "int64",
+            "kernel thread id; negative: id of a child process or a "
+            "rank beside this one, with the CPU time of its threads and the waits of its main one",
         ),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),

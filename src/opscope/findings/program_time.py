@@ -17,7 +17,6 @@ from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.base.quantity_text import share_text
-from opscope.columns.ledger import COMPUTED, PROCESSOR, WAITED
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import wall_bounds
@@ -60,8 +59,8 @@ def busy_text(waited: float | None) -> str:
 
 
 def waited_share(trace: TraceData) -> float | None:
-    """Share of the time that the main thread waited for a CPU, or for a process that waited for one;
-    None: not recorded."""
+    """Share of the time that the main thread waited for a CPU, or for a process without one; None:
+    not recorded."""
     start_ns, end_ns = wall_bounds(trace)
     sampled = sampled_threads(trace).get(main_thread(trace))
     if sampled is not None:
@@ -71,7 +70,7 @@ def waited_share(trace: TraceData) -> float | None:
             delayed_ns = float((sampled.delayed_ns * within).sum())
             delayed_ns += float(process_waits(trace).others_ns.sum())
             return min(delayed_ns / max(known_ns, 1.0), _MOST_WAITED)
-    return _counted_share(trace)
+    return None
 
 
 def main_thread(trace: TraceData) -> int:
@@ -108,8 +107,6 @@ class _Clock:
             lengths[inside] *= 1 - min(_MOST_SWITCHING_NS / (until - begin), 1.0)
         if samples is not None:
             lengths = _without_waits(moments, lengths, samples, others)
-        elif waited:
-            lengths *= 1 - waited
         if costs is not None:
             # The recorder runs before a span's start is noted and after its end is.
             half = costs / 2
@@ -176,16 +173,3 @@ def _spans(clock: _Clock, table: Table) -> Table:
     took = clock.at(table["start_ns"] + np.maximum(table["duration_ns"], 0)) - start
     took = np.where(table["duration_ns"] < 0, table["duration_ns"], took)
     return table.replaced({"start_ns": start, "duration_ns": took})
-
-
-def _counted_share(trace: TraceData) -> float | None:
-    """Share of time that the thread waited for a CPU, from kernel counters of the thread that
-    opened the recording."""
-    counted = trace.ledger.get(PROCESSOR, {})
-    waited, computed = (counted.get(what) for what in (WAITED, COMPUTED))
-    if waited is None or computed is None or waited + computed <= 0:
-        return None
-    start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
-    # A thread that sleeps neither computes nor waits for a CPU.
-    lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
-    return min(waited / max(lasted, waited + computed), _MOST_WAITED)

@@ -57,7 +57,11 @@ def _nodes(subject: Subject, rows: Values) -> int:
 
 
 def _without_backward(subject: Subject) -> Values:
-    """Operators with gradients switched on, at lines none of whose calls had a backward pass."""
+    """Operators with gradients switched on, at lines none of whose calls had a backward pass.
+
+    Of what runs in a network, the line that calls the network: training and validation share its
+    own lines.
+    """
     events = subject.events
     forward = subject.wants_gradients & (events["sequence_number"] >= 0) & subject.is_outermost
     forward &= (events["scope"] == RecordScope.FUNCTION) & ~subject.within(subject.is_training)
@@ -67,7 +71,9 @@ def _without_backward(subject: Subject) -> Values:
     # An operator may make several nodes; and one may be the graph's last before a detach.
     every = np.arange(len(events))
     frame, line = subject.sites.at if subject.sites.known else (every, every)
-    group = group_rows(frame[rows], line[rows]).group
+    network = subject.inside(subject.outermost_of(subject.is_module_call))[rows]
+    called = np.where((network >= 0) & subject.sites.known, network, rows)
+    group = group_rows(frame[called], line[called]).group
     used = np.bincount(group, weights=has_backward(subject, rows))
     return np.asarray(rows[used[group] == 0])
 

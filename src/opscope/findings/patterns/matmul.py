@@ -145,7 +145,7 @@ def _find_order(subject: Subject) -> Evidence | None:
     given = np.bincount(event, elements, size)[first]
     other = flops[second] / np.maximum(elements[rows], 1) * given
     going = 1 - other / np.maximum(flops[first] + flops[second], 1)
-    steps, forward = backward_steps(subject)
+    _, forward = backward_steps(subject)
     made_by = np.where(forward >= 0, subject.outermost_operator[forward], -1)
     back = np.bincount(made_by[made_by >= 0], steps_take_ns(subject)[made_by >= 0], size)
     took = np.maximum(subject.duration_ns - subject.call_cost_ns, 0) + back
