@@ -47,6 +47,12 @@ _MUCH_OF_A_CALL = 0.4
 FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
 FLOAT_BYTES = 4
+VIEWS = tuple(f"aten::{name}" for name in (
+    "t", "transpose", "permute", "view", "_unsafe_view", "reshape", "flatten", "unflatten",
+    "expand", "as_strided", "select", "slice", "narrow", "squeeze", "unsqueeze", "unbind", "split",
+    "chunk", "alias", "diagonal", "numpy_T",
+))  # fmt: skip
+"""Operators whose result is the memory of their argument."""
 EVALUATING = "autograd::engine::evaluate_function"
 """Around each node of a backward pass, with its number."""
 

@@ -89,7 +89,7 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Results for all processes: notes on missing compiled code, and each event of torch.compile
     once."""
-    from opscope.findings.job_verdict import shared_compilations
+    from opscope.analysis.compiled_code import shared_compilations
 
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})

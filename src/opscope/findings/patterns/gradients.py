@@ -10,7 +10,7 @@ from opscope.columns.schema import RecordScope
 from opscope.findings.backward_passes import has_backward
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import VIEWS, Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _FEWEST = 16
@@ -19,13 +19,6 @@ _NODE_NS = 2_500
 warm, and 2,600 in programs, whose results it keeps from being used again."""
 
 _QUICKER_PERCENT = 25
-_VIEWS = tuple(
-    f"aten::{name}"
-    for name in (
-        "t", "transpose", "permute", "view", "_unsafe_view", "expand", "as_strided", "select",
-        "slice", "squeeze", "unsqueeze", "unbind", "split", "alias", "diagonal",
-    )
-)  # fmt: skip
 
 
 def _find_inference(subject: Subject) -> Evidence | None:
@@ -125,7 +118,7 @@ def _writing_stacks_ns(subject: Subject) -> int:
     inside = forward & (known[at] == number)
     by_number = np.bincount(at[inside], subject.operator_self_ns[inside], len(known))
     took = by_number[position.reshape(-1)]
-    views = took[subject.named(*_VIEWS)[source]]
+    views = took[subject.named(*VIEWS)[source]]
     each = np.median(views) if len(views) else np.percentile(took, _QUICKER_PERCENT)
     return int(np.minimum(took, each).sum())
 

@@ -9,7 +9,7 @@ from opscope.columns.dtypes import ITEM_SIZES
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import computed_values
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import VIEWS, Subject, Values
 
 _BY_ROWS = (
     "aten::stack", "aten::cat", "aten::concat", "aten::linear", "aten::addmm", "aten::mm",
@@ -19,14 +19,6 @@ _BY_ROWS = (
 
 _SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
 """Of what these order, the first few are found by one look at each element (topk: 2.8 ns)."""
-
-_VIEWING = (
-    "aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::split", "aten::chunk",
-    "aten::detach", "aten::view", "aten::reshape", "aten::t", "aten::transpose", "aten::permute",
-    "aten::squeeze", "aten::unsqueeze", "aten::expand", "aten::unflatten", "aten::flatten",
-    "aten::alias", "aten::numpy_T",
-)  # fmt: skip
-"""These read nothing."""
 
 _CHOOSING = (
     "aten::index", "aten::index_select", "aten::gather", "aten::take_along_dim",
@@ -72,7 +64,7 @@ def _read(subject: Subject) -> Values:
     event = values.event
     items = np.array([ITEM_SIZES.get(code, 1) for code in range(256)], dtype=np.int64)
     size = subject.elements[values.rows] * items[tensors["dtype"][values.rows].astype(np.uint8)]
-    size[subject.named(*_VIEWING)[event]] = 0
+    size[subject.named(*VIEWS, "aten::detach")[event]] = 0
     chooses = subject.named(*_CHOOSING)[event]
     size = np.where(chooses, np.minimum(size, subject.bytes_made[event]), size)
     known, read = values.producer >= 0, np.zeros(len(subject.parent), dtype=np.int64)
