@@ -124,7 +124,7 @@ def _loads(trace: TraceData) -> tuple[Values, Values, Values]:
 
 
 def _collectives(trace: TraceData) -> tuple[Values, Values, Values]:
-    """The same for the main thread's waits in collectives."""
+    """Start, end and length of the main thread's waits in collectives."""
     if not any(cause_of_name(text).cause is Cause.COLLECTIVE for text in trace.names):
         return _NONE
     found = main_time(trace, Which.ALL, (Cause.COLLECTIVE,))

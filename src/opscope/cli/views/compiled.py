@@ -9,6 +9,7 @@ from opscope.analysis.compiled_code import (
     CompiledCode,
     LineTime,
     find_compiled_code,
+    shared_compilations,
 )
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.trace_argument import Chosen
@@ -89,8 +90,6 @@ def _overview(found: CompiledCode, share: float) -> dict[str, str]:
 def _of_all(found: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Results for all processes: notes on missing compiled code, and each event of torch.compile
     once."""
-    from opscope.analysis.compiled_code import shared_compilations
-
     breaks = shared_compilations({part: one.graph_breaks for part, one in found.items()})
     again = shared_compilations({part: one.recompilations for part, one in found.items()})
     ran = [part for part in compared if found[part].graphs]

@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.base.quantity_text import bytes_text, share_text
 from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import computed_values
@@ -30,8 +31,8 @@ _LITTLE, _FEWEST = 0.25, 3
 
 
 def _find(subject: Subject) -> Evidence | None:
-    made, read = subject.bytes_made, _read(subject)
-    sorting = subject.named(*_SORTING)
+    read, sorting = _read(subject), subject.named(*_SORTING)
+    made = np.where(sorting, subject.bytes_made, _result_bytes(subject))
     candidate = (subject.named(*_BY_ROWS) | sorting) & subject.is_outermost
     rows = np.flatnonzero(candidate & (read > 0) & (read <= _LITTLE * made))
     if len(rows) < _FEWEST:
@@ -53,6 +54,21 @@ def _find(subject: Subject) -> Evidence | None:
             "these operators and the Python that calls them, less the part that is read" + looking
         ),
     )
+
+
+def _result_bytes(subject: Subject) -> Values:
+    """Bytes of the result of each outermost operator that others get, without what it keeps for a
+    backward pass; 0 for none. Shape (events,)."""
+    values, table = computed_values(subject), subject.trace.table("allocations")
+    taken = np.flatnonzero(table["action"] == AllocationAction.ALLOCATE)
+    taken = taken[order_rows(table["allocation_id"][taken])]
+    made = np.zeros(len(subject.parent), dtype=np.int64)
+    if len(taken):
+        wanted = subject.trace.table("tensors")["allocation_id"][values.rows]
+        at = np.searchsorted(table["allocation_id"][taken], wanted).clip(0, len(taken) - 1)
+        known = (values.producer >= 0) & (table["allocation_id"][taken[at]] == wanted)
+        np.maximum.at(made, values.producer[known], table["size_bytes"][taken[at[known]]])
+    return made
 
 
 def _read(subject: Subject) -> Values:
