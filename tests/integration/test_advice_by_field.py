@@ -1,4 +1,4 @@
-"""Findings about programs of several fields: recurrent networks, diffusion, adversaries, rollouts."""
+"""Findings about programs of several fields: recurrent networks, diffusion, rollouts."""
 
 from __future__ import annotations
 

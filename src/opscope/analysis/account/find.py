@@ -29,8 +29,8 @@ def find_account(trace: TraceData, which: Which | str = Which.STEADY) -> Account
     return derive(period.trace, Account, lambda: _account(trace, period))
 
 
-def _account(whole: TraceData, period: Period) -> Account:
-    divided, trace = divide(whole, period), period.trace
+def _account(recording: TraceData, period: Period) -> Account:
+    divided, trace = divide(recording, period), period.trace
     names = _thread_names(divided.threads, divided.main)
     sums: list[tuple[Amounts, Amounts]] = [
         (time.astype(np.float64), error.astype(np.float64)) for time, error in divided.sums

@@ -1,9 +1,9 @@
 """Kernel counters of every thread during a window, and of processes that the program may wait for.
 
-For each thread: CPU time, waits for a CPU, system calls and first-touched pages. Spans lack these,
-and the account of time (``analysis/account/``) uses them to explain gaps. For child processes, and
-ranks beside this one: CPU time and waits for a CPU. A native thread reads the counters
-(``native/sampler/``).
+A native thread (``native/sampler/``) reads CPU time, waits for a CPU, system calls and
+first-touched pages. The account of time (``analysis/account/``) explains gaps between spans with
+them. Of child processes, and of ranks that the same parent started, it reads CPU time and waits
+for a CPU.
 """
 
 from __future__ import annotations
