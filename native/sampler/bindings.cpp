@@ -15,9 +15,9 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-void begin(uint64_t reader) {
+void begin(uint64_t reader, bool is_rank) {
   const WithoutGil without_gil;
-  ThreadSampler::instance().begin(reader);
+  ThreadSampler::instance().begin(reader, is_rank);
 }
 
 nb::object end(uint64_t reader) {
@@ -42,7 +42,7 @@ void bind_sampler(nb::module_& module) {
     const WithoutGil without_gil;
     const CountedThread opened(static_cast<pid_t>(syscall(SYS_gettid)), /*keeps_open=*/true);
   });
-  module.def("begin_thread_samples", &begin, "reader"_a);
+  module.def("begin_thread_samples", &begin, "reader"_a, "is_rank"_a);
   module.def("end_thread_samples", &end, "reader"_a);
   module.def("thread_sample_readers", [] { return ThreadSampler::instance().readers(); });
 }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string>
 #include <utility>
 
 namespace opscope {
@@ -22,10 +23,12 @@ namespace {
 constexpr size_t kMostKeptOpen = 32;
 constexpr size_t kFilesPerThread = 3;
 constexpr size_t kShareKeptOpen = 20;  // one of this many descriptors
+constexpr size_t kMostProcesses = 64;
 
 int open_of(pid_t thread, const char* name) {
   char path[64];
-  std::snprintf(path, sizeof(path), "/proc/self/task/%d/%s", static_cast<int>(thread), name);
+  const char* const folder = thread < 0 ? "/proc/%d/%s" : "/proc/self/task/%d/%s";
+  std::snprintf(path, sizeof(path), folder, std::abs(static_cast<int>(thread)), name);
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -46,6 +49,23 @@ std::pair<uintptr_t, uintptr_t> place_of_gil() {
 bool is_gil(uintptr_t address) {
   static const std::pair<uintptr_t, uintptr_t> place = place_of_gil();
   return address >= place.first && address < place.second;
+}
+
+void add_children(pid_t process, std::vector<pid_t>& found) {
+  char path[64];
+  const int number = static_cast<int>(process);
+  std::snprintf(path, sizeof(path), "/proc/%d/task/%d/children", number, number);
+  constexpr size_t kMostDigits = 12;
+  const std::string text = read_proc_file(path, kMostProcesses * kMostDigits);
+  std::vector<pid_t> children;
+  const char* rest = text.c_str();
+  char* end = nullptr;
+  for (long child = std::strtol(rest, &end, 10); end != rest; child = std::strtol(rest, &end, 10)) {
+    children.push_back(static_cast<pid_t>(child));
+    rest = end;
+  }
+  if (found.size() + children.size() <= kMostProcesses)
+    found.insert(found.end(), children.begin(), children.end());
 }
 
 using Arguments = std::array<uintptr_t, 4>;  // first arguments of a system call
@@ -141,14 +161,14 @@ CountedThread::CountedThread(pid_t thread, bool keeps_open)
     : thread_(thread),
       keeps_open_(keeps_open),
       schedule_(thread, "schedstat", keeps_open),
-      stat_(thread, "stat", keeps_open),
-      call_(thread, "syscall", keeps_open) {}
+      stat_(thread, "stat", keeps_open && thread > 0),
+      call_(thread, "syscall", keeps_open && thread > 0) {}
 
 int64_t CountedThread::computed_ns() const {
   constexpr clockid_t kOfThread = 4, kScheduled = 2;  // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED of Linux
   timespec time{};
-  const clockid_t clock =
-      static_cast<clockid_t>(~static_cast<unsigned>(thread_) << 3U) | kOfThread | kScheduled;
+  const auto number = static_cast<unsigned>(std::abs(thread_));
+  const clockid_t clock = static_cast<clockid_t>(~number << 3U) | (thread_ < 0 ? 0 : kOfThread) | kScheduled;
   if (clock_gettime(clock, &time) != 0) return -1;
   return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
@@ -159,6 +179,10 @@ bool CountedThread::read(int64_t computed_ns, KernelCounts& counts) const {
   if (schedule_.read(text, sizeof(text))) {
     long long ran = 0, waited = 0;
     if (std::sscanf(text, "%lld %lld", &ran, &waited) == 2) counts.delayed_ns = waited;
+  }
+  if (thread_ < 0) {  // what another process waits for is not for us to know
+    counts.waits_for = WaitsFor::kOther;
+    return true;
   }
   if (!stat_.read(text, sizeof(text))) return false;
   // The name is in parentheses and may contain any character.
@@ -175,6 +199,17 @@ bool CountedThread::read(int64_t computed_ns, KernelCounts& counts) const {
   counts.system_ns = system * (1'000'000'000 / (ticks > 0 ? ticks : 100));
   counts.waits_for = waits_for(call_, state);
   return true;
+}
+
+std::vector<pid_t> processes_beside(bool with_siblings) {
+  std::vector<pid_t> found;
+  const pid_t self = getpid();
+  add_children(self, found);
+  const std::vector<pid_t> children = found;  // a server that forks workers has them as children
+  for (const pid_t child : children) add_children(child, found);
+  if (with_siblings) add_children(getppid(), found);
+  found.erase(std::remove(found.begin(), found.end(), self), found.end());
+  return found;
 }
 
 size_t most_threads_kept_open() {

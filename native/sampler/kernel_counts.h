@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "log/own_file.h"
 #include "schema/codes.h"
@@ -35,7 +36,8 @@ class ThreadFile {
   OwnFile file_;
 };
 
-// Files and counters of one thread.
+// Files and counters of one thread; or, with a negative number, of another process: the CPU time of all its
+// threads, and the waits of its main thread for a CPU.
 class CountedThread {
  public:
   CountedThread(pid_t thread, bool keeps_open);
@@ -52,6 +54,11 @@ class CountedThread {
   bool keeps_open_;
   ThreadFile schedule_, stat_, call_;
 };
+
+// Processes that this one may wait for: its children, theirs, and with `with_siblings` the other children of
+// its parent. None of those of a parent that has many: they are no ranks of one job. A child of a thread
+// other than the main one is not found.
+std::vector<pid_t> processes_beside(bool with_siblings);
 
 // Number of threads whose files may stay open: a small share of the descriptor limit.
 size_t most_threads_kept_open();

@@ -69,8 +69,9 @@ ThreadSampler& ThreadSampler::instance() {
   return *found;
 }
 
-void ThreadSampler::begin(uint64_t reader) {
+void ThreadSampler::begin(uint64_t reader, bool is_rank) {
   const std::lock_guard lock(mutex_);
+  is_rank_ |= is_rank;
   if (readers_.count(reader) != 0) return;
   const bool is_first = readers_.empty();
   if (is_first) {
@@ -195,16 +196,24 @@ void ThreadSampler::look_for_reader() {
 void ThreadSampler::find_threads(int64_t until_ns) {
   const std::vector<pid_t> threads = numbered_entries("/proc/self/task", SIZE_MAX);
   if (threads.empty()) return;
-  knows_all_ = true;
+  knows_all_ = find_new(threads, until_ns);
+  if (!knows_all_) return;
+  std::vector<pid_t> processes = processes_beside(is_rank_);
+  for (pid_t& process : processes) process = -process;
+  knows_all_ = find_new(processes, until_ns);
+}
+
+// Whether all of them are known by then.
+bool ThreadSampler::find_new(const std::vector<pid_t>& numbers, int64_t until_ns) {
   size_t kept_open = count_kept_open();
   const size_t most = most_threads_kept_open();
-  for (const pid_t thread : threads) {
-    if (thread == own_thread_ || threads_.count(thread) != 0) continue;
-    knows_all_ = clock_ns(CLOCK_THREAD_CPUTIME_ID) <= until_ns;
-    if (!knows_all_) break;
-    find_thread(thread, kept_open < most);
+  for (const pid_t number : numbers) {
+    if (number == own_thread_ || threads_.count(number) != 0) continue;
+    if (clock_ns(CLOCK_THREAD_CPUTIME_ID) > until_ns) return false;
+    find_thread(number, kept_open < most);
     ++kept_open;
   }
+  return true;
 }
 
 size_t ThreadSampler::count_kept_open() const {

@@ -1,4 +1,5 @@
-// Reads the kernel counters of every thread about 100 times a second, while there are readers.
+// Reads the kernel counters of every thread about 100 times a second, while there are readers; and of
+// processes that the program may wait for: child processes, and ranks beside this one.
 //
 // Needs no GIL and stops no thread. A sleeping thread costs one system call per look. The CPU share is
 // bounded: with many threads, looks are less frequent. The number of rows is bounded too: rows are cumulative
@@ -32,8 +33,9 @@ class ThreadSampler {
   // The sampler of this process: a forked child has its own, as the parent's threads do not exist there.
   static ThreadSampler& instance();
 
-  // [MT] From now on rows are also for this reader. Once per reader.
-  void begin(uint64_t reader);
+  // [MT] From now on rows are also for this reader. Once per reader. `is_rank`: the processes that the same
+  // parent started are ranks of one job.
+  void begin(uint64_t reader, bool is_rank);
   // [MT] Takes the rows since the reader began; none for a reader that has not begun or has ended.
   bool end(uint64_t reader, ThreadSampleColumns& rows, SamplerStatistics& statistics);
   // [MT] Number of readers.
@@ -42,7 +44,7 @@ class ThreadSampler {
  private:
   struct Row {
     int64_t time_ns;
-    pid_t thread;
+    pid_t thread;  // negative for another process
     KernelCounts counts;
   };
   struct Known {
@@ -61,6 +63,7 @@ class ThreadSampler {
   void look();
   void look_for_reader();
   void find_threads(int64_t until_ns);
+  bool find_new(const std::vector<pid_t>& numbers, int64_t until_ns);
   size_t count_kept_open() const;
   void find_thread(pid_t thread, bool keeps_open);
   void look_at(Known& known);
@@ -79,6 +82,7 @@ class ThreadSampler {
   SamplerStatistics statistics_;
   std::thread thread_;
   pid_t own_thread_ = 0;
+  bool is_rank_ = false;
   bool knows_all_ = false;  // whether all threads of the last search are known
   int64_t least_pause_ns_ = 10'000'000;
   uint64_t generation_ = 0;  // of the thread: every thread but the newest ends

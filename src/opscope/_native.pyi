@@ -242,7 +242,7 @@ def pause_gpu(paused: bool) -> str: ...
 def prepare_thread_samples() -> None:
     """Let the kernel preallocate our files; this blocks once."""
 
-def begin_thread_samples(reader: int) -> None:
+def begin_thread_samples(reader: int, is_rank: bool) -> None:
     """Have threads looked at for a reader with this number, unless they are already."""
 
 def end_thread_samples(

@@ -1,4 +1,4 @@
-"""Findings about programs of several fields: recurrent networks, diffusion, adversaries."""
+"""Findings about programs of several fields: recurrent networks, diffusion, rollouts."""
 
 from __future__ import annotations
 
@@ -242,3 +242,64 @@ def norms_for_a_log():
 def test_methods_that_torch_has_in_python_are_called_by_the_loop():
     here = is_at("tensor-by-tensor", __file__, "norm")
     assert in_some_recording(norms_for_a_log, here, LEVELS[1])
+
+
+REWARDS, VALUES = torch.rand(300), torch.rand(301)
+
+
+def advantages_one_by_one():
+    for _ in range(4):
+        advantages, last = torch.zeros(300), torch.zeros(())
+        for t in reversed(range(300)):
+            last = 0.9 * last + REWARDS[t] + 0.9 * VALUES[t + 1] - VALUES[t]  # advantage
+            advantages[t] = last
+
+
+def test_a_recurrence_that_is_written_into_a_tensor_is_a_loop_over_it():
+    assert in_some_recording(
+        advantages_one_by_one, is_at("for-loop-indexing", __file__, "advantage")
+    )
+
+
+WIDE, NARROW, BACK = torch.rand(8, 512), torch.rand(512, 4), torch.rand(4, 512)
+
+
+def adapted(costly):
+    for _ in range(20):
+        out = WIDE @ (NARROW @ BACK * 0.5) if costly else WIDE @ NARROW @ BACK * 0.5  # order
+    return out
+
+
+def test_the_order_of_three_matrices():
+    here = is_at("costly-product-order", __file__, "order")
+    assert in_some_recording(lambda: adapted(costly=True), here, LEVELS[1])
+    found = advice.findings_of(lambda: adapted(costly=False), **LEVELS[1])
+    assert "costly-product-order" in found.absent
+
+
+TAGGER = torch.nn.ModuleList([torch.nn.GRU(32, 64, batch_first=True), torch.nn.Linear(64, 5)])
+NETWORK = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(8)])
+
+
+def trained_and_validated(with_gradients):
+    for _ in range(6):
+        NETWORK(torch.rand(4, 16)).sum().backward()
+        with torch.set_grad_enabled(with_gradients):
+            NETWORK(torch.rand(4, 16)).sum().item()  # validated
+
+
+def test_validation_of_the_network_that_is_trained():
+    here = is_at("gradients-in-inference", __file__, "validated")
+    assert in_some_recording(lambda: trained_and_validated(with_gradients=True), here, LEVELS[1])
+    found = advice.findings_of(lambda: trained_and_validated(with_gradients=False), **LEVELS[1])
+    assert "gradients-in-inference" in found.absent
+
+
+def tagged():
+    recurrent, head = TAGGER
+    for _ in range(6):
+        head(recurrent(torch.rand(16, 20, 32))[0]).sum().backward()
+
+
+def test_what_a_layer_keeps_for_its_backward_pass_is_no_result():
+    assert "partly-used-results" in advice.findings_of(tagged, **LEVELS[1]).absent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.analysis.account.find import divide, main_time
+from opscope.analysis.account.divided import divide, main_time
 from opscope.analysis.function_lines import widest_gaps
 from opscope.analysis.sites import Sites
 from opscope.jobs.rollup.operators import line_columns, operator_columns

@@ -6,7 +6,7 @@ and operators. Each call has a line in the generated file, and the trace has the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from opscope.base.shown_result import ShownResult
 from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.trace_data import TraceData
+from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import find_which, period_of
 from opscope.timeline.tree.event_tree import event_tree, minus_children, nearest_ancestor
@@ -378,3 +379,34 @@ def _joined(lines: list[CompiledLine]) -> CompiledLine:
     modules = dict.fromkeys(line.module for line in lines if line.module)
     operators = dict.fromkeys(operator for line in lines for operator in line.operators)
     return replace(lines[0], module=", ".join(modules), operators=tuple(operators))
+
+
+@dataclass(frozen=True)
+class SharedCompilation:
+    """A graph break, or another compilation, of one line for one reason."""
+
+    event: CompilationEvent  # the event in the first process that has it
+    times: Mapping[Partition, int]  # number of events by process, in the order of processes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        event = self.event
+        values = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
+        times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
+        return {**values, "processes": times}
+
+
+def shared_compilations(
+    events: Mapping[Partition, Iterable[CompilationEvent]],
+) -> list[SharedCompilation]:
+    """Compilation events of all processes, most frequent first."""
+    first: dict[tuple[str, str, int, str], CompilationEvent] = {}
+    times: dict[tuple[str, str, int, str], dict[Partition, int]] = {}
+    for part, own in events.items():
+        for event in own:
+            same = (event.function, event.file, event.line, event.reason)
+            first.setdefault(same, event)
+            counts = times.setdefault(same, {})
+            counts[part] = counts.get(part, 0) + 1
+    found = [SharedCompilation(first[same], counts) for same, counts in times.items()]
+    return sorted(found, key=lambda one: -sum(one.times.values()))

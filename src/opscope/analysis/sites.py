@@ -90,9 +90,25 @@ class Sites:
         """Frame and line of each event, -1 for none.
 
         Calls by a function of the program have a recorded line. For its other events, such as
-        annotations, it is the line of the first call in it, or the function's first line.
+        annotations, it is the line of the first call in it; else of the call before, or after it,
+        in the same call of the function; else the function's first line.
         """
-        return _native.lines_of_events(*self._listed, self.calls, self.first_line)
+        frame, line = _native.lines_of_events(*self._listed, self.calls, self.first_line)
+        inside = nearest_ancestor(self.listing.tree.parent, self.defined_here).astype(np.int64)
+        has_line = (inside >= 0) & (line != np.append(self.first_line, -1)[frame])
+        has_line &= frame == self.frame[inside]
+        wanted = (inside >= 0) & ~has_line & (frame == self.frame[inside])
+        rows, known = np.flatnonzero(wanted), np.flatnonzero(has_line)
+        if len(rows) and len(known):
+            size = len(frame)
+            keys = np.sort(inside[known] * size + known)
+            after = np.searchsorted(keys, inside[rows] * size + rows).clip(0, len(keys) - 1)
+            before = np.maximum(after - 1, 0)
+            same = [keys[at] // size == inside[rows] for at in (before, after)]
+            nearest = np.where(same[0], keys[before], keys[after]) % size
+            chosen = same[0] | same[1]
+            line[rows[chosen]] = line[nearest[chosen]]
+        return frame, line
 
     @cached_property
     def knows_lines(self) -> bool:

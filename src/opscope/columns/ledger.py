@@ -86,10 +86,6 @@ def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
     return f"{', '.join(shares)} of the time only" if shares else ""
 
 
-PROCESSOR = "processor"
-COMPUTED = "computed, of the thread that opened it; ns"
-WAITED = "waited for a CPU; ns"
-
 DOUBTFUL = "doubtful"  # source of doubts in the ledger
 
 OF, LONGEST_NS = ", of", ", longest in ns"

@@ -403,7 +403,12 @@ THREAD_SAMPLES = TableSchema(
     "the kernel's counters of one thread at one time; the difference of two rows is the activity "
     "in between. An idle thread has rows only at the begin and end of its idle time",
     (
-        Column("system_thread_id", "int64", "kernel thread id"),
+        Column(
+            "system_thread_id",
+            "int64",
+            "kernel thread id; negative: id of a child process or a "
+            "rank beside this one, with the CPU time of its threads and the waits of its main one",
+        ),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("computed_ns", "int64", "CPU time since the thread began", **TIME),
         Column("delayed_ns", "int64", "waiting for a CPU, since the thread began", **TIME),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from opscope.analysis.sites import Place
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
+from opscope.findings.program_time import BUSY, busy_text
 from opscope.findings.status import Status
 from opscope.findings.subject import FEW_DROPPED
 
@@ -25,8 +26,6 @@ _AS_THEY_ARE = (
     *("saved_bytes", "saved_by", "measured", "place_note", "link"),
 )
 """Attributes that go to JSON unchanged."""
-
-_BUSY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,7 +226,7 @@ class Findings:
                 "be missing, and callers seem to take longer than they did. `opscope summary` "
                 "gives the reason."
             )
-        if self.launched_elsewhere >= _BUSY:
+        if self.launched_elsewhere >= BUSY:
             lines.append(
                 f"{share_text(self.launched_elsewhere)} of the device work has no launch in "
                 "this period. Findings need the launch: choose a longer period."
@@ -237,10 +236,9 @@ class Findings:
                 "The overhead of this recording is unknown, so times and savings include it; a "
                 "program of small operators saves less."
             )
-        if self.waited_share is not None and self.waited_share >= _BUSY:
+        if text := busy_text(self.waited_share):
             lines.append(
-                f"The machine was busy: {share_text(self.waited_share)} of the time the program "
-                "waited for a CPU. Shares exclude these waits; findings below a few "
+                f"{text[0].upper()}{text[1:]}. Shares exclude these waits; findings below a few "
                 "milliseconds may be noise."
             )
         if self.unexplained is not None and self.unexplained.share >= _MEDIUM:

@@ -6,11 +6,10 @@ The verdict names the straggler, else the problem of one process.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
-from opscope.analysis.compiled_code import CompilationEvent
 from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.findings.finding import Finding, Findings
@@ -57,37 +56,6 @@ def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
             same.setdefault(process, finding)
     result = [SharedFinding(by_process) for by_process in together.values()]
     return sorted(result, key=lambda one: -one.most[1].weight)
-
-
-@dataclass(frozen=True)
-class SharedCompilation:
-    """A graph break, or another compilation, of one line for one reason."""
-
-    event: CompilationEvent  # the event in the first process that has it
-    times: Mapping[Partition, int]  # number of events by process, in the order of processes
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        event = self.event
-        values = {name: getattr(event, name) for name in ("function", "file", "line", "reason")}
-        times = [{part.kind: part.number, "times": count} for part, count in self.times.items()]
-        return {**values, "processes": times}
-
-
-def shared_compilations(
-    events: Mapping[Partition, Iterable[CompilationEvent]],
-) -> list[SharedCompilation]:
-    """Compilation events of all processes, most frequent first."""
-    first: dict[tuple[str, str, int, str], CompilationEvent] = {}
-    times: dict[tuple[str, str, int, str], dict[Partition, int]] = {}
-    for part, own in events.items():
-        for event in own:
-            same = (event.function, event.file, event.line, event.reason)
-            first.setdefault(same, event)
-            counts = times.setdefault(same, {})
-            counts[part] = counts.get(part, 0) + 1
-    found = [SharedCompilation(first[same], counts) for same, counts in times.items()]
-    return sorted(found, key=lambda one: -sum(one.times.values()))
 
 
 class Straggler(Protocol):

@@ -26,7 +26,9 @@ CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
 """Operators that read a whole tensor and return a part of it, by indices or a mask."""
 
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk", "aten::cat")
-_LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
+_LINEAR = tuple(
+    f"aten::{name}" for name in ("mul", "add", "sub", "rsub", "div", "lerp", "neg", "copy")
+)
 _GATHERING = ("aten::add", "aten::add_", "aten::mul", "aten::maximum", "aten::minimum", "aten::cat")
 _READING = ("aten::_local_scalar_dense", "aten::resolve_neg")
 _LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")

@@ -1,8 +1,9 @@
 """Times of a recording without profiling overhead and without waits for a CPU.
 
 A clock shows how long the program alone has run. Between two starts or ends of spans, it advances
-by the elapsed time, less the cost of recording these spans and the main thread's waits for a CPU.
-Order and nesting of events do not change. Patterns use only these times.
+by the elapsed time, less the cost of recording these spans, the main thread's waits for a CPU, and
+its waits for other processes while these waited for a CPU. Order and nesting of events do not
+change. Patterns use only these times.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.divided import main_row
+from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.base.quantity_text import share_text
-from opscope.columns.codes import EventKind
-from opscope.columns.ledger import COMPUTED, PROCESSOR, WAITED
 from opscope.columns.table import Table
-from opscope.columns.trace_data import TraceData, derived
+from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.frame_text import python_events
@@ -52,7 +53,8 @@ def busy_text(waited: float | None) -> str:
 
 
 def waited_share(trace: TraceData) -> float | None:
-    """Share of the time that the main thread waited for a CPU; None: not recorded."""
+    """Share of the time that the main thread waited for a CPU, or for a process without one; None:
+    not recorded."""
     start_ns, end_ns = wall_bounds(trace)
     sampled = sampled_threads(trace).get(main_thread(trace))
     if sampled is not None:
@@ -60,22 +62,15 @@ def waited_share(trace: TraceData) -> float | None:
         known_ns = float((sampled.length_ns * within).sum())
         if known_ns >= _ENOUGH_KNOWN * (end_ns - start_ns):
             delayed_ns = float((sampled.delayed_ns * within).sum())
+            delayed_ns += float(process_waits(trace).others_ns.sum())
             return min(delayed_ns / max(known_ns, 1.0), _MOST_WAITED)
-    return _counted_share(trace)
+    return None
 
 
 def main_thread(trace: TraceData) -> int:
     """System id of the main thread; -1: not known."""
     numbers, row = trace.table("threads")["system_thread_id"], main_row(trace)
     return int(numbers[row]) if row < len(numbers) else -1
-
-
-@derived
-def main_row(trace: TraceData) -> int:
-    """Row in ``threads`` of the thread with most operators; without any, with most events."""
-    is_operator = trace.events["kind"] == EventKind.OPERATOR
-    counted = trace.events["thread"][is_operator if is_operator.any() else slice(None)]
-    return int(np.argmax(np.bincount(counted))) if len(counted) else 0
 
 
 class _Clock:
@@ -95,6 +90,8 @@ class _Clock:
         end = start + event_tree(trace).duration_ns
         samples = sampled_threads(trace).get(main_thread(trace))
         cuts = [] if samples is None else [samples.start_ns, [samples.end_ns]]
+        others = process_waits(trace)
+        cuts += [others.start_ns, others.end_ns]
         moments = np.concatenate([start, end, wall_bounds(trace), *cuts])
         moments = np.sort(moments, kind="stable")
         moments = moments[np.append(True, np.diff(moments) > 0)]
@@ -103,9 +100,7 @@ class _Clock:
             inside = (moments[:-1] >= begin) & (moments[1:] <= until)
             lengths[inside] *= 1 - min(_MOST_SWITCHING_NS / (until - begin), 1.0)
         if samples is not None:
-            lengths -= _waits(moments, lengths, samples)
-        elif waited:
-            lengths *= 1 - waited
+            lengths = _without_waits(moments, lengths, samples, others)
         if costs is not None:
             # The recorder reads the clock last at a span's start, and first at its end.
             half = costs / 2
@@ -133,17 +128,29 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
     return [opened, closed] if trace.events["unfinished"][running].any() else [opened]
 
 
-def _waits(moments: Values, lengths: Amounts, samples: Intervals) -> Amounts:
-    """Time that the main thread waited for a CPU in each stretch between two moments.
+def _without_waits(
+    moments: Values, lengths: Amounts, samples: Intervals, others: ProcessWaits
+) -> Amounts:
+    """Stretches between two moments without what the main thread waited for a CPU in each.
 
-    A descheduled thread waits for milliseconds. So the waits that the kernel counted between two
-    samples go to the longest stretches first, and the rest to all.
+    Of waits for other processes, the part that counts is known. Elsewhere, a descheduled thread
+    waits for milliseconds. So the waits that the kernel counted between two samples go to the
+    longest stretches first, and the rest to all.
     """
     interval = np.searchsorted(samples.start_ns, moments[:-1], "right") - 1
     known = (interval >= 0) & (moments[:-1] < samples.end_ns)
     interval = np.where(known, interval, len(samples.delayed_ns))
     delayed = np.append(samples.delayed_ns, 0).astype(np.float64)
-    waits, count = np.zeros(len(lengths)), len(delayed)
+    count = len(delayed)
+    wait, took = others.at(moments[:-1]), np.maximum(others.end_ns - others.start_ns, 1)
+    left_out, without_cpu = (
+        np.where(wait >= 0, lengths * np.append(part / took, 0.0)[wait], 0.0)
+        for part in (others.waited_ns - others.counted_ns, others.waited_ns - others.blocked_ns)
+    )
+    counted = np.where(wait >= 0, lengths - left_out, 0.0)
+    delayed = np.maximum(delayed - np.bincount(interval, without_cpu, count), 0.0)
+    lengths = np.where(wait >= 0, 0.0, lengths)
+    waits = np.zeros(len(lengths))
     long = np.flatnonzero(lengths > _SHORTEST_WAIT_NS)
     long = long[np.lexsort((-lengths[long], interval[long]))]
     of, room = interval[long], lengths[long] - _LEFT_NS
@@ -152,7 +159,7 @@ def _waits(moments: Values, lengths: Amounts, samples: Intervals) -> Amounts:
     left = lengths - waits
     rest = np.maximum(delayed - np.bincount(interval, waits, count), 0)
     share = rest / np.maximum(np.bincount(interval, left, count), 1)
-    return np.asarray(waits + left * np.minimum(share, _MOST_WAITED)[interval])
+    return np.asarray(counted + left * (1 - np.minimum(share, _MOST_WAITED)[interval]))
 
 
 def _spans(clock: _Clock, table: Table) -> Table:
@@ -160,15 +167,3 @@ def _spans(clock: _Clock, table: Table) -> Table:
     took = clock.at(table["start_ns"] + np.maximum(table["duration_ns"], 0)) - start
     took = np.where(table["duration_ns"] < 0, table["duration_ns"], took)
     return table.replaced({"start_ns": start, "duration_ns": took})
-
-
-def _counted_share(trace: TraceData) -> float | None:
-    """Share of waits for a CPU, by kernel counters of the thread that opened the recording."""
-    counted = trace.ledger.get(PROCESSOR, {})
-    waited, computed = (counted.get(what) for what in (WAITED, COMPUTED))
-    if waited is None or computed is None or waited + computed <= 0:
-        return None
-    start_ns, end_ns = trace.metadata.get("start_ns"), trace.metadata.get("end_ns")
-    # A thread that sleeps neither computes nor waits for a CPU.
-    lasted = end_ns - start_ns if start_ns is not None and end_ns is not None else 0
-    return min(waited / max(lasted, waited + computed), _MOST_WAITED)

@@ -6,8 +6,8 @@ from enum import Enum
 
 import numpy as np
 
+from opscope.analysis.account.divided import main_row
 from opscope.columns.codes import EventKind
-from opscope.findings.program_time import main_row
 from opscope.findings.subject import Subject, Values
 from opscope.timeline.stretches import union_of
 

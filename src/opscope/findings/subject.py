@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.divided import main_row
 from opscope.analysis.sites import Sites
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text
@@ -18,7 +19,7 @@ from opscope.columns.shapes import element_counts
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.findings.line_calls import LineCalls, calls_of_lines
-from opscope.findings.program_time import main_row, program_time
+from opscope.findings.program_time import program_time
 from opscope.timeline.listing import WORK_KINDS, TorchListing, launched_work
 from opscope.timeline.period import wall_bounds
 from opscope.timeline.signatures import medians
@@ -44,6 +45,12 @@ _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64  # Floating-point operations per nanosecond of one thread on an ordinary CPU
 FLOAT_BYTES = 4
+VIEWS = tuple(f"aten::{name}" for name in (
+    "t", "transpose", "permute", "view", "_unsafe_view", "reshape", "flatten", "unflatten",
+    "expand", "as_strided", "select", "slice", "narrow", "squeeze", "unsqueeze", "unbind", "split",
+    "chunk", "alias", "diagonal", "numpy_T",
+))  # fmt: skip
+"""Operators whose result is the memory of their argument."""
 EVALUATING = "autograd::engine::evaluate_function"
 """Autograd's span around each node of a backward pass; it has the node's number."""
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 import numpy as np
 
+from opscope.analysis.account.process_waits import LOADED_BY_WORKERS
 from opscope.base.cached_property import cached_property
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
@@ -27,9 +28,6 @@ _PYTHON_PER_OPERATOR = 3
 
 _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_inductor/")
 """torch's Python code that has findings of its own."""
-
-LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
-"""Span around each batch of a DataLoader with workers."""
 
 _WRITERS, _TENSOR = ("torch/_tensor_str.py", "torch/serialization.py"), "torch/_tensor.py"
 _MOST_PLACES, _SAYS_ENOUGH = 3, 0.02

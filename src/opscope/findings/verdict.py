@@ -11,6 +11,7 @@ import numpy as np
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
+from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import Place
 from opscope.analysis.top_operators import has_work, own_ns_of_names
@@ -190,7 +191,8 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     """The verdict from findings and account of a period."""
     period, chosen = detailed_period_of(trace, which), _foremost(findings)
     absent = [one.cause for one in all_patterns() if one.id in findings.absent]
-    of_cause = _of_cause(account, [cause for cause in absent if cause is not None])
+    waits = process_waits(period.trace)
+    of_cause = _of_cause(account, [one for one in absent if one is not None], waits)
     took, costs = account.steps.end_ns - account.steps.start_ns, costs_of_events_ns(period.trace)
     verdict = Verdict(
         status=Status.HEALTHY,
@@ -209,11 +211,21 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
         unsure = (*verdict.unsure, short)
         return replace(verdict, status=Status.TOO_LITTLE, unsure=unsure, others=0)
     if chosen is not None and not _outweighs(of_cause, chosen):
-        return _of_finding(trace, chosen, verdict)
+        return _unsure_of_others(_of_finding(trace, chosen, verdict), waits)
     if of_cause is not None:
-        return _with_cause(*of_cause, verdict)
+        return _unsure_of_others(_with_cause(*of_cause, verdict), waits)
     is_busy = (findings.waited_share or 0.0) >= _TOO_BUSY
     return replace(verdict, status=Status.BUSY) if is_busy else verdict
+
+
+def _unsure_of_others(verdict: Verdict, waits: ProcessWaits) -> Verdict:
+    """With a doubt, if it is about waits for processes whose waits for a CPU are unknown."""
+    who = {Status.DATA_LOADING: "the DataLoader's workers", Status.COMMUNICATION: "other ranks"}
+    is_loader = verdict.status is Status.DATA_LOADING
+    if waits.is_known or verdict.status not in who or not (waits.is_loader == is_loader).any():
+        return verdict
+    doubt = f"whether {who[verdict.status]} waited for a CPU was not recorded"
+    return replace(verdict, unsure=(*verdict.unsure, doubt))
 
 
 def _foremost(findings: Findings) -> Finding | None:
@@ -243,15 +255,21 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
     return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
 
 
-def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float] | None:
+def _of_cause(
+    account: Account, absent: Container[Cause], waits: ProcessWaits
+) -> tuple[Cause, float] | None:
     """Cause of most of the main thread's time, unless that is work.
 
     Counts time in steps, if there are enough; time between steps may be opscope's own. A cause in
-    ``absent`` was checked by a pattern that found nothing.
+    ``absent`` was checked by a pattern that found nothing. Waits
+    for other ranks count as far as these did not wait for a CPU.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
     took = {e.cause: e.time_ns if of_cause is None else int(of_cause[e.cause]) for e in entries}
+    if Cause.COLLECTIVE in took:
+        counted = waits.counted_share(is_loader=False)
+        took[Cause.COLLECTIVE] = int(took[Cause.COLLECTIVE] * counted)
     whole = max(sum(took.values()), 1)
     share = {cause: ns / whole for cause, ns in took.items() if cause not in absent}
     work = share.pop(Cause.OPERATOR, 0.0)

@@ -41,8 +41,6 @@ class Decoded:
     hears_memory: bool = True  # whether torch reported its allocations
     occupied_threads: int = 0  # threads that report Python calls to another tool
     no_room: str = "memory budget"  # the limit that dropped events, as the ledger names it
-    # CPU time and waits of the thread that opened the window, by ledger row
-    processor: Mapping[str, int] = field(default_factory=dict)
     process_groups: Mapping[str, Any] = field(default_factory=dict)  # by address in arguments
     detail: Mapping[str, Any] | None = None  # see ``detail.py``; None: one level of detail
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.codes import GpuKind
-from opscope.columns.ledger import PROCESSOR
 from opscope.columns.schema import UNHEARD
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import devices
@@ -109,12 +108,6 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
         yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
     if set_by:  # durations are right; times of day use the new setting
         yield "clock", "was set while recording; forward by ns", float(set_by)
-
-
-def processor(recorded: Recorded) -> Iterator[Row]:
-    """CPU time of the thread that opened the window, and its waits for a CPU."""
-    for what, value in recorded.decoded.processor.items():
-        yield PROCESSOR, what, value
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from opscope import _native
-from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
@@ -176,34 +175,6 @@ def names_of_threads() -> dict[int, str]:
     return {
         number: name for number, name in named if isinstance(number, int) and isinstance(name, str)
     }
-
-
-class ProcessorTime(Listener):
-    """CPU time of the thread that opens a window, and its waits for a CPU.
-
-    Differences of kernel counters; they distinguish a slow program from a busy machine.
-    """
-
-    def __init__(self) -> None:
-        self._thread = 0
-        self._known: list[Any] = [None, None]
-
-    def begin(self) -> None:
-        """Read the counters of this thread."""
-        self._thread = threading.get_native_id()
-        self._known[0] = processor_counts(self._thread)
-
-    def before_end(self) -> None:
-        """Read the counters again, from any thread."""
-        self._known[1] = processor_counts(self._thread)
-
-    def added_to(self, decoded: Decoded) -> Decoded:
-        """Set ``processor``."""
-        began, ended = self._known
-        if began is None or ended is None:
-            return decoded
-        computed, waited = (max(int(b) - int(a), 0) for a, b in zip(began, ended, strict=True))
-        return replace(decoded, processor={COMPUTED: computed, WAITED: waited})
 
 
 def processor_counts(thread: int) -> tuple[int, int] | None:

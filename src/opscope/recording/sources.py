@@ -28,7 +28,6 @@ from opscope.recording.listeners import (
     Listener,
     MemoryReports,
     OtherTools,
-    ProcessorTime,
     ThreadNames,
 )
 
@@ -295,12 +294,6 @@ SOURCES = (
         name="thread names",
         records="names of Python threads",
         listener=lambda _: ThreadNames(),
-    ),
-    Source(
-        name="processor",
-        records="CPU time of the thread that opened the window, and its waits for a CPU",
-        listener=lambda _: ProcessorTime(),
-        ledger=ledger.processor,
     ),
     Source(
         name="thread samples",

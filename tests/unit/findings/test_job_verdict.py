@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.analysis.compiled_code import CompilationEvent
+from opscope.analysis.compiled_code import CompilationEvent, shared_compilations
 from opscope.columns.codes import CompilationKind
-from opscope.findings.job_verdict import shared_compilations
 from opscope.storage.partition import Partition
 
 FIRST, SECOND = Partition("rank", 0), Partition("rank", 1)

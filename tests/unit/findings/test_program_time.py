@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.columns.codes import EventKind, WaitsFor
-from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, WAITED, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.findings.find import find_findings
 from opscope.findings.program_time import program_time
 from opscope.timeline.period import wall_bounds
@@ -80,8 +80,7 @@ def test_an_operator_in_another_costs_less_than_one_that_python_calls():
 def test_waiting_for_a_processor_is_taken_from_where_it_was():
     spans = [span("aten::mm", 1000 * i, 1000 * i + 900) for i in range(9)]
     spans.append(span("aten::mm", 9_000, 14_000))
-    trace = build_trace(spans, ledger={PROCESSOR: {COMPUTED: 9_900_000, WAITED: 4_100_000}})
-    trace = sampled(trace, (0, 0, 0), (7_000, 7_000, 0), (14_000, 10_000, 4_000))
+    trace = sampled(build_trace(spans), (0, 0, 0), (7_000, 7_000, 0), (14_000, 10_000, 4_000))
     took = program_time(trace).events["duration_ns"] / 1000
     assert took[:7] == pytest.approx([900] * 7)
     assert took[9] == pytest.approx(1_200, rel=0.2)
@@ -90,8 +89,7 @@ def test_waiting_for_a_processor_is_taken_from_where_it_was():
 
 def test_findings_speak_of_the_program_and_still_say_that_the_machine_was_busy():
     spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(1_000)]
-    ledger = {**KNOWN_COST, PROCESSOR: {COMPUTED: 5_000_000, WAITED: 5_000_000}}
-    trace = sampled(build_trace(spans, ledger=ledger), (0, 0, 0), (10_000, 5_000, 5_000))
+    trace = sampled(build_trace(spans, ledger=KNOWN_COST), (0, 0, 0), (10_000, 5_000, 5_000))
     findings = find_findings(trace)
     assert findings.waited_share == 0.5
     assert findings.wall_ns == pytest.approx(5_000_000 - 1_000 * 250 * IN_PROGRAMS, rel=0.01)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from opscope.columns.ledger import COMPUTED, KIND_COST, PROCESSOR, WAITED, CostKind
+from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.find import find_findings
 from opscope.findings.patterns import all_patterns
-from opscope.findings.program_time import waited_share
-from support.build_trace import ORIGIN_NS, build_trace, span
+from support.build_trace import build_trace, span
 from support.finding import finding
 from support.findings_of_pictures import MICROSECOND, found, loads
 
@@ -160,15 +159,6 @@ def test_what_saves_next_to_nothing_is_listed_but_not_named_first():
     assert findings.foremost(1) == found[:1]
     assert len(findings) == 4
     assert little.foremost(3) == ()
-
-
-def test_a_program_that_sleeps_did_not_wait_for_a_processor():
-    """It computes 1 ms, waits 1 ms for a processor and sleeps for 8."""
-    counted = {PROCESSOR: {COMPUTED: 1e6, WAITED: 1e6}}
-    bounds = {"start_ns": ORIGIN_NS, "end_ns": ORIGIN_NS + 10_000_000}
-    trace = build_trace("aten::mm 0..10000", ledger=counted, metadata=bounds)
-    assert waited_share(trace) == pytest.approx(0.1)
-    assert waited_share(build_trace("aten::mm 0..10000", ledger=counted)) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_kinds_are_wanted_by_what_switches_their_source_on():
 
 def test_sources_are_wanted_with_their_options_only():
     always = {source.name for source in SOURCES if source.is_enabled_by(NOTHING)}
-    assert always == {"events", "threads", "thread names", "processor", "detail", "clock"}
+    assert always == {"events", "threads", "thread names", "detail", "clock"}
     for source in SOURCES:
         for option in source.wanted_with:
             assert source.is_enabled_by(RecordingOptions(**{**asdict(NOTHING), option: True}))

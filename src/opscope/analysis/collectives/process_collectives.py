@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.device_rows import causes_of_device_work
-from opscope.analysis.account.find import main_time
+from opscope.analysis.account.divided import main_time
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import (
     MOST_RANKS,

@@ -28,7 +28,7 @@ from opscope.analysis.top_operators import (
 )
 from opscope.base.artefacts import at, remove, shared
 from opscope.cli.destination import free_folder, reason
-from opscope.cli.session.job_results import JobResults, draw, write_output
+from opscope.cli.session.job_results import JobResults, draw, job_of_last_rank, write_output
 from opscope.cli.trace_argument import stretch_of
 from opscope.cli.views.completeness import describe_completeness
 from opscope.cli.views.console import Messages
@@ -280,6 +280,16 @@ class _RunOutput:
             self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:
                 self._messages.say(f"all ranks: `opscope summary {quote(str(saved))}`")
+                with self._failures_reported("verdict of the job"):
+                    self._print_job(saved)
+
+    def _print_job(self, saved: Path) -> None:
+        """The verdict on all ranks, of which a rank alone knows only that it waits for others."""
+        assert self._request.rank is not None
+        job = job_of_last_rank(saved, self._request.rank)
+        if job is not None:
+            for line in job.verdict().lines(place_text):
+                self._messages.say(f"all ranks: {line}")
 
     @contextlib.contextmanager
     def _failures_reported(self, what: str) -> Iterator[None]:

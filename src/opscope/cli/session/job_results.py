@@ -20,7 +20,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.recording.streams.trace_request import Destination
 from opscope.storage.job import place_in_job
-from opscope.storage.partition import RANK, Partition
+from opscope.storage.manifest import MANIFEST
+from opscope.storage.partition import RANK, Partition, partition_folders
 from opscope.storage.processes import ProcessEntry, Processes, metadata_of
 
 WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
@@ -148,6 +149,22 @@ class _RecordedProcess:
     part: Partition
     is_warm: bool
     events: int
+
+
+def job_of_last_rank(folder: Path, rank: int) -> Job | None:
+    """The job in ``folder``, if the trace of ``rank`` is the last that was missing.
+
+    Every rank of a launcher asks when its own trace is there; one of them gets the job. None if a
+    rank is missing, as one on a machine that writes elsewhere, or left from an earlier run.
+    """
+    found = {p.number: path for p, path in partition_folders(folder).items() if p.kind == RANK}
+    own = metadata_of(found[rank]) if rank in found else {}
+    written = {number: (path / MANIFEST).stat().st_mtime_ns for number, path in found.items()}
+    is_complete = 1 < place_in_job(own)[1] <= len(written)
+    if not is_complete or min(written.values()) < own.get("start_ns", 0):
+        return None
+    last = max(written, key=lambda number: (written[number], number))
+    return Job(folder) if rank == last else None
 
 
 def _job_of(processes: Processes) -> Job:

@@ -9,6 +9,7 @@ from opscope.analysis.compiled_code import (
     CompiledCode,
     LineTime,
     find_compiled_code,
+    shared_compilations,
 )
 from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.trace_argument import Chosen
@@ -88,8 +89,6 @@ def _overview(code: CompiledCode, share: float) -> dict[str, str]:
 
 def _of_all(codes: Mapping[Partition, CompiledCode], compared: Collection[Partition]) -> Result:
     """Results for all processes: where compiled code ran, and each event of torch.compile once."""
-    from opscope.findings.job_verdict import shared_compilations
-
     breaks = shared_compilations({part: one.graph_breaks for part, one in codes.items()})
     again = shared_compilations({part: one.recompilations for part, one in codes.items()})
     with_code = [part for part in compared if codes[part].graphs]

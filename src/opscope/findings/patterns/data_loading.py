@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.account.process_waits import LOADED_BY_WORKERS
 from opscope.base.quantity_text import time_text
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
-from opscope.findings.time_split import LOADED_BY_WORKERS
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
 _WORTH_SAYING, _WORKERS = 0.01, 2

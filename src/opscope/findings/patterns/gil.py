@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.account.find import main_time
+from opscope.analysis.account.divided import main_time
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor

@@ -10,7 +10,7 @@ from opscope.columns.schema import RecordScope
 from opscope.findings.backward_passes import has_backward
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import VIEWS, Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _FEWEST = 16
@@ -19,13 +19,6 @@ _NODE_NS = 2_500
 where it also delays the reuse of results."""
 
 _QUICKER_PERCENT = 25
-_VIEWS = tuple(
-    f"aten::{name}"
-    for name in (
-        "t", "transpose", "permute", "view", "_unsafe_view", "expand", "as_strided", "select",
-        "slice", "squeeze", "unsqueeze", "unbind", "split", "alias", "diagonal",
-    )
-)  # fmt: skip
 
 
 def _find_inference(subject: Subject) -> Evidence | None:
@@ -57,17 +50,25 @@ def _nodes(subject: Subject, rows: Values) -> int:
 
 
 def _without_backward(subject: Subject) -> Values:
-    """Operators with autograd on, at lines without any backward pass."""
+    """Operators with autograd on, at lines without any backward pass.
+
+    In a network, the line that calls it: training and validation share the network's own lines.
+    """
     events = subject.events
     forward = subject.wants_gradients & (events["sequence_number"] >= 0) & subject.is_outermost
     forward &= (events["scope"] == RecordScope.FUNCTION) & ~subject.within(subject.is_training)
     rows = np.flatnonzero(forward)
+    # What makes no node, as item(), has the number of the node that the next operator makes.
+    numbers = np.stack([events["thread"][rows], events["sequence_number"][rows]])
+    rows = rows[np.append((np.diff(numbers) != 0).any(axis=0), True)[: len(rows)]]
     if not len(rows) or not subject.is_backward.any():
         return rows
     # By line: an operator may make several nodes, or the graph's last one before a detach.
     every = np.arange(len(events))
     frame, line = subject.sites.at if subject.sites.known else (every, every)
-    group = group_rows(frame[rows], line[rows]).group
+    network = subject.inside(subject.outermost_of(subject.is_module_call))[rows]
+    called = np.where((network >= 0) & subject.sites.known, network, rows)
+    group = group_rows(frame[called], line[called]).group
     used = np.bincount(group, weights=has_backward(subject, rows))
     return np.asarray(rows[used[group] == 0])
 
@@ -118,7 +119,7 @@ def _writing_stacks_ns(subject: Subject) -> int:
     inside = forward & (known[at] == number)
     by_number = np.bincount(at[inside], subject.operator_self_ns[inside], len(known))
     took = by_number[position.reshape(-1)]
-    views = took[subject.named(*_VIEWS)[source]]
+    views = took[subject.named(*VIEWS)[source]]
     each = np.median(views) if len(views) else np.percentile(took, _QUICKER_PERCENT)
     return int(np.minimum(took, each).sum())
 

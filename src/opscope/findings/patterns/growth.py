@@ -1,4 +1,4 @@
-"""Tensors that grow or are kept from iteration to iteration: concatenations, and memory."""
+"""Tensors that grow or are kept from iteration to iteration, and a device's memory pool."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from opscope.analysis.function_lines import keeping_line
 from opscope.analysis.sites import Place
-from opscope.base.quantity_text import bytes_text
+from opscope.base.quantity_text import bytes_text, time_text
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, Role
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.subject import CUDA, Flags, Subject, Values
 
 CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _FEWEST = 8
@@ -189,6 +189,33 @@ def _carried(subject: Subject, rounds: Values) -> Values:
     return np.unique(event[wanted])
 
 
+def _find_device_growth(subject: Subject) -> Evidence | None:
+    """Allocations during which the device's pool grew: each asked the driver, which is slow."""
+    table = subject.trace.table("allocations")
+    on_device = np.flatnonzero((table["device_type"] == CUDA) & (table["event"] >= 0))
+    if len(on_device) < 2:
+        return None
+    device = table["device_index"][on_device]
+    by_device = on_device[np.argsort(device, kind="stable")]
+    reserved, index = table["total_reserved_bytes"][by_device], table["device_index"][by_device]
+    grew = np.append(False, (np.diff(reserved) > 0) & (np.diff(index) == 0))
+    events = np.unique(table["event"][by_device[grew]]).astype(np.int64)
+    took = subject.operator_self_ns[events]
+    total = int(took.sum())
+    if len(events) < 2:
+        return None
+    return Evidence(
+        events=events,
+        event_time_ns=took,
+        explanation=(
+            f"The GPU's memory pool grew {len(events):,} times, {time_text(total)} in total. "
+            "Each time the driver allocates memory and waits for the device."
+        ),
+        saved_ns=total,
+        saved_by="self time of the operators during which the pool grew",
+    )
+
+
 GROWING_CONCATENATION = Pattern(
     id="growing-concatenation",
     title="Everything gathered so far is concatenated again each time",
@@ -211,4 +238,17 @@ MEMORY_THAT_GROWS = Pattern(
     ),
     find=_find_kept,
     needs=(*TENSORS, Needs.STACKS),
+)
+
+DEVICE_GROWTH = Pattern(
+    id="device-memory-growth",
+    status=Status.MEMORY,
+    title="The GPU's memory pool keeps growing",
+    advice=(
+        "Start with the largest batch, so that later ones fit into the pool; set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; remove torch.cuda.empty_cache()."
+    ),
+    find=_find_device_growth,
+    needs=(Needs.DEVICE, Needs.MEMORY),
+    worth_saying=0.005,
 )

@@ -1,17 +1,24 @@
-"""Matrix products that do not use the GPU's matrix units."""
+"""Matrix products that do not use the GPU's matrix units, or are computed in the costlier order."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.flops import count_flops
+from opscope.base.quantity_text import share_text
 from opscope.columns.dtypes import TORCH_NAMES
+from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.benchmark import measure_alignment, measure_tf32
-from opscope.findings.pattern import Evidence, Needs, Pattern
+from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
+from opscope.findings.repeated_values import computed_values
 from opscope.findings.saving import Saves
 from opscope.findings.subject import Flags, Subject, Values
 
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
 """Products; their last two tensor arguments are the matrices."""
+
+_LAYERS = ("aten::linear", "aten::addmm", "aten::baddbmm")
+"""Products that add a bias have no other order."""
 
 PRODUCT_CALLS = (*PRODUCTS, "aten::matmul", "aten::linear", "aten::einsum")
 """Products, and operators by which programs call them."""
@@ -118,6 +125,44 @@ def _tf32_speedup(subject: Subject) -> float:
     )
 
 
+def _find_order(subject: Subject) -> Evidence | None:
+    """Products of two matrices whose only use is a product with a third, of few rows."""
+    values, flops = computed_values(subject), subject.sums(count_flops(subject.recorded).flops)
+    product = subject.is_outermost & (flops > 0) & subject.named(*PRODUCT_CALLS)
+    inner, scaling = product & ~subject.named(*_LAYERS), subject.named("aten::mul", "aten::div")
+    event, elements, size = values.event, subject.elements[values.rows], len(product)
+    first_given = np.full(size, -1, dtype=np.int64)
+    first_given[event[::-1]] = values.producer[::-1]
+    made = values.producer
+    made = np.where((made >= 0) & scaling[made], first_given[made], made)
+    used = (made >= 0) & ~scaling[event]
+    is_only_use = np.bincount(made[used], minlength=size)[made] == 1
+    rows = np.flatnonzero(used & is_only_use & inner[made] & product[event])
+    first, second = made[rows], event[rows]
+    # (a x b) @ (b x c) and then with t rows: in the other order these are t (a b + b c) products.
+    given = np.bincount(event, elements, size)[first]
+    other = flops[second] / np.maximum(elements[rows], 1) * given
+    going = 1 - other / np.maximum(flops[first] + flops[second], 1)
+    _, forward = backward_steps(subject)
+    made_by = np.where(forward >= 0, subject.outermost_operator[forward], -1)
+    back = np.bincount(made_by[made_by >= 0], steps_take_ns(subject)[made_by >= 0], size)
+    took = np.maximum(subject.duration_ns - subject.call_cost_ns, 0) + back
+    saved = going * (took[first] + took[second])
+    chosen = saved > 0
+    if not chosen.any():
+        return None
+    return Evidence(
+        events=np.unique(np.concatenate([first[chosen], second[chosen]])),
+        explanation=(
+            f"{int(chosen.sum()):,} products multiply two matrices first, and their result with a "
+            "third that has few rows. In the other order, as (x @ a) @ b in place of "
+            f"x @ (a @ b), they compute {share_text(1 - float(going[chosen].mean()))} of it."
+        ),
+        saved_ns=int(saved[chosen].sum()),
+        saved_by="the products and their backward pass, in proportion to what they compute",
+    )
+
+
 UNALIGNED = Pattern(
     id="unaligned-matmul",
     title="Half-precision matrix products have unaligned sizes",
@@ -138,4 +183,17 @@ FULL_PRECISION = Pattern(
     needs=(Needs.KERNELS, Needs.SHAPES),
     measure=measure_tf32,
     link="https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices",
+)
+
+ORDER = Pattern(
+    id="costly-product-order",
+    title="Three matrices are multiplied in the costlier order",
+    advice=(
+        "Multiply with the small matrix first: (x @ a) @ b, not x @ (a @ b); "
+        "torch.linalg.multi_dot chooses the order."
+    ),
+    find=_find_order,
+    needs=TENSORS,
+    worth_saying=0.02,
+    link="https://pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html",
 )

@@ -6,10 +6,11 @@ import numpy as np
 
 from opscope.base.quantity_text import bytes_text, share_text
 from opscope.columns.dtypes import ITEM_SIZES
+from opscope.columns.row_groups import order_rows
 from opscope.columns.schema import AllocationAction
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import computed_values
-from opscope.findings.subject import Subject, Values
+from opscope.findings.subject import VIEWS, Subject, Values
 
 _BY_ROWS = (
     "aten::stack", "aten::cat", "aten::concat", "aten::linear", "aten::addmm", "aten::mm",
@@ -19,14 +20,6 @@ _BY_ROWS = (
 
 _SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
 """Operators that sort; time per element to find only the first few (topk: 2.8 ns)."""
-
-_VIEWING = (
-    "aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::split", "aten::chunk",
-    "aten::detach", "aten::view", "aten::reshape", "aten::t", "aten::transpose", "aten::permute",
-    "aten::squeeze", "aten::unsqueeze", "aten::expand", "aten::unflatten", "aten::flatten",
-    "aten::alias", "aten::numpy_T",
-)  # fmt: skip
-"""Operators that read no elements."""
 
 _CHOOSING = (
     "aten::index", "aten::index_select", "aten::gather", "aten::take_along_dim",
@@ -38,8 +31,8 @@ _LITTLE, _FEWEST = 0.25, 3
 
 
 def _find(subject: Subject) -> Evidence | None:
-    made, read = subject.bytes_made, _read(subject)
-    sorting = subject.named(*_SORTING)
+    read, sorting = _read(subject), subject.named(*_SORTING)
+    made = np.where(sorting, subject.bytes_made, _result_bytes(subject))
     candidate = (subject.named(*_BY_ROWS) | sorting) & subject.is_outermost
     rows = np.flatnonzero(candidate & (read > 0) & (read <= _LITTLE * made))
     if len(rows) < _FEWEST:
@@ -63,6 +56,21 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
+def _result_bytes(subject: Subject) -> Values:
+    """Bytes of the result of each outermost operator that others get, without what it keeps for a
+    backward pass; 0 for none. Shape (events,)."""
+    values, table = computed_values(subject), subject.trace.table("allocations")
+    taken = np.flatnonzero(table["action"] == AllocationAction.ALLOCATE)
+    taken = taken[order_rows(table["allocation_id"][taken])]
+    made = np.zeros(len(subject.parent), dtype=np.int64)
+    if len(taken):
+        wanted = subject.trace.table("tensors")["allocation_id"][values.rows]
+        at = np.searchsorted(table["allocation_id"][taken], wanted).clip(0, len(taken) - 1)
+        known = (values.producer >= 0) & (table["allocation_id"][taken[at]] == wanted)
+        np.maximum.at(made, values.producer[known], table["size_bytes"][taken[at[known]]])
+    return made
+
+
 def _read(subject: Subject) -> Values:
     """Bytes of each outermost operator's result that others read; 0 if unknown. Shape (events,).
 
@@ -72,7 +80,7 @@ def _read(subject: Subject) -> Values:
     event = values.event
     items = np.array([ITEM_SIZES.get(code, 1) for code in range(256)], dtype=np.int64)
     size = subject.elements[values.rows] * items[tensors["dtype"][values.rows].astype(np.uint8)]
-    size[subject.named(*_VIEWING)[event]] = 0
+    size[subject.named(*VIEWS, "aten::detach")[event]] = 0
     chooses = subject.named(*_CHOOSING)[event]
     size = np.where(chooses, np.minimum(size, subject.bytes_made[event]), size)
     known, read = values.producer >= 0, np.zeros(len(subject.parent), dtype=np.int64)

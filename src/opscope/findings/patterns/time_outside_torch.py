@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.account.find import main_time
+from opscope.analysis.account.divided import main_time
 from opscope.analysis.sites import MOST_PLACES, Place
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows

@@ -11,20 +11,13 @@ from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import GIVEN
-from opscope.findings.subject import EVALUATING, Flags, Subject, Values
+from opscope.findings.subject import EVALUATING, VIEWS, Flags, Subject, Values
 
 _FEWEST = 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
 """Node that stores gradients, and its operators; if it stores a copy, the memory is unknown."""
 
 _CLEARING = ("aten::zero_", "aten::_foreach_zero_")
-_VIEWING = tuple(
-    f"aten::{name}"
-    for name in ("t", "transpose", "permute", "view", "_unsafe_view", "expand", "as_strided",
-                 "select", "slice", "squeeze", "unsqueeze", "reshape", "alias")
-)  # fmt: skip
-"""Views: operators on a view use the memory of its base."""
-
 _DEPTH = 256  # longest chain of operators in a backward pass that is followed
 
 
@@ -62,7 +55,7 @@ def _find(subject: Subject) -> Evidence | None:
     useless = _useless(subject, part, _uses(subject, part, storing, every), lost)
     steps, forward = backward_steps(subject)
     # A step disappears entirely if all that it computes is unused.
-    own = (part == np.arange(len(part))) & ~subject.named(*_VIEWING)
+    own = (part == np.arange(len(part))) & ~subject.named(*VIEWS)
     of_these = subject.sums(own & useless)[steps]
     inside = subject.sums(np.where(own & useless, subject.duration_ns, 0))[steps]
     going, whole = of_these > 0, (of_these > 0) & (of_these == subject.sums(own)[steps])
@@ -95,7 +88,7 @@ def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
     """Uses of the memory of tensor rows ``of``; backward nodes and views only pass memory on."""
     tensors = subject.trace.table("tensors")
     passes = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    passes |= subject.named(*_VIEWING)
+    passes |= subject.named(*VIEWS)
     of = of & (tensors["allocation_id"] >= 0) & np.isin(tensors["role"], GIVEN)
     rows = np.flatnonzero(of)
     event, memory = (tensors[name][rows].astype(np.int64) for name in ("event", "allocation_id"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.find import time_of_groups
+from opscope.analysis.account.divided import time_of_groups
 from opscope.analysis.function_lines import gap_lines
 from opscope.analysis.sites import Sites
 from opscope.columns.causes import Cause

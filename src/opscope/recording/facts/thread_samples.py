@@ -1,13 +1,15 @@
-"""Kernel counters of every thread during a window.
+"""Kernel counters of every thread during a window, and of processes that the program may wait for.
 
 A native thread (``native/sampler/``) reads CPU time, waits for a CPU, system calls and
 first-touched pages. The account of time (``analysis/account/``) explains gaps between spans with
-them.
+them. Of child processes, and of ranks that the same parent started, it reads CPU time and waits
+for a CPU.
 """
 
 from __future__ import annotations
 
 import base64
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from opscope import _native
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.recording.decoded import Decoded, delivered_table
+from opscope.recording.facts.process_facts import is_rank_of_several
 from opscope.recording.listeners import Listener
 
 _SOURCE = "thread samples"
@@ -35,7 +38,7 @@ class ThreadSamples(Listener):
     def begin(self) -> None:
         """Start sampling threads."""
         with suppress(MemoryError):  # the recording continues without samples
-            _native.begin_thread_samples(self._number)
+            _native.begin_thread_samples(self._number, _is_rank())
 
     def before_end(self) -> None:
         """Sample threads for the last time."""
@@ -76,3 +79,11 @@ class ThreadSamples(Listener):
                 for name, (dtype, text) in texts.items()
             }
             self._taken = (columns, int(processor_ns), int(looks), bool(is_cut))
+
+
+def _is_rank() -> bool:
+    """Whether the processes that the same parent started are ranks of one job: the environment says
+    so, or ``multiprocessing`` started this one, as ``torch.multiprocessing.spawn`` does."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    has_parent = multiprocessing is not None and multiprocessing.parent_process() is not None
+    return is_rank_of_several() or has_parent

@@ -32,7 +32,7 @@ from opscope.recording.facts.process_facts import process_facts
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.facts.thread_samples import ThreadSamples
 from opscope.recording.ledger import Row
-from opscope.recording.listeners import DeviceActivity, Listener, ProcessorTime
+from opscope.recording.listeners import DeviceActivity, Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
 _FACTS: Shape = {
@@ -133,5 +133,5 @@ def trace_of_log(
 
 def _listeners(options: RecordingOptions) -> list[Listener]:
     """Listeners whose facts hold for all windows and can be sent to another process."""
-    of_one_window = (DeviceActivity, ProcessorTime, ThreadSamples)
+    of_one_window = (DeviceActivity, ThreadSamples)
     return [one for one in listeners_of(options) if not isinstance(one, of_one_window)]

@@ -8,10 +8,14 @@ import pytest
 import opscope
 from opscope.cli.session import end_of_run as module
 from opscope.cli.session.end_of_run import end_of_run
+from opscope.cli.session.job_results import job_of_last_rank
 from opscope.cli.views.console import Messages
 from opscope.columns.metadata_kinds import STEPS
 from opscope.columns.schema import EventKind
+from opscope.jobs.saving import save_trace
 from opscope.recording.streams.trace_request import Destination, EndRequest
+from opscope.storage.manifest import MANIFEST
+from opscope.storage.partition import RANK, Partition
 from support.build_trace import build_trace, span
 
 
@@ -78,3 +82,23 @@ def test_a_recording_that_cannot_be_read_is_kept(asked, tmp_path, capfd):
     said = capfd.readouterr().err
     assert "could not be written" in said and "opscope doctor --recover" in said
     assert recording.exists() and os.listdir(tmp_path / "t")
+
+
+def ranks_written(folder, *, count, size=2):
+    """Traces of ranks of a job, written one after the other; the last."""
+    for rank in range(count):
+        job = {"distributedInfo": {"rank": rank, "world_size": size}, "start_ns": 1}
+        trace = build_trace([span("aten::mm", 0, 100)], metadata=job)
+        saved = save_trace(trace, folder, Partition(RANK, rank))
+        os.utime(saved / MANIFEST, ns=(1000 * (rank + 1), 1000 * (rank + 1)))
+    return saved
+
+
+def test_the_rank_whose_trace_comes_last_shows_the_answer_of_all(tmp_path, asked, capfd):
+    ranks_written(tmp_path / "some", count=2, size=3)
+    assert all(job_of_last_rank(tmp_path / "some", rank) is None for rank in range(3))
+    saved = ranks_written(tmp_path / "all", count=2)
+    assert job_of_last_rank(tmp_path / "all", 0) is None
+    assert len(job_of_last_rank(tmp_path / "all", 1)) == 2
+    end_of_run(replace(asked, rank=1, saved=saved, table=False), Messages(animated=False))
+    assert "all ranks: verdict: " in capfd.readouterr().err

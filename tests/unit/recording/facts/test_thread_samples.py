@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import select
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -182,3 +184,40 @@ def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
     pytest.importorskip("torch")
     done = run_torch("-c", LIMITED)
     assert done.stdout.split() == ["0", "1.0", "True"], done.stderr
+
+
+def test_processes_that_this_one_may_wait_for():
+    """A child has a negative number; the children of its parent are read only of a rank."""
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", "import sys; print(sum(range(300_000))); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with child:
+        table = sampled(lambda: child.stdout.readline())
+        child.stdin.close()
+    rows = of_thread(table, -child.pid)
+    assert rows["computed_ns"][-1] > rows["computed_ns"][0]
+    assert (np.diff(rows["delayed_ns"]) >= 0).all()
+    assert set(rows["waits_for"].tolist()) == {WaitsFor.OTHER}
+
+
+RANK = """
+from opscope.recording.decoded import Decoded
+from opscope.recording.facts.thread_samples import ThreadSamples
+listener = ThreadSamples()
+listener.begin()
+listener.before_end()
+decoded = listener.added_to(Decoded({}, None, {"notes": []}))
+print(*decoded.tables["thread_samples"]["system_thread_id"].tolist())
+"""
+
+
+@pytest.mark.parametrize("size", ["1", "2"])
+def test_ranks_beside_this_one(size):
+    beside = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    with beside:
+        environment = {**os.environ, "RANK": "0", "WORLD_SIZE": size}
+        found = subprocess.check_output([sys.executable, "-c", RANK], env=environment, text=True)
+        beside.communicate(b"\n")
+    assert (str(-beside.pid) in found.split()) == (size == "2")
