@@ -34,8 +34,8 @@ struct Asyncio {
   PyObject* wakeup = nullptr;
   PyObject* first_step = nullptr;     // of a task that begins eagerly
   PyObject* current_tasks = nullptr;  // dictionary: loop to task
-  PyObject* current_task = nullptr;   // function: task of the calling thread, if written in C
-  PyObject* running_loop = nullptr;   // function: loop of the calling thread, if written in C
+  PyObject* current_task = nullptr;   // C function: task of the calling thread
+  PyObject* running_loop = nullptr;   // function: loop of the calling thread
   PyObject* all_tasks = nullptr;      // function: unfinished tasks of a loop
   PyTypeObject* handle = nullptr;
   PyObject* run = nullptr;  // its method
