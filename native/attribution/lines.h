@@ -79,7 +79,6 @@ struct ListedColumns {
 //
 // Each operator has the number of the next autograd node. Operators without gradient make no node, so the
 // last one made it; torch takes the first.
-// made it: torch takes the first.
 enum class OfOneNumber { kFirst, kMaker };
 
 // Forward operator of each span of a backward pass.
