@@ -84,10 +84,10 @@ void add_call(GpuLog& log, const ApiRecord& call, bool is_runtime) {
     ++log.counts.unfinished;
     return;
   }
-  const bool tells_by_itself = is_runtime || contains(kNotableDriverCalls, call.function);
+  const bool is_notable = is_runtime || contains(kNotableDriverCalls, call.function);
   const RuntimeApi api = is_runtime ? RuntimeApi::kRuntime : RuntimeApi::kDriver;
   log.calls.append() = {call.start,    call.end,    call.thread, call.correlation,
-                        call.function, call.result, api,         tells_by_itself};
+                        call.function, call.result, api,         is_notable};
 }
 
 void add_synchronization(GpuLog& log, const SynchronizationRecord& sync) {

@@ -75,7 +75,7 @@ std::string CuptiSource::start(bool with_events, bool may_share) {
     stop();
     return error;
   }
-  leave_out_noise();
+  disable_noisy_calls();
   return {};
 }
 
@@ -110,7 +110,7 @@ std::string CuptiSource::attach(bool may_share) {
     return "no thread can be started to read what CUPTI reports";
   }
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(kSystemThreadId);
-  say_buffers_are_zero(true);
+  set_zeroed_buffers(true);
   if (!set_clock()) {
     detach();
     return "CUPTI took the recorder's clock before and refuses it now";
@@ -125,7 +125,7 @@ std::string CuptiSource::attach(bool may_share) {
 
 // Otherwise CUPTI writes the zeros itself: four megabytes in a launch. Other clients' buffers may not be
 // zero.
-void CuptiSource::say_buffers_are_zero(bool are_zero) {
+void CuptiSource::set_zeroed_buffers(bool are_zero) {
   size_t bytes = sizeof(uint8_t);
   uint8_t value = are_zero ? 1 : 0;
   if (library_.set_attribute != nullptr) library_.set_attribute(kBuffersAreZero, &bytes, &value);
@@ -173,7 +173,7 @@ void CuptiSource::set_our_line() {
 }
 
 // Leaves out frequent calls without information. Older releases report them anyway; the log drops them then.
-void CuptiSource::leave_out_noise() {
+void CuptiSource::disable_noisy_calls() {
   if (library_.enable_runtime_api != nullptr) {
     for (const uint32_t function : kNoisyRuntimeCalls) library_.enable_runtime_api(function, 0);
   }
@@ -229,7 +229,7 @@ void CuptiSource::detach() {
   subscriber_ = nullptr;
   attached_ = false;
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(kDefaultThreadId);
-  say_buffers_are_zero(false);
+  set_zeroed_buffers(false);
   const char* teardown = std::getenv("TEARDOWN_CUPTI");  // as for torch's own profiler
   if (teardown == nullptr || std::string(teardown) != "1" || shares_ || library_.finalize == nullptr) return;
   buffers_.wait_until_parsed();

@@ -46,8 +46,8 @@ class CuptiSource final : public gpu::DeviceSource {
   int turn_on(uint32_t kind);
   bool set_clock();
   void set_our_line();
-  void leave_out_noise();
-  void say_buffers_are_zero(bool are_zero);
+  void disable_noisy_calls();
+  void set_zeroed_buffers(bool are_zero);
   void flush();
   void wait_until_parsed();
   void detach();

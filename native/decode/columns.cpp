@@ -105,7 +105,7 @@ class WindowDecoder {
     std::vector<int32_t> enclosing(view.end - std::min(view.begin, view.end), kNone);
     for_each_record(view, [&](uint64_t index, const Record& record) {
       check_record(record);
-      if (index >= end) return expect_later(record);
+      if (index >= end) return expect_after_piece(record);
       const uint32_t offset = record.parent - static_cast<uint32_t>(view.begin);
       const bool known = record.parent != kNoParent && offset < enclosing.size();
       const int32_t around = known ? enclosing[offset] : thread.carried_around(record.parent);
@@ -122,7 +122,7 @@ class WindowDecoder {
   bool has_indices() const { return window_.process_ids || piece_ != nullptr; }
 
   // A span after this piece may own an end that the log already has.
-  void expect_later(const Record& record) {
+  void expect_after_piece(const Record& record) {
     const bool is_wanted = is_span(record.kind) && (window_.wants & want_of(record.kind)) != 0;
     if (is_wanted && !is_closed(record.load_state()) && in_window(record.ticks)) ends_.expect(record);
   }
@@ -442,7 +442,7 @@ class WindowDecoder {
         const bool goes_on = piece_->goes_on(thread, i, ends_);
         if (i < thread.carried.size()) piece_->amend(thread, i, written(thread, i), out_);
         if (goes_on) {
-          piece_->hand_on(thread, i, written(thread, i), python_);
+          piece_->carry_on(thread, i, written(thread, i), python_);
         } else {
           piece_->let_go(thread, i);
         }

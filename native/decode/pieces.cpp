@@ -119,7 +119,7 @@ void Piece::fill(ThreadSpans& thread, const CarriedThread& known, const ThreadVi
   }
 }
 
-Piece::Handed& Piece::handed(const ThreadSpans& thread) {
+Piece::Carried& Piece::handed(const ThreadSpans& thread) {
   if (thread.state >= handed_.size()) handed_.resize(thread.state + 1);
   return handed_[thread.state];
 }
@@ -166,9 +166,9 @@ void Piece::amend(const ThreadSpans& thread, size_t i, const WrittenRow& row, Co
   out.late.push_back(row);
 }
 
-void Piece::hand_on(const ThreadSpans& thread, size_t i, const WrittenRow& row,
-                    const PythonColumnWriter& python) {
-  Handed& on = handed(thread);
+void Piece::carry_on(const ThreadSpans& thread, size_t i, const WrittenRow& row,
+                     const PythonColumnWriter& python) {
+  Carried& on = handed(thread);
   on.places.resize(thread.spans.size(), kNone);
   const bool is_carried = i < thread.carried.size();
   CarriedSpan span = is_carried ? thread.carried[i] : CarriedSpan{};
@@ -193,7 +193,7 @@ void Piece::hand_on(const ThreadSpans& thread, size_t i, const WrittenRow& row,
 }
 
 // Keeps places that later records may name as parents: on the stack, or removed from it after this piece.
-void Piece::keep_places(const ThreadSpans& thread, const Handed& on, CarriedThread& known) const {
+void Piece::keep_places(const ThreadSpans& thread, const Carried& on, CarriedThread& known) const {
   std::vector<CarriedPlace> kept;
   const uint64_t end = thread.log == nullptr ? 0 : end_of(*thread.log);
   const auto keep = [&](const CarriedPlace& place, const Record* record) {
@@ -217,7 +217,7 @@ void Piece::end(const std::deque<ThreadSpans>& threads, Columns& out, PythonColu
                 int64_t latest_start_ns) {
   for (const ThreadSpans& thread : threads) {
     CarriedThread& known = state_.threads[thread.state];
-    Handed& on = handed(thread);
+    Carried& on = handed(thread);
     if (thread.log != nullptr) keep_places(thread, on, known);
     known.spans = std::move(on.spans);
     known.facts.next_root = thread.next_root;

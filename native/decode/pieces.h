@@ -90,7 +90,7 @@ class Piece {
   // Whether later records may be inside this span or end it.
   bool goes_on(const ThreadSpans& thread, size_t i, const Ends& ends);
   void amend(const ThreadSpans& thread, size_t i, const WrittenRow& row, Columns& out) const;
-  void hand_on(const ThreadSpans& thread, size_t i, const WrittenRow& row, const PythonColumnWriter& python);
+  void carry_on(const ThreadSpans& thread, size_t i, const WrittenRow& row, const PythonColumnWriter& python);
   // Removes a complete span: the parent of its children is its own parent.
   void let_go(const ThreadSpans& thread, size_t i);
   void end(const std::deque<ThreadSpans>& threads, Columns& out, PythonColumnWriter& python,
@@ -101,7 +101,7 @@ class Piece {
     CarriedPlace place;
     uint64_t index;
   };
-  struct Handed {
+  struct Carried {
     size_t left = 0;  // spans so far that have left the stack
     std::vector<CarriedSpan> spans;
     std::vector<int32_t> places;  // by ordinal: index in `spans`, or that of the nearest parent
@@ -110,8 +110,8 @@ class Piece {
 
   void fill(ThreadSpans& thread, const CarriedThread& known, const ThreadView* view);
   size_t too_many_left(const ThreadSpans& thread) const;
-  Handed& handed(const ThreadSpans& thread);
-  void keep_places(const ThreadSpans& thread, const Handed& handed, CarriedThread& known) const;
+  Carried& handed(const ThreadSpans& thread);
+  void keep_places(const ThreadSpans& thread, const Carried& handed, CarriedThread& known) const;
   void write_threads(Columns& out) const;
 
   PieceState& state_;
@@ -119,7 +119,7 @@ class Piece {
   const uint64_t until_;
   size_t names_before_ = 0;
   std::vector<uint64_t> ends_;  // by index of the thread in the view
-  std::deque<Handed> handed_;   // by index of the thread in the state
+  std::deque<Carried> handed_;  // by index of the thread in the state
 };
 
 }  // namespace opscope

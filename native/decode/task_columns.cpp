@@ -38,7 +38,7 @@ class Continuing {
       const bool is_run = record.kind == kTaskRun;
       runs_.push_back(is_run ? static_cast<int32_t>(i) : parent == kNone ? kNone : runs_[parent]);
       places_.push_back(static_cast<int32_t>(thread_.spans.size()));
-      add(until_await(record, runs_[i]), parent == kNone ? kNone : places_[parent]);
+      add(part_until_await(record, runs_[i]), parent == kNone ? kNone : places_[parent]);
       if (is_run) go_on(record, places_[i]);
       if (!has_indices) continue;
       thread_.indices.push_back(before_.indices[i]);
@@ -67,7 +67,7 @@ class Continuing {
   }
 
   // The span itself; if it outlives its run, the part inside that run.
-  const Record& until_await(const Record& record, int32_t run) {
+  const Record& part_until_await(const Record& record, int32_t run) {
     if (run == kNone || record.kind != RecordKind::kAnnotation) return record;
     const Record& around = *before_.spans[run];
     const Ends::End end = ends_.find(record);

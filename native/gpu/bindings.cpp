@@ -109,7 +109,7 @@ void bind_gpu(nb::module_& m) {
   });
   m.def("end_noting_devices", [] {
     const WithoutGil without_gil;
-    GpuActivity::instance().end_noting();
+    GpuActivity::instance().stop_notes();
   });
   m.def("gpu_is_wanted", [] { return (Recorder::instance().wanted() & kWantGpu) != 0; });
 }

@@ -15,7 +15,7 @@ template <typename T>
 bool has_flags(const T& /*row*/) {
   return true;
 }
-bool has_flags(const Call& call) { return is_flag(call.tells_by_itself); }
+bool has_flags(const Call& call) { return is_flag(call.is_notable); }
 bool has_flags(const MemoryOperation& operation) { return is_flag(operation.is_pool); }
 
 template <typename T>

@@ -119,7 +119,7 @@ std::string GpuActivity::start() {
 void GpuActivity::begin_noting() {
   has_started_.notify_all();
   if (is_noted_by_thread_) return;
-  std::atexit([] { current->end_noting(); });
+  std::atexit([] { current->stop_notes(); });
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // blocks the program's signals, which are for its own threads
@@ -154,7 +154,7 @@ void GpuActivity::note(bool all) {
     std::vector<gpu::DeviceNote> notes;
     {
       const std::lock_guard lock(mutex_);
-      if (!loaded_ || (!all && notes_no_more_)) return;
+      if (!loaded_ || (!all && has_stopped_notes_)) return;
       if (!is_delivered) all ? source_->collect() : source_->deliver();
       notes = notes_.next(window, log_, nodes_, *source_, delivered);
     }
@@ -168,8 +168,8 @@ void GpuActivity::note(bool all) {
 }
 
 // Waits for a running call of the library, unless the call hangs with its devices.
-void GpuActivity::end_noting() {
-  notes_no_more_ = true;
+void GpuActivity::stop_notes() {
+  has_stopped_notes_ = true;
   for (int turn = 0; turn < kTurnsAtEnd; ++turn) {
     if (mutex_.try_lock()) return mutex_.unlock();
     std::this_thread::sleep_for(kTurnAtEnd);

@@ -39,7 +39,7 @@ class GpuActivity {
   void note(bool all);
   // [MT] Stops that thread's calls of the library: the process ends, and the library may be unloaded first.
   // Stopping a recording later still writes notes.
-  void end_noting();
+  void stop_notes();
   // [MT] Drops all collected activity; no window needs it.
   void forget();
 
@@ -72,7 +72,7 @@ class GpuActivity {
   bool paused_ = false;
   gpu::DeviceNotes notes_;
   bool is_noted_by_thread_ = false;
-  std::atomic<bool> notes_no_more_{false};
+  std::atomic<bool> has_stopped_notes_{false};
   std::condition_variable has_started_;
   std::mutex noting_;  // acquired before mutex_ to write notes
   uint32_t full_ = 0;  // window whose stream had no room for a note; under noting_

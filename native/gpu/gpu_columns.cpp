@@ -110,7 +110,7 @@ class Decoder {
 
 // Shows all runtime calls, and driver calls that started work or are notable.
 bool Decoder::is_shown(const Call& call) {
-  if (call.tells_by_itself) return true;
+  if (call.is_notable) return true;
   if (with_work_.empty()) {
     for (size_t row = 0; row < log_.work.size(); ++row) with_work_.insert(log_.work[row].correlation);
   }

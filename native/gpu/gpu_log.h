@@ -63,7 +63,7 @@ struct Call {
   uint64_t start, end;
   uint32_t thread, correlation, function, result;
   RuntimeApi api;
-  bool tells_by_itself;  // shown even if no work has its correlation id
+  bool is_notable;  // shown even if no work has its correlation id
 };
 
 struct MemoryOperation {

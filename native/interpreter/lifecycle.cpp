@@ -100,7 +100,7 @@ class Section {
  private:
   // Returns whether the section was entered; then leave() must follow.
   bool enter() {
-    forget_other_process();
+    reset_after_fork();
     if (owner_ != PyThread_get_thread_ident()) {
       if (!acquire()) return false;
       owner_ = PyThread_get_thread_ident();
@@ -132,7 +132,7 @@ class Section {
   }
 
   // In a forked child: another thread that was in the section at the fork does not exist.
-  void forget_other_process() {
+  void reset_after_fork() {
     if (process_ == getpid()) return;
     process_ = getpid();
     if (owner_ == PyThread_get_thread_ident()) return;

@@ -18,7 +18,7 @@ BlockPool::~BlockPool() = default;
 
 void* BlockPool::acquire(const void* left) {
   std::unique_lock lock(mutex_);
-  const bool is_spent = is_behind_ || (stream_ != nullptr && stream_->has_spent());
+  const bool is_spent = is_release_pending_ || (stream_ != nullptr && stream_->has_spent());
   if (left != nullptr && release_spent_ != nullptr && is_spent) {
     lock.unlock();
     release_spent_();
@@ -195,7 +195,7 @@ void BlockPool::leave_to_parent(size_t kept_bytes) {
   stream_.reset();
   ended_.clear();
   mapped_ = free_.size() + kept_bytes / kBlockBytes;
-  is_behind_ = false;
+  is_release_pending_ = false;
   ++place_;
 }
 

@@ -38,9 +38,9 @@ class BlockPool {
   // without a lock of the pool. Set it before any thread acquires blocks.
   void set_when_spent(void (*release_spent)()) { release_spent_ = release_spent; }
   // [MT] Whether each acquire() calls that function, because one call did not release everything.
-  void set_behind(bool is_behind) {
+  void set_release_pending(bool is_behind) {
     const std::lock_guard lock(mutex_);
-    is_behind_ = is_behind;
+    is_release_pending_ = is_behind;
   }
 
   // [MT] Counts a record that this thread lost, for readers of the stream.
@@ -106,7 +106,7 @@ class BlockPool {
   size_t most_used_ = SIZE_MAX / kBlockBytes;
   std::atomic<uint64_t> place_{0};
   std::atomic<void (*)()> release_spent_ = nullptr;
-  bool is_behind_ = false;  // under mutex_
+  bool is_release_pending_ = false;  // under mutex_
   std::unique_ptr<StreamFile> stream_;
   std::vector<std::unique_ptr<StreamFile>> ended_;  // streams with blocks in use
 };

@@ -87,7 +87,7 @@ ThreadLog* Recorder::make_log() {
   }
   (void)&thread_exit;  // first use constructs it, which registers its destructor
   this_thread_log = log.get();
-  ask_for_name(*log);
+  read_program_name(*log);
   return this_thread_log;
 }
 
@@ -96,7 +96,7 @@ void Recorder::name_thread(ThreadLog* log, uint64_t torch_thread_id) {
   instance().pool_.with_stream([log](StreamFile& file) { file.meet(facts_of(*log)); });
 }
 
-bool Recorder::ask_for_name(ThreadLog& log) {
+bool Recorder::read_program_name(ThreadLog& log) {
   if (log.program_name.load() != nullptr) return true;
   std::string by_program = program_thread_name();
   if (by_program.empty()) return false;

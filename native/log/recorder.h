@@ -130,7 +130,7 @@ class Recorder {
   void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
                     bool is_ring = false);
   // [MT] If the ring of `window` streams, its window is `next` from now on, because `window` is about to go.
-  void hand_stream_on(uint32_t window, uint32_t next) noexcept;
+  void move_stream(uint32_t window, uint32_t next) noexcept;
   // [MT] Replaces the ring's `about` and adds a note for its readers unless it is empty. False if no ring
   // streams or there is no room.
   bool describe_ring(const std::string& about, const std::string& note);
@@ -180,7 +180,7 @@ class Recorder {
 
   // [owner of `log`] Reads the program's name of this thread if it is not yet known; programs may set it
   // after the thread's first event. Returns whether it is known.
-  bool ask_for_name(ThreadLog& log);
+  bool read_program_name(ThreadLog& log);
 
   // Returns Python's unique id of the calling thread's state, or 0. Called without the GIL; set at import.
   uint64_t (*python_thread)() = [] { return uint64_t{0}; };
@@ -208,7 +208,7 @@ class Recorder {
   void release_spent_tensors();          // under mutex_
   void hold_tensors(uint32_t wanted);    // under mutex_
   uint64_t oldest_tensors() const;       // under mutex_; first mark that an open window needs
-  void leave_out_recorded(const Window& window, InitialStack& stack);
+  void remove_recorded_frames(const Window& window, InitialStack& stack);
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
   void end(Window& window,

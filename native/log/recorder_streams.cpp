@@ -65,7 +65,7 @@ bool Recorder::begin_journal() {
   return has_room;
 }
 
-void Recorder::hand_stream_on(uint32_t window, uint32_t next) noexcept {
+void Recorder::move_stream(uint32_t window, uint32_t next) noexcept {
   const std::lock_guard lock(mutex_);
   if (stream_ == nullptr || !stream_->is_ring || stream_->window != window) return;
   const auto found = windows_.find(next);
@@ -134,7 +134,7 @@ void Recorder::release_spent() {
 void Recorder::release_spent_tensors() {
   const bool is_through =
       bridge_ == nullptr || bridge_->release_tensors_before(oldest_tensors(), kTensorsAtOnce);
-  pool_.set_behind(!is_through);
+  pool_.set_release_pending(!is_through);
 }
 
 // Keeps blocks that another window than the stream's needs.
@@ -156,7 +156,7 @@ void Recorder::release_spent_blocks() noexcept try {
   if (has_drained && !stream_->is_ring && holds_tensors(*streamed->second)) {
     streamed->second->is_in_pieces = true;
     hold_tensors(configured_);
-    pool_.set_behind(true);
+    pool_.set_release_pending(true);
   }
   for (size_t i = 0; i < threads_.size(); ++i) {
     ThreadLog& thread = *threads_[i];

@@ -214,7 +214,7 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   std::erase_if(stacks, [&](const InitialStack& stack) {
     return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
   });
-  for (InitialStack& stack : stacks) leave_out_recorded(*found->second, stack);
+  for (InitialStack& stack : stacks) remove_recorded_frames(*found->second, stack);
   found->second->initial_stacks = std::move(stacks);
   found->second->generation = generation;
   stream_facts(*found->second);
@@ -222,7 +222,7 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
 
 // Removes frames that are already recorded: other threads may run between the start of a window and the time
 // at which its stacks are noted.
-void Recorder::leave_out_recorded(const Window& window, InitialStack& stack) {
+void Recorder::remove_recorded_frames(const Window& window, InitialStack& stack) {
   for (const auto& thread : threads_) {
     if (!is_of(stack, *thread)) continue;
     const auto slice = std::find_if(window.slices.begin(), window.slices.end(),

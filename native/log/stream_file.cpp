@@ -210,11 +210,11 @@ StreamFile::Extent* StreamFile::extent_of(const void* block) {
 void StreamFile::leave(const void* block) {
   if (is_ring_ || extent_of(block) == nullptr) return;
   left_.push_back(static_cast<const char*>(block));
-  if (left_.size() == kLeftBlocks) give_back_left();
+  if (left_.size() == kLeftBlocks) return_left_blocks();
 }
 
 // One call per run of adjacent blocks: each call interrupts the other processors.
-void StreamFile::give_back_left() {
+void StreamFile::return_left_blocks() {
   std::sort(left_.begin(), left_.end());
   for (size_t first = 0, next = 0; first < left_.size(); first = next) {
     for (next = first + 1; next < left_.size() && left_[next] == left_[next - 1] + kBlockBytes;) ++next;

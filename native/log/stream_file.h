@@ -90,7 +90,7 @@ class StreamFile {
   bool map_extent();
   bool has_own_file();
   bool fail(int error);
-  void give_back_left();
+  void return_left_blocks();
   void forget_spare(const Extent& extent);
   ThreadSlot* slot_of(uint64_t number);
   bool add_slots();

@@ -420,7 +420,7 @@ void StreamedLog::end_now() {
   const double later = static_cast<double>(ticks - anchor.ticks) * rate;
   const auto later_ns = static_cast<int64_t>(std::min(later, static_cast<double>(kLongest_ns)));
   window.stopped = {ticks, anchor.unix_ns + later_ns, anchor.monotonic_ns + later_ns};
-  window.tensors_not_held = window.unknown_frees = window.unheard_evaluations = 0;
+  window.tensors_not_held = window.unknown_frees = window.unrecorded_evaluations = 0;
   window.unhooked_threads = window.process_threads = 0;
   window.of_ending_threads = {};
 }

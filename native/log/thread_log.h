@@ -126,11 +126,11 @@ class alignas(64) ThreadLog {
     append_end(key, ticks, EndOf::kStartedFrame, thread_of(key));
   }
   // [owner] Records an end for a running call of `thread` that is no longer recorded.
-  void end_elsewhere(uint64_t key, uint64_t ticks, uint64_t thread) {
+  void append_end_of(uint64_t key, uint64_t ticks, uint64_t thread) {
     append_end(key, ticks, EndOf::kPythonCall, thread);
   }
   // [owner] Records that a function from before a window, run by `thread`, was over by `ticks`.
-  void notice_end(uint64_t key, uint64_t ticks, uint64_t thread) {
+  void append_late_end(uint64_t key, uint64_t ticks, uint64_t thread) {
     append_end(key, ticks, EndOf::kNoticedFrame, thread);
   }
 

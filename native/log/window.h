@@ -82,7 +82,7 @@ struct WindowFacts {
   uint64_t tensors_not_held = 0;     // (difference) their addresses may have been reused
   uint64_t unknown_frees = 0;        // (difference) of older memory, whose frees torch does not report
   Drops of_ending_threads;           // (difference) of threads without a log
-  uint64_t unheard_evaluations = 0;  // (difference) of Python functions, because a stack was nearly full
+  uint64_t unrecorded_evaluations = 0;  // (difference) of Python functions, because a stack was nearly full
   uint64_t unhooked_threads = 0;     // Python threads whose calls were not recorded; set by the hooks
   uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if unknown
   std::string fault;                 // why recording ended before the window did, or empty

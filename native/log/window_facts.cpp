@@ -17,7 +17,7 @@ void for_each_field(View& view, Function&& function) {
   function(view.window.tensors_not_held);
   function(view.window.unknown_frees);
   function(view.window.of_ending_threads);
-  function(view.window.unheard_evaluations);
+  function(view.window.unrecorded_evaluations);
   function(view.window.unhooked_threads);
   function(view.window.process_threads);
 }

@@ -23,7 +23,7 @@ std::optional<int64_t> size_of(const Value& value) {
 }
 
 // Truth value as in Python.
-bool is_something(const Value& value) {
+bool is_truthy(const Value& value) {
   switch (value.sort) {
     case Sort::kMissing:
     case Sort::kNull:
@@ -102,7 +102,7 @@ void ArgumentRows::add(int32_t event, const FoundEvent& found) {
     const Value size = next_of(sizes), stride = next_of(strides), value = next_of(values);
     if (type.dtype >= 0) {
       add_tensor(event, argument, -1, type.dtype, size, stride);
-    } else if (type.is_tensor_list && is_something(size)) {
+    } else if (type.is_tensor_list && is_truthy(size)) {
       add_tensor_list(event, argument, size, stride);
     } else {
       add_scalar(event, argument, type, value);

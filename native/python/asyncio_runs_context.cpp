@@ -22,36 +22,36 @@ ContextRun original_run = nullptr;  // C function of contextvars.Context.run
 
 // [GIL] Runs inside on_context_run(), of all threads. It ends them even if windows close and open meanwhile.
 // Each entry lies on its thread's stack.
-struct HeardRun {
+struct ActiveRun {
   uint64_t key;
   pthread_t thread = pthread_self();
-  HeardRun* next = nullptr;
-  HeardRun* previous = nullptr;
+  ActiveRun* next = nullptr;
+  ActiveRun* previous = nullptr;
 };
-HeardRun* heard_runs = nullptr;
+ActiveRun* active_runs = nullptr;
 
-void link(HeardRun& run) {
-  run.next = heard_runs;
+void link(ActiveRun& run) {
+  run.next = active_runs;
   if (run.next != nullptr) run.next->previous = &run;
-  heard_runs = &run;
+  active_runs = &run;
 }
 
-void unlink(const HeardRun& run) {
-  (run.previous != nullptr ? run.previous->next : heard_runs) = run.next;
+void unlink(const ActiveRun& run) {
+  (run.previous != nullptr ? run.previous->next : active_runs) = run.next;
   if (run.next != nullptr) run.next->previous = run.previous;
 }
 
 bool is_heard(uint64_t key) {
-  const HeardRun* run = heard_runs;
+  const ActiveRun* run = active_runs;
   while (run != nullptr && run->key != key) run = run->next;
   return run != nullptr;
 }
 
 // In a forked child: keeps the entries of this thread; the stacks of other threads may be reused.
-void forget_heard_runs() {
-  HeardRun* run = std::exchange(heard_runs, nullptr);
+void forget_active_runs() {
+  ActiveRun* run = std::exchange(active_runs, nullptr);
   while (run != nullptr) {
-    HeardRun& kept = *run;
+    ActiveRun& kept = *run;
     run = run->next;
     kept.previous = kept.next = nullptr;
     if (pthread_equal(kept.thread, pthread_self()) != 0) link(kept);
@@ -63,7 +63,7 @@ PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count
   const Owned task = count > 0 && tasks_are_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_task_run(task.get()) : 0;
   if (began == 0) return run(self, args, count, names);
-  HeardRun task_run{task_key(task.get())};
+  ActiveRun task_run{task_key(task.get())};
   link(task_run);
   PyObject* const result = run(self, args, count, names);
   unlink(task_run);
@@ -338,7 +338,7 @@ void unhook_task_runs() {
 
 void forget_task_runs() {
   running_references().clear();
-  forget_heard_runs();
+  forget_active_runs();
   forget_eager_runs();
 }
 

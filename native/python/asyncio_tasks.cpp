@@ -57,7 +57,7 @@ struct Task {
 };
 
 // Attribute of a task, or result of a method. Runs no Python for any class of task.
-Owned told_by(PyObject* task, const char* attribute, PyObject* method) {
+Owned task_attribute(PyObject* task, const char* attribute, PyObject* method) {
   PyObject* found = nullptr;
   if (is_a(task, asyncio.c_task) && method != nullptr) {
     found = PyObject_CallOneArg(method, task);
@@ -79,7 +79,7 @@ bool is_of_python(PyObject* coroutine) {
 
 }  // namespace
 
-Owned coroutine_of(PyObject* task) { return told_by(task, "_coro", asyncio.get_coroutine); }
+Owned coroutine_of(PyObject* task) { return task_attribute(task, "_coro", asyncio.get_coroutine); }
 
 namespace {
 
@@ -118,7 +118,7 @@ class Tasks {
   }
 
   static void read_name(Task& task, PyObject* object) {
-    Owned name = told_by(object, "_name", asyncio.get_name);
+    Owned name = task_attribute(object, "_name", asyncio.get_name);
     if (name.get() == task.name.get() && name) return;
     const char* const text = utf8(name.get());
     task.run.is_numbered = number_in_name(text, "Task-", &task.run.task_name) ? 1 : 0;

@@ -42,7 +42,7 @@ std::vector<uint64_t> keys_from(RunningFrame frame) {
 std::unordered_set<uint64_t> set_of(const std::vector<uint64_t>& keys) { return {keys.begin(), keys.end()}; }
 
 // For each open span, the outermost first: whether the Python function in which it began still runs.
-std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_set<uint64_t>& running) {
+std::vector<bool> has_running_caller(const OpenSpans& open, const std::unordered_set<uint64_t>& running) {
   std::vector<bool> found;
   bool runs = true;
   for (size_t i = 0; i < open.size(); ++i) {
@@ -67,7 +67,7 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
   if (removed != 0) ticks = std::min(ticks, removed);
   if (have_ceased) return cache.log.end_spans(ticks, is_watched_call);
   const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
-  const std::vector<bool> caller_runs = whose_callers_run(cache.log.open(), running);
+  const std::vector<bool> caller_runs = has_running_caller(cache.log.open(), running);
   size_t at = caller_runs.size();
   bool has_running_callee = false;
   cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
@@ -85,17 +85,17 @@ std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_
 }
 
 // Ends at `ticks` all noted running functions except the outermost `still`.
-void end_what_ran(PythonThreadCache& cache, size_t still, uint64_t ticks) {
-  for (std::vector<uint64_t>& ran = cache.ran_before; ran.size() > still; ran.pop_back()) {
+void end_earlier_calls(PythonThreadCache& cache, size_t still, uint64_t ticks) {
+  for (std::vector<uint64_t>& ran = cache.earlier_calls; ran.size() > still; ran.pop_back()) {
     if (cache.hidden == ran.back()) cache.hidden = 0;
     cache.log.close_if_begun(ran.back(), ticks);
-    cache.log.notice_end(ran.back(), ticks, cache.log.native_thread);
+    cache.log.append_late_end(ran.back(), ticks, cache.log.native_thread);
   }
 }
 
 // Ends at `ticks` the noted running functions that are no longer around `frame`, the innermost running one.
 void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
-  std::vector<uint64_t>& ran = cache.ran_before;
+  std::vector<uint64_t>& ran = cache.earlier_calls;
   const uint64_t innermost = frame ? key_of(frame, frame.code()) : 0;
   if (ran.empty() || ran.back() == innermost) return;
   size_t still = static_cast<size_t>(std::find(ran.rbegin(), ran.rend(), innermost).base() - ran.begin());
@@ -104,21 +104,21 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
     still = ran.size();
     while (still > 0 && !running.contains(ran[still - 1])) --still;
   }
-  end_what_ran(cache, still, ticks);
+  end_earlier_calls(cache, still, ticks);
 }
 
 // [owner of the cache] The same when an operator is called, without the GIL. The caller is a function that
 // ran before, or an unreported function that it called. A program may do nothing else after its imports.
 void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
-  const std::vector<uint64_t>& ran = cache.ran_before;
+  const std::vector<uint64_t>& ran = cache.earlier_calls;
   if (cache.evaluating != 0 || ran.empty()) return;
   const uint64_t innermost = key_of(frame, frame.code());
   if (ran.back() == innermost) return;
   const auto still = std::find(ran.rbegin(), ran.rend(), innermost);
-  if (still != ran.rend()) end_what_ran(cache, static_cast<size_t>(ran.rend() - still), now_ticks());
+  if (still != ran.rend()) end_earlier_calls(cache, static_cast<size_t>(ran.rend() - still), now_ticks());
 }
 
-// Notes the end of one evaluated function: one evaluated since `ran_before` was noted, or one in it.
+// Notes the end of one evaluated function: one evaluated since `earlier_calls` was noted, or one in it.
 void note_evaluated(PythonThreadCache& cache, PyThreadState* state, uint64_t ticks = 0) {
   if (cache.evaluating != 0) [[likely]] {
     --cache.evaluating;
@@ -129,20 +129,21 @@ void note_evaluated(PythonThreadCache& cache, PyThreadState* state, uint64_t tic
 
 // Ends functions that windows noted as running on this thread and that are over. Evaluation hooks report no
 // such ends, even if all calls are reported by now.
-void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks, uint64_t last_generation) {
+void note_running_calls(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks,
+                        uint64_t last_generation) {
   notice_ends(cache, frame, ticks);
-  cache.ran_before = keys_from(frame);
+  cache.earlier_calls = keys_from(frame);
   cache.evaluating = 0;
-  const std::unordered_set<uint64_t> running = set_of(cache.ran_before);
+  const std::unordered_set<uint64_t> running = set_of(cache.earlier_calls);
   for (const uint64_t key : Recorder::instance().initial_frames(cache.log, last_generation)) {
     if (is_watched_call(key) && !running.contains(key))
-      cache.log.notice_end(key, ticks, cache.log.native_thread);
+      cache.log.append_late_end(key, ticks, cache.log.native_thread);
   }
 }
 
 // Begins spans of functions that began while no calls were reported and that no window noted as running.
 // Those that a window noted before calls ceased to be recorded have ended.
-void begin_what_runs(PythonThreadCache& cache) {
+void begin_running_calls(PythonThreadCache& cache) {
   FrameTable& frames = PythonCalls::instance().frames;
   const std::unordered_set<uint64_t> known =
       set_of(Recorder::instance().initial_frames(cache.log, PythonCalls::ceased()));
@@ -165,12 +166,12 @@ void begin_what_runs(PythonThreadCache& cache) {
     cache.may_begin.clear();
     catch_up(cache, frame, ticks, last_generation <= PythonCalls::ceased());
   }
-  note_what_runs(cache, frame, ticks, last_generation);
+  note_running_calls(cache, frame, ticks, last_generation);
   for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
     if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
     cache.may_begin.push_back(key);
   }
-  if (last_generation < PythonCalls::resumed()) begin_what_runs(cache);
+  if (last_generation < PythonCalls::resumed()) begin_running_calls(cache);
 }
 
 // Decides whether a function was running before the window. Python may switch threads between creating a
@@ -184,7 +185,7 @@ void begin_what_runs(PythonThreadCache& cache) {
 
 // Reading an instance runs Python, so other threads may open windows, which note this call as running
 // although it is about to be recorded.
-void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
+void resolve_may_begin_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller, now_ticks());
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
 }
@@ -211,7 +212,7 @@ void enter_module(PythonThreadCache& cache, RunningFrame frame, RunningFrame cal
   if (cache.module_call != PythonThreadCache::ModuleCall{self, caller.address()}) [[likely]] {
     PythonCalls& python = PythonCalls::instance();
     const uint32_t row = row_of_instance(python.modules, self, /*is_module=*/true);
-    settle_again(cache, caller, key);
+    resolve_may_begin_again(cache, caller, key);
     begin_call(cache.log, {RecordKind::kModuleCall, key, python.frames.module_row(),
                            instruction_of(cache, caller), row});
   }
@@ -223,7 +224,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, RunningFrame 
   if (self == nullptr) return;
   PythonCalls& python = PythonCalls::instance();
   const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
-  settle_again(cache, caller, key);
+  resolve_may_begin_again(cache, caller, key);
   begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(),
                          instruction_of(cache, caller), row});
   cache.stepped = self;  // its hook runs next, or if a window that wants modules opens before
@@ -329,11 +330,11 @@ uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
 }
 
 // `asks`: also reads the thread's name. This comes first, because it may let other threads empty the table.
-template <bool kAsks>
+template <bool kReadsThreadName>
 static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;
-  if (kAsks && cache.asks_for_name != 0 && slot_in(cache.codes, code).code != code) [[unlikely]]
-    cache.asks_for_name = Recorder::instance().ask_for_name(cache.log) ? 0 : cache.asks_for_name - 1;
+  if (kReadsThreadName && cache.name_reads_left != 0 && slot_in(cache.codes, code).code != code) [[unlikely]]
+    cache.name_reads_left = Recorder::instance().read_program_name(cache.log) ? 0 : cache.name_reads_left - 1;
   if (cache.epoch != frames.epoch()) [[unlikely]] {
     cache.codes.fill({});
     cache.called_codes.fill({});

@@ -78,7 +78,7 @@ void PythonCalls::set_up(const PythonSetup& setup) {
 void PythonCalls::configure(uint32_t also) {
   const OwnCode own;
   const Turn turn(&configuring_);
-  const uint32_t asked_before = asked_;
+  const uint32_t pending_before = asked_;
   asked_ |= also;
   uint32_t seen = 0;
   do {
@@ -87,7 +87,7 @@ void PythonCalls::configure(uint32_t also) {
     watch_optimizers();
     hook_calls();
   } while (seen != to_hook());
-  asked_ = asked_before;
+  asked_ = pending_before;
 }
 
 uint32_t PythonCalls::to_hook() const {
@@ -180,7 +180,7 @@ bool PythonCalls::is_any_step_running() const {
 }
 
 void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& running) {
-  window.unheard_evaluations = evaluations_unheard();
+  window.unrecorded_evaluations = evaluations_unrecorded();
   if ((window.wants & (kWantCalls | kWantModules)) != 0) {
     modules.begin_window();
     optimizers.begin_window();
@@ -217,10 +217,10 @@ void PythonCalls::before_end(const Window& window) {
 }
 
 void PythonCalls::end_window(Window& window) {
-  window.unheard_evaluations = evaluations_unheard() - window.unheard_evaluations;
-  if ((window.wants & kWantCalls) != 0 && window.unheard_evaluations != 0) {
+  window.unrecorded_evaluations = evaluations_unrecorded() - window.unrecorded_evaluations;
+  if ((window.wants & kWantCalls) != 0 && window.unrecorded_evaluations != 0) {
     window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
-                            static_cast<double>(window.unheard_evaluations)});
+                            static_cast<double>(window.unrecorded_evaluations)});
   }
   if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);
 }
@@ -241,11 +241,11 @@ void PythonCalls::cease(uint32_t wants) {
     const uint64_t ticks = now_ticks();
     cache->log.end_spans(ticks, is_watched_call);
     for (const uint64_t key : Recorder::instance().initial_frames(cache->log, ceased_)) {
-      if (is_watched_call(key)) cache->log.notice_end(key, ticks, cache->log.native_thread);
+      if (is_watched_call(key)) cache->log.append_late_end(key, ticks, cache->log.native_thread);
     }
     for (const auto& [thread, keys] : running_keys()) {
       if (thread == cache->log.native_thread) continue;
-      for (const uint64_t key : keys) cache->log.end_elsewhere(key, ticks, thread);
+      for (const uint64_t key : keys) cache->log.append_end_of(key, ticks, thread);
     }
     ceased_ = generation();
   });
@@ -258,7 +258,7 @@ void PythonCalls::note_ends_of_initial(const Window& window, PythonThreadCache& 
     const std::unordered_set<uint64_t>& still = running[stack.native_thread];
     for (const InitialFrame& frame : stack.frames) {
       if ((frame.key() & kWatchedCall) != 0 && !still.contains(frame.key()))
-        cache.log.notice_end(frame.key(), ticks, stack.native_thread);
+        cache.log.append_late_end(frame.key(), ticks, stack.native_thread);
     }
   }
 }

@@ -17,7 +17,7 @@ bool is_missing_guard(PyObject* error) {
   return matches;
 }
 
-PyObject* leave_quietly(PyObject* self, PyObject* args) {
+PyObject* exit_without_error(PyObject* self, PyObject* args) {
   PyObject* self_tuple = PyTuple_Pack(1, self);
   PyObject* all = self_tuple == nullptr ? nullptr : PySequence_Concat(self_tuple, args);
   Py_XDECREF(self_tuple);
@@ -36,7 +36,7 @@ PyObject* leave_quietly(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef leave_quietly_def = {"__exit__", &leave_quietly, METH_VARARGS, nullptr};
+PyMethodDef leave_quietly_def = {"__exit__", &exit_without_error, METH_VARARGS, nullptr};
 
 // [GIL] Makes __exit__ of `type` (torch._C._profiler._RecordFunctionFast) return silently where it would
 // raise. None: does nothing. Idempotent and never undone: a `with` statement looks up __exit__ on entry, so

@@ -32,7 +32,7 @@ std::string line_table_of(const PyCodeObject* code) {
 
 uint32_t FrameTable::intern(PyCodeObject* code) {
   const TablesLock lock;
-  Known& known = known_of(code);
+  Known& known = entry_of(code);
   if (known.is_skipped && skips_libraries_) return kSkippedFrame;
   if (known.row == kNoRow) known.row = row_of(code);
   if (known.is_library && !known.is_skipped && is_of_program_now(known.row))
@@ -47,11 +47,11 @@ uint32_t FrameTable::intern_called(PyCodeObject* code) {
 
 uint32_t FrameTable::plain_row(PyCodeObject* code) {
   const TablesLock lock;
-  known_of(code);  // keeps the code alive
+  entry_of(code);  // keeps the code alive
   return row_of(code);
 }
 
-FrameTable::Known& FrameTable::known_of(PyCodeObject* code) {
+FrameTable::Known& FrameTable::entry_of(PyCodeObject* code) {
   auto known = by_code_.find(code);
   if (known == by_code_.end()) {
     const Known seen = look_at(code);

@@ -74,19 +74,19 @@ class FrameTable {
   // Whether events of skipped code are worth their cost: the program has called it, or it has rarely run.
   bool may_be_called(PyCodeObject* code) {
     const TablesLock lock;
-    return may_be_called_now(known_of(code));
+    return may_be_called_now(entry_of(code));
   }
   // The same, after the code has begun once more.
   bool may_be_called_again(PyCodeObject* code, bool by_program) {
     const TablesLock lock;
-    Known& known = known_of(code);
+    Known& known = entry_of(code);
     if (!may_be_called_now(known)) return false;
     known.is_called |= by_program;
     if (!known.is_called) ++known.begins;
     return may_be_called_now(known);
   }
   // Counts starts of skipped code from zero, so that events of all code are enabled again.
-  void hear_again() {
+  void reset_disabled_events() {
     const TablesLock lock;
     for (auto& [code, known] : by_code_) known.begins = 0;
   }
@@ -128,7 +128,7 @@ class FrameTable {
   bool is_of_program_now(uint32_t row) const {
     return std::ranges::find(always_recorded_, row) == always_recorded_.end();
   }
-  Known& known_of(PyCodeObject* code);
+  Known& entry_of(PyCodeObject* code);
   Known look_at(PyCodeObject* code);
   bool is_of_library(std::string_view file) const;
   bool is_recorded(std::string_view file, PyCodeObject* code) const;

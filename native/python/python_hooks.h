@@ -71,8 +71,8 @@ void evaluation_passed(PythonThreadCache& cache, PyThreadState* state);
 void install_evaluation_hook();
 void remove_evaluation_hook();
 // [GIL] Whether the evaluation hook records functions. Then functions that ran before have no end events.
-bool hears_evaluations();
+bool uses_evaluation_hook();
 // Number of times so far that functions were not recorded because a thread's stack was nearly full.
-uint64_t evaluations_unheard();
+uint64_t evaluations_unrecorded();
 
 }  // namespace opscope

@@ -114,9 +114,9 @@ void remove_evaluation_hook() {
   if (is_ours()) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
 }
 
-bool hears_evaluations() { return is_on; }
+bool uses_evaluation_hook() { return is_on; }
 
-uint64_t evaluations_unheard() { return unheard; }
+uint64_t evaluations_unrecorded() { return unheard; }
 
 }  // namespace opscope
 

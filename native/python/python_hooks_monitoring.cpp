@@ -202,7 +202,7 @@ void install_call_hooks(CallLevel level) {
   const long set = register_callbacks(own, true, level == CallLevel::kAll);
   if (set == 0 || !set_events(own, set)) return remove_call_hooks();
   // Enables events of code that was skipped at another level.
-  PythonCalls::instance().frames.hear_again();
+  PythonCalls::instance().frames.reset_disabled_events();
   drop(own.call([] { return PyObject_CallMethod(monitoring(), "restart_events", nullptr); }));
 }
 
@@ -215,8 +215,8 @@ void remove_call_hooks() {
   tool = -1;
 }
 
-bool hears_evaluations() { return false; }
-uint64_t evaluations_unheard() { return 0; }
+bool uses_evaluation_hook() { return false; }
+uint64_t evaluations_unrecorded() { return 0; }
 
 // From Python 3.12 on a tool covers all threads.
 bool hook_free_threads() { return false; }

@@ -140,7 +140,7 @@ bool hook_free_threads() { return hook_free_threads_as_of(now_ticks()); }
 
 uint64_t occupied_threads() {
   uint64_t occupied = 0;
-  if (hears_evaluations()) return occupied;
+  if (uses_evaluation_hook()) return occupied;
   for_each_thread_state([&](PyThreadState* state) {
     const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
     occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
@@ -149,7 +149,7 @@ uint64_t occupied_threads() {
 }
 
 void remove_call_hooks() {
-  if (hears_evaluations()) remove_evaluation_hook();
+  if (uses_evaluation_hook()) remove_evaluation_hook();
   installed = false;
   hooked_threads().clear();
   for_each_thread_state([](PyThreadState* state) {
@@ -173,19 +173,19 @@ bool hook_new_threads(bool on) {
 }
 
 bool was_hooked(uint64_t python_thread, uint64_t since_ticks) {
-  if (hears_evaluations()) return true;
+  if (uses_evaluation_hook()) return true;
   const auto hooked = hooked_threads().find(python_thread);
   return hooked != hooked_threads().end() && hooked->second <= since_ticks;
 }
 
 bool reports_calls(PyThreadState* state) {
-  return hears_evaluations() || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
+  return uses_evaluation_hook() || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
 }
 
 // Calls of a tracing function are not reported, and are indistinguishable from the traced calls.
 bool will_report_ends(PyThreadState* state) {
   const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
-  return hears_evaluations() || (installed && state->c_profilefunc == &on_event && is_in_ours);
+  return uses_evaluation_hook() || (installed && state->c_profilefunc == &on_event && is_in_ours);
 }
 
 bool is_inside_a_tool(PyThreadState* state) {

@@ -39,15 +39,15 @@ bool OwnCode::clear_error(PyObject* expected) {
     return false;
   }
   PyObject* const error = take_error();
-  Py_XSETREF(cache_->put_off, error);
+  Py_XSETREF(cache_->deferred_error, error);
   return true;
 }
 
 // Signal handlers run in the main thread, which also runs pending calls. Exceptions that other threads send
 // to this thread are classes.
-void OwnCode::raise_put_off() {
-  PyObject* const error = cache_->put_off;
-  cache_->put_off = nullptr;
+void OwnCode::raise_deferred() {
+  PyObject* const error = cache_->deferred_error;
+  cache_->deferred_error = nullptr;
   const bool is_main = syscall(SYS_gettid) == getpid();
   if (is_main && Py_AddPendingCall(&raise, error) == 0) return;
   PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), reinterpret_cast<PyObject*>(Py_TYPE(error)));

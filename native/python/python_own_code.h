@@ -21,7 +21,7 @@ class OwnCode {
   ~OwnCode() {
     if (!is_outermost_) return;
     cache_->busy = false;
-    if (cache_->put_off != nullptr) raise_put_off();
+    if (cache_->deferred_error != nullptr) raise_deferred();
   }
 
   // Clears the current error. Stores it for the program unless it is one of `expected` (nullptr: stores any).
@@ -39,7 +39,7 @@ class OwnCode {
   }
 
  private:
-  void raise_put_off();
+  void raise_deferred();
 
   PythonThreadCache* cache_;
   bool is_outermost_;

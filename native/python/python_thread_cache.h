@@ -52,18 +52,18 @@ struct PythonThreadCache {
   // PythonCalls::spell() at that step; kAnySpell: a hook was certain to follow.
   uint64_t stepped_spell = 0;
   // For the evaluation hook: calls that ran before, outermost first, and how many are evaluated inside.
-  std::vector<uint64_t> ran_before;
+  std::vector<uint64_t> earlier_calls;
   uint32_t evaluating = 0;
   // Remaining reads of the name from `threading`, which knows the thread soon after its start.
-  uint32_t asks_for_name = 32;
+  uint32_t name_reads_left = 32;
   // State of the evaluation hook; see python_hooks_evaluation.cpp.
   uintptr_t end_of_stack = 0;
   const void* passed_on = nullptr;
   bool has_frames_that_may_begin = false;
   std::vector<uint64_t> may_begin;  // keys; see InitialFrame
-  uint64_t hidden = 0;          // key of opscope's outermost running function; it and its callees are hidden
-  PyObject* put_off = nullptr;  // exception for the program that interrupted opscope's code; owned
-  bool busy = false;            // inside opscope's own Python code, which is not recorded
+  uint64_t hidden = 0;  // key of opscope's outermost running function; it and its callees are hidden
+  PyObject* deferred_error = nullptr;  // exception for the program that interrupted opscope's code; owned
+  bool busy = false;                   // inside opscope's own Python code, which is not recorded
   std::array<Code, 1024> codes;
   std::array<Code, 256> called_codes;  // of libraries, called by functions of the program
   std::array<CFunction, 512> functions;

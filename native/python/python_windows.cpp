@@ -55,7 +55,7 @@ struct Change {
   NoCollection no_collection;
 };
 
-void note_what_runs(uint32_t id) {
+void note_running_calls(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   const auto window = recorder.window(id);
   if (window == nullptr) return;  // another thread has already discarded the window
@@ -99,14 +99,14 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
   try {
     at_one_moment([&] {
       id = recorder.open_window(wants, all_threads, reserved, collects, most_growth_bytes);
-      if (threads_are_free()) note_what_runs(id);
+      if (threads_are_free()) note_running_calls(id);
     });
   } catch (...) {
     configure_sources();
     throw;
   }
   configure_sources();  // a window that closed meanwhile may have removed hooks
-  if (!threads_are_free()) note_what_runs(id);
+  if (!threads_are_free()) note_running_calls(id);
   return id;
 }
 

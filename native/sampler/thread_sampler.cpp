@@ -81,7 +81,7 @@ void ThreadSampler::begin(uint64_t reader, bool is_rank) {
     statistics_.is_cut = false;
   }
   const int64_t now = clock_ns(CLOCK_REALTIME);
-  look_while_there_is_memory(/*is_for_reader=*/true);
+  look_within_memory(/*is_for_reader=*/true);
   readers_.emplace(reader, Reader{now, statistics_});
   statistics_.is_cut |= has_limited_memory();
   if (!is_first || statistics_.is_cut) return;
@@ -97,7 +97,7 @@ bool ThreadSampler::end(uint64_t reader, ThreadSampleColumns& rows, SamplerStati
   const std::lock_guard lock(mutex_);
   const auto found = readers_.find(reader);
   if (found == readers_.end()) return false;
-  look_while_there_is_memory(/*is_for_reader=*/true);
+  look_within_memory(/*is_for_reader=*/true);
   for (const Row& row : rows_) {
     if (row.time_ns < found->second.began_ns) continue;
     rows.system_thread_id.push_back(row.thread);
@@ -137,7 +137,7 @@ void ThreadSampler::run(uint64_t mine) {
     ended_.wait_for(lock, std::chrono::nanoseconds(pause));
     if (generation_ != mine) break;
     if (has_limited_memory()) statistics_.is_cut = true;
-    if (statistics_.is_cut || !look_while_there_is_memory()) return;
+    if (statistics_.is_cut || !look_within_memory()) return;
     const int64_t now_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     statistics_.processor_ns += now_ns - used_ns;
     pause = pause_ns(now_ns - used_ns);
@@ -150,7 +150,7 @@ int64_t ThreadSampler::pause_ns(int64_t cost_ns) const {
 }
 
 // This function and those below need mutex_.
-bool ThreadSampler::look_while_there_is_memory(bool is_for_reader) {
+bool ThreadSampler::look_within_memory(bool is_for_reader) {
   try {
     if (is_for_reader) {
       look_for_reader();

@@ -59,7 +59,7 @@ class ThreadSampler {
 
   explicit ThreadSampler(pid_t process) : process_(process) {}
   void run(uint64_t mine);
-  bool look_while_there_is_memory(bool is_for_reader = false);
+  bool look_within_memory(bool is_for_reader = false);
   void look();
   void look_for_reader();
   void find_threads(int64_t until_ns);

@@ -335,7 +335,7 @@ TEST(notes_are_taken_beside_launches_and_streams) {
 
 TEST(once_the_process_ends_only_who_stops_a_recording_notes) {
   const auto noted = stream([] {
-                       devices().end_noting();
+                       devices().stop_notes();
                        source->launch(1);
                        devices().note(/*all=*/false);
                      }).noted;

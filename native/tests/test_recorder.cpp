@@ -281,7 +281,7 @@ TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
     span("before");
     open_span("crossing", 1, kind);
     span("inside");
-    log.notice_end(kWatchedCall | 16, now_ticks(), log.native_thread);
+    log.append_late_end(kWatchedCall | 16, now_ticks(), log.native_thread);
     close_span(1);
     span("after");
     const EventColumns e = finish(window).events;

@@ -36,7 +36,7 @@ struct StreamingRing {
   void rotate() {
     windows.push_back(recorder().open_window(kAll, true));
     if (windows.size() < 3) return;
-    recorder().hand_stream_on(windows[0], windows[1]);
+    recorder().move_stream(windows[0], windows[1]);
     recorder().discard_window(windows[0]);
     windows.erase(windows.begin());
   }
@@ -143,7 +143,7 @@ TEST(the_bytes_that_a_ring_uses_are_counted_and_limited) {
   record_some(20000);
   CHECK(recorder().pool().used_bytes() - before > uint64_t{3} << 20);
   const uint32_t limited = recorder().open_window(kAll, true, 0, UINT32_MAX, 1u << 20);
-  recorder().hand_stream_on(ring.windows[0], limited);
+  recorder().move_stream(ring.windows[0], limited);
   recorder().discard_window(ring.windows[0]);
   ring.windows = {limited};
   record_some(60000);

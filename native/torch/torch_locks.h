@@ -204,13 +204,13 @@ class CallbackList {
       if (entry == list_->end) return false;
       entry->callback_ = callback;
     }
-    tell_threads();
+    invalidate_threads();
     return true;
   }
 
  private:
   // Makes threads read the list again, as after a change by torch.
-  static void tell_threads() { at::removeCallback(add_nothing()); }
+  static void invalidate_threads() { at::removeCallback(add_nothing()); }
 
   // A callback for an unused scope.
   static at::CallbackHandle add_nothing() {

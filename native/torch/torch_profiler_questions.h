@@ -41,9 +41,9 @@ class AnyProfiler final : public ProfilerStateBase {
 
 // The only opscope object ever in a thread's profiler slot, while the program has a profile open that opscope
 // records in place of torch (the drop-in). torch's callbacks write as beside a second torch profile.
-class ShownProfile final : public ProfilerStateBase {
+class DropInProfilerState final : public ProfilerStateBase {
  public:
-  ShownProfile() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+  DropInProfilerState() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
   ActiveProfilerType profilerType() override {
     return config_.disabled() ? ActiveProfilerType::NONE : ActiveProfilerType::KINETO;
   }
@@ -51,7 +51,8 @@ class ShownProfile final : public ProfilerStateBase {
 
   // If it cannot be removed (another thread stops, or another entry is on top), its state is "disabled".
   static void show(bool is_open) {
-    static auto* const shown = new std::shared_ptr<ShownProfile>(std::make_shared<ShownProfile>());
+    static auto* const shown =
+        new std::shared_ptr<DropInProfilerState>(std::make_shared<DropInProfilerState>());
     const auto kSlot = c10::DebugInfoKind::PROFILER_STATE;
     // For NVTX, torch neither casts it to its own class nor expects Kineto.
     (*shown)->config_.state = is_open ? ProfilerState::NVTX : ProfilerState::Disabled;
@@ -65,7 +66,7 @@ class ShownProfile final : public ProfilerStateBase {
   }
 };
 
-ProfilerStateBase* ours_if_none(ProfilerStateBase* theirs) {
+ProfilerStateBase* state_or_ours(ProfilerStateBase* theirs) {
   const bool is_ours = theirs == nullptr && hears_spans.load(std::memory_order_relaxed);
   return is_ours ? AnyProfiler::instance() : theirs;
 }
@@ -74,11 +75,11 @@ ProfilerStateBase* ours_if_none(ProfilerStateBase* theirs) {
 constexpr const char* kGetState = "_ZN5torch8profiler4impl17ProfilerStateBase3getEb";
 ProfilerStateBase* get_state(bool global) {
   ProfilerStateBase* const theirs = ProfilerStateBase::get(global);
-  return global ? theirs : ours_if_none(theirs);
+  return global ? theirs : state_or_ours(theirs);
 }
 #else
 constexpr const char* kGetState = "_ZN5torch8profiler4impl17ProfilerStateBase6getTLSEv";
-ProfilerStateBase* get_state() { return ours_if_none(ProfilerStateBase::getTLS()); }
+ProfilerStateBase* get_state() { return state_or_ours(ProfilerStateBase::getTLS()); }
 #endif
 
 bool is_profiler_enabled() {

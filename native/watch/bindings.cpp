@@ -25,7 +25,7 @@ nb::tuple wait_for_news(Watch& watch, int64_t timeout_ns) {
     const WithoutGil without_gil;
     watch.wait(timeout_ns);
   }
-  const Watch::Told told = watch.take();
+  const Watch::Report told = watch.take();
   return nb::make_tuple(kNews[static_cast<int>(told.news)], told.value, told.age_ns);
 }
 

@@ -41,7 +41,7 @@ class Ring {
       const uint64_t used = recorder.used_bytes();
       const bool is_too_much = !is_old && used > limits_.max_bytes;
       if (!is_old && !is_too_much) break;
-      recorder.hand_stream_on(windows_.front().id, windows_[1].id);
+      recorder.move_stream(windows_.front().id, windows_[1].id);
       recorder.discard_window(windows_.front().id);
       recorder.release_old_tensors();
       windows_.pop_front();

@@ -36,7 +36,7 @@ int64_t resident_bytes() {
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-std::string reason_of(const Watch::Told& told) {  // JSON
+std::string reason_of(const Watch::Report& told) {  // JSON
   const char* const kind = told.news == News::kSignal       ? "signal"
                            : told.news == News::kStandstill ? "standstill"
                                                             : "memory";
@@ -123,11 +123,11 @@ void Watch::wait(int64_t timeout_ns) {
   with_python_since_ns_ = now_ns();
 }
 
-Watch::Told Watch::take() {
+Watch::Report Watch::take() {
   const std::lock_guard lock(mutex_);
   if (stopping_) return {News::kStopped, 0};
   if (pending_.empty()) return {};
-  Told told = pending_.front().told;
+  Report told = pending_.front().told;
   told.age_ns = now_ns() - pending_.front().since_ns;
   pending_.pop_front();
   return told;
@@ -139,7 +139,7 @@ void Watch::with_python(bool is_with_it) {
 }
 
 // Needs mutex_.
-bool Watch::tell(Told told, int64_t now, std::string reason) {
+bool Watch::tell(Report told, int64_t now, std::string reason) {
   constexpr size_t kMost = 64;
   if (pending_.size() >= kMost) return false;
   pending_.push_back({told, now, std::move(reason)});
@@ -153,7 +153,7 @@ void Watch::run() {
     sleep();
     const int64_t now = now_ns();
     look(now);
-    help_out(now);
+    write_overdue_dump(now);
     processor_ns_.store(clock_ns(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
   }
 }
@@ -237,7 +237,7 @@ void Watch::look_at_memory(int64_t now) {
 
 // Writes a dump without Python if Python gets no GIL in time. If Python's thread is writing an earlier dump,
 // it takes this one later.
-void Watch::help_out(int64_t now) {
+void Watch::write_overdue_dump(int64_t now) {
   std::unique_ptr<SpoolOrder> order;
   Pending taken;
   {

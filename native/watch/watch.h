@@ -34,7 +34,7 @@ class Watch {
     int64_t memory_jump_bytes = 0;  // growth of the resident set within memory_jump_ns; 0: off
     int64_t memory_jump_ns = 0;
   };
-  struct Told {
+  struct Report {
     News news = News::kNothing;
     int64_t value = 0;   // request number, signal number, ns of standstill, or bytes
     int64_t age_ns = 0;  // time between detection and take()
@@ -74,7 +74,7 @@ class Watch {
   // [Python's thread, without the GIL] Waits for a report, or for `timeout_ns`.
   void wait(int64_t timeout_ns);
   // [Python's thread, GIL] The next report.
-  Told take();
+  Report take();
   // [Python's thread, without the GIL] Runs `work`, which may take long, and returns its result.
   template <typename Work>
   auto while_working(Work&& work) {
@@ -92,7 +92,7 @@ class Watch {
 
  private:
   struct Pending {
-    Told told;
+    Report told;
     int64_t since_ns;
     std::string reason;  // JSON
   };
@@ -103,8 +103,8 @@ class Watch {
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
-  bool tell(Told told, int64_t now_ns, std::string reason = {});
-  void help_out(int64_t now_ns);
+  bool tell(Report told, int64_t now_ns, std::string reason = {});
+  void write_overdue_dump(int64_t now_ns);
   void with_python(bool is_with_it);
 
   static constexpr int kTick_ms = 100;
