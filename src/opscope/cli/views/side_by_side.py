@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
 
-Analysis = TypeVar("Found")
+Analysis = TypeVar("Analysis")
 
 
 def answer(
