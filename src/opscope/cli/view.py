@@ -15,6 +15,7 @@ import os
 import tempfile
 import webbrowser
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 from opscope.analysis.diff.step_costs import Side
@@ -91,8 +92,8 @@ def main(args: Namespace) -> None:
     chosen = choose_trace(args)
     if args.perfetto and args.other is not None:
         raise UsageError(f"--perfetto shows one trace. Remove {args.other}.")
-    if args.perfetto:
-        return _serve_to_perfetto(args, chosen, messages)
+    if args.perfetto:  # the entire trace: a period is for verdicts, which Perfetto does not show
+        return _serve_to_perfetto(args, replace(chosen, period=None), messages)
     _serve(_page(chosen, args, messages), args, messages)
 
 

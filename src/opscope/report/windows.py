@@ -24,7 +24,7 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.storage.long_trace import LongTrace
-from opscope.timeline.tree.frame_text import frame_text
+from opscope.timeline.tree.frame_text import MODULE_PREFIX, frame_text, module_names
 
 Values = npt.NDArray[np.int64]
 Merged = npt.NDArray[np.int32]
@@ -239,8 +239,14 @@ class Windows:
 
     @cached_property
     def _texts(self) -> list[str]:
-        frames = range(len(self.small.table("frames")))
-        return [*self.small.names, *(frame_text(self.small, frame) for frame in frames)]
+        """Text that the page shows for each label."""
+        modules, frames = module_names(self.small), range(len(self.small.table("frames")))
+        numbered = (name.removeprefix(MODULE_PREFIX) for name in self.small.names)
+        names = (
+            modules[module].text if module in modules else name
+            for name, module in zip(self.small.names, numbered, strict=True)
+        )
+        return [*names, *(frame_text(self.small, frame) for frame in frames)]
 
     def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[WindowSpans, int]:
         """Spans that run between two times, Unix nanoseconds. If they are too many, those shorter

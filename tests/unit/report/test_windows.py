@@ -13,6 +13,7 @@ from opscope.errors import TraceFormatError
 from opscope.report import windows
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
+from opscope.timeline.tree.frame_text import own_texts
 from support.build_trace import Span, build_trace, span
 
 NAMES = ("aten::mm", "aten::add", "step", "load", "wait")
@@ -136,6 +137,24 @@ def test_frames_of_python_calls_are_read_with_their_spans(tmp_path: Path) -> Non
     found, _ = opened.between(opened.begin_ns, opened.end_ns + 1, 1)
     assert np.array_equal(found.frame, frames_of(trace))
     assert opened.occurrences.count.sum() == 300
+
+
+def test_a_search_finds_all_that_the_page_shows_by_that_text(tmp_path: Path) -> None:
+    kind = EventKind.MODULE_CALL
+    calls = [
+        span(f"Linear_{i % 3}", i, i + 0.5, kind=kind, module=f"Linear_{i % 3}") for i in range(9)
+    ]
+    trace = build_trace([*calls, span("aten::mm", 9, 10)])
+    names, modules = trace.names, trace.table("modules")
+    paths = {"path": np.full(len(modules), names.find("aten::mm"), dtype=np.int32)}
+    trace = trace.with_tables({"modules": modules.replaced(paths)})
+    trace.save(tmp_path / "trace")
+    opened = Windows(LongTrace.at(tmp_path / "trace"))
+    label, texts = own_texts(trace)
+    assert "aten::mm (Linear)" in texts
+    for number, text in enumerate(texts):
+        found = opened.find(lambda all_, text=text: np.array([one == text for one in all_]), 0)
+        assert found.count == np.count_nonzero(label == number)
 
 
 def frames_of(trace: Trace) -> np.ndarray:

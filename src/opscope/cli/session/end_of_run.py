@@ -93,7 +93,7 @@ class _RunOutput:
     def show_trace(self) -> None:
         """Write the trace of this process, and print its summary."""
         saved = self._save_trace()
-        if saved is None:
+        if saved is None or not self._request.is_awaited:
             return
         if saved.trace is None:
             return self._show_long(saved.folder)
@@ -252,8 +252,8 @@ class _RunOutput:
     def _show(self, trace: TraceData) -> None:
         request = self._request
         if not has_work(trace):
-            who = "program" if not request.with_children else "first process"
-            self._messages.fail(f"The {who} ran no torch operators during the recording.")
+            if not request.with_children:  # a launcher has none
+                self._messages.fail("The program ran no torch operators during the recording.")
         elif request.table and request.rank in (None, 0):
             top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
             self._messages.show(operator_text(top, self._messages.width))

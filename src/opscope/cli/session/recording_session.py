@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from opscope import _native
 from opscope.cli.destination import reason, write_or_rescue
-from opscope.cli.session.finisher import Finisher
+from opscope.cli.session.finisher import WAIT, Finisher
 from opscope.cli.session.options import RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.views.console import Messages
@@ -37,6 +38,9 @@ from opscope.torch_api.steps import after_each_optimizer_step
 
 _START_OF_WHY_S = 20.0
 """Time recorded in detail of a program without steps, with ``--why``."""
+
+_FEWEST_RECORDS = 100
+"""Records of a program without operators that have an answer; imports alone make fewer."""
 
 
 class RecordingSession:
@@ -65,7 +69,7 @@ class RecordingSession:
         self._process = None if children is None else children.process
         self._finisher = Finisher(destination.trace, messages, options.view)
         self._steps = StepsOfRun(self._finisher.is_working)
-        self._is_ending = False
+        self._is_ending, self._is_awaited = False, True
         self._last_request: EndRequest | None = None
         self._shown_request: EndRequest | None = None
 
@@ -137,9 +141,11 @@ class RecordingSession:
                 self._detailed.finish()
             if self._profile is not None:
                 self._profile.stop()
+            self._is_awaited = self._has_answer()
             self._request_or_report()
             self._request_last_output()
-            self._finisher.wait_at_the_end()
+            if self._is_awaited:
+                self._finisher.wait_at_the_end()
         except KeyboardInterrupt:
             self._report_interruption()
         except Exception as error:
@@ -147,6 +153,16 @@ class RecordingSession:
         finally:
             sys.setrecursionlimit(recursion_limit)
             dismiss_keepers()
+
+    def _has_answer(self) -> bool:
+        """Whether there is anything to wait for: a program that only prints its help runs nothing.
+
+        The process that writes the trace needs a third of a second to start.
+        """
+        options, files = self._options, self._destination
+        is_asked = options.view or files.chrome or files.report or self._children
+        ran = _native.names_from(0) or _native.statistics()["records"] >= _FEWEST_RECORDS
+        return bool(is_asked or os.environ.get(WAIT) or ran)
 
     def _request_last_output(self) -> None:
         """Request the output of the last recording and of the whole job."""
@@ -201,6 +217,11 @@ class RecordingSession:
                 return
             self._messages.fail("The program did not import torch, so no trace was written.")
         elif self._options.schedule is None:
+            if not self._is_awaited:
+                self._messages.fail(
+                    "The program ran no torch operators during the recording. Another process "
+                    f"writes its trace to {self._destination.trace}."
+                )
             self._request_output(self._profile, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
@@ -258,6 +279,7 @@ class RecordingSession:
             process=self._process,
             with_children=self._children is not None,
             folder=_current_folder(),
+            is_awaited=self._is_awaited,
         )
 
     def _save(self, profile: ProfileRecording, destination: Destination) -> Path | None:
