@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from opscope.analysis.recording_cost import has_measured_cost
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.finding import Finding, Findings, Unchecked
 from opscope.findings.pattern import Evidence, Pattern, missing
 from opscope.findings.patterns import all_patterns
@@ -20,10 +21,9 @@ from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing, launched_share
-from opscope.timeline.period import Which, detailed_period_of
+from opscope.timeline.period import Which, detailed_period_of, find_which
 
 
-@reusing_memory
 def find_findings(
     trace: TraceData,
     benchmark: bool = False,
@@ -33,6 +33,8 @@ def find_findings(
     """Find performance problems, with an estimate of what each fix saves.
 
     Each estimate says how it is derived. Savings do not add up: two fixes may save the same time.
+
+    Computed once for a trace and part, unless measured.
 
     Args:
         benchmark: measure savings with torch on this machine where possible, in place of estimates.
@@ -44,6 +46,14 @@ def find_findings(
         UsageError: the trace has no such period.
         MissingDependencyError: ``benchmark`` without torch.
     """
+    compute = partial(_find, trace, benchmark, listing, which)
+    return compute() if benchmark else derive(trace, ("findings", find_which(which)), compute)
+
+
+@reusing_memory
+def _find(
+    trace: TraceData, benchmark: bool, listing: TorchListing | None, which: Which | str
+) -> Findings:
     period = detailed_period_of(trace, which)
     require_times(period.trace)
     subject = Subject(period.trace, None if period.in_detail else listing)

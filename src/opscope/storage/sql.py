@@ -200,33 +200,42 @@ def _label(table: str, column: str, expression: str) -> str:
 
 
 def _named_events(keys: tuple[str, ...]) -> str:
-    """The view; it joins rows of the same process."""
+    """The view; it joins rows of the same process.
+
+    Texts are subqueries, which DuckDB leaves out if a statement does not use the column. Joins of
+    the view it would compute for every statement.
+    """
 
     def same(table: str) -> str:
         return "".join(f" and {table}.{key} is not distinct from event.{key}" for key in keys)
+
+    def text(column: str) -> str:
+        return f"(select text from names where names.id = event.{column}{same('names')})"
 
     shown = "".join(f"  event.{key} as {key},\n" for key in keys)
     return f"""
 create temp view named_events as
 select
 {shown}  event.id as id,
-  name.text as name,
-  overload.text as overload,
+  {text("name")} as name,
+  {text("overload")} as overload,
   {_label("events", "kind", "event.kind")} as kind,
   {_label("events", "scope", "event.scope")} as scope,
-  coalesce(thread_name.text, 'thread ' || thread.system_thread_id) as thread,
+  (
+    select coalesce(names.text, 'thread ' || threads.system_thread_id)
+    from threads left join names on names.id = threads.name{same("names")}
+    where threads.id = event.thread{same("threads")}
+  ) as thread,
   event.parent as parent,
   event.step as step,
-  (event.start_ns - (select min(start_ns) from events)) / 1000 as start_us,
+  event.start_us as start_us,
   event.duration_ns / 1000 as duration_us,
   event.sequence_number as sequence_number,
   event.unfinished as unfinished,
   event.is_async as is_async
-from events as event
-left join names as name on name.id = event.name{same("name")}
-left join names as overload on overload.id = event.overload{same("overload")}
-left join threads as thread on thread.id = event.thread{same("thread")}
-left join names as thread_name on thread_name.id = thread.name{same("thread_name")}
+from (
+  select *, (start_ns - (select min(start_ns) from events)) / 1000 as start_us from events
+) as event
 """
 
 

@@ -32,7 +32,7 @@ from opscope.torch_api.settings import ProfileSettings, experimental_switches
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-Parameters = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 
 
 def _suggesting(init: Callable[Parameters, None]) -> Callable[Parameters, None]:

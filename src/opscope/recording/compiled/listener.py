@@ -35,12 +35,23 @@ _SOURCE = "compiled code"
 _CANNOT_LISTEN = "compilations: not available for this version of torch"
 
 
-def note_sites_of(file: str) -> None:
-    """Write the calls of a graph to the running stream, in case the process is killed."""
-    _native.note_in_stream(json.dumps({_NOTE: sites_as_json([file])}))
+_noted: tuple[str, set[str]] = "", set()
+"""File of a stream, and the generated files whose graphs it has."""
 
 
-when_loaded.append(note_sites_of)
+def note_sites(_: str = "") -> None:
+    """Write the calls of loaded graphs to the running stream, in case the process is killed."""
+    global _noted
+    stream = _native.stream_state()[0]
+    if stream != _noted[0]:
+        _noted = stream, set()
+    new = loaded_files() - _noted[1]
+    if stream and new:
+        _noted[1].update(new)
+        _native.note_in_stream(json.dumps({_NOTE: sites_as_json(new)}))
+
+
+when_loaded.append(note_sites)
 
 
 def sites_from_notes(notes: Iterable[str]) -> dict[str, Any]:
@@ -112,9 +123,14 @@ class GeneratedCode(Listener):
         self._compilations: list[Compilation] = []
         self._sites: GraphSites | None = None
 
+    def prepare(self) -> None:
+        """Note the graphs that the program has loaded."""
+        note_sites()
+
     def begin(self) -> None:
         """Start recording graphs and kernels."""
         begin_listening(self._number)
+        note_sites()  # another thread may have loaded one since
 
     def end(self) -> None:
         """Stop, unless another window wants them."""

@@ -54,6 +54,7 @@ class EndRequest:
     job: JobRequest | None = None  # show all processes now
     verdict: Path | None = None  # JSON file for the verdict; then nothing is printed
     by_stage: bool = False  # also a verdict for each stage of a serving engine
+    is_awaited: bool = True  # the process waits for what is printed; else only failures are
 
     @property
     def makes_a_trace(self) -> bool:
