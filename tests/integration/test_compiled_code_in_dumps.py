@@ -13,7 +13,7 @@ from opscope.recording.compiled.listener import LoadedSites, read_sites
 from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
 from opscope.storage.manifest import unfinished_recordings
-from support.processes import run_python
+from support.torch_processes import run_torch
 
 torch = pytest.importorskip("torch", reason="compiles functions")
 
@@ -35,7 +35,7 @@ def cache(tmp_path_factory):
 
 
 def run(cache, *arguments, code=0):
-    done = run_python(*arguments, added={"TORCHINDUCTOR_CACHE_DIR": str(cache)}, timeout=400)
+    done = run_torch(*arguments, added={"TORCHINDUCTOR_CACHE_DIR": str(cache)}, timeout=400)
     assert done.returncode == code, done.stderr[-3000:]
 
 

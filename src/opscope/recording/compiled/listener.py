@@ -42,7 +42,7 @@ _noted: tuple[str, set[str]] = "", set()
 def note_sites(_: str = "") -> None:
     """Write the calls of loaded graphs to the running stream, in case the process is killed."""
     global _noted
-    stream, _, _ = _native.stream_state()
+    stream = _native.stream_state()[0]
     if stream != _noted[0]:
         _noted = stream, set()
     new = loaded_files() - _noted[1]
@@ -115,7 +115,7 @@ def _from_list(encoded: list[Any]) -> Site:
 class GeneratedCode(Listener):
     """Records graphs and kernels, with the lines of the program that they come from.
 
-    A process that only decodes loads no graph: it has what :meth:`learn` was given.
+    In a process that only decodes, :meth:`learn` and :meth:`learn_sites` supply these facts.
     """
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class GeneratedCode(Listener):
 
 
 def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
-    """Add the calls of the generated files that ran; ``known`` None: of graphs loaded here."""
+    """Add the calls of generated files that ran; ``known`` None: of the graphs loaded here."""
     files = _generated_files(decoded, loaded_files() if known is None else known)
     if not files:
         return decoded
@@ -214,8 +214,7 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
 def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]:
     """Files whose graphs ran, with their rows in ``names``.
 
-    Without events, as when a long recording is put together from segments, these are all files in
-    ``known`` with a function that was called.
+    Without events (when segments are merged): all files in ``known`` with a called function.
     """
     kinds, calls = decoded.events["kind"], decoded.tables["python_calls"]
     called = calls["frame"]
