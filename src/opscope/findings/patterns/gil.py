@@ -53,7 +53,8 @@ def _find(subject: Subject) -> Evidence | None:
 def computing_beside(subject: Subject) -> list[tuple[float, int]]:
     """Other busy threads: share of the time and system id, most first."""
     samples, found = subject.trace.table("thread_samples"), []
-    for number in np.unique(samples["system_thread_id"]).tolist():
+    numbers = np.unique(samples["system_thread_id"])
+    for number in numbers[numbers > 0].tolist():  # the others are processes
         own = np.flatnonzero(samples["system_thread_id"] == number)
         share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
         if number != main_thread(subject.trace) and share >= _BUSY:
