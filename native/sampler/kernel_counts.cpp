@@ -27,8 +27,7 @@ constexpr size_t kMostProcesses = 64;
 
 int open_of(pid_t thread, const char* name) {
   char path[64];
-  const char* const folder = thread < 0 ? "/proc/%d/%s" : "/proc/self/task/%d/%s";
-  std::snprintf(path, sizeof(path), folder, std::abs(static_cast<int>(thread)), name);
+  std::snprintf(path, sizeof(path), "/proc/self/task/%d/%s", static_cast<int>(thread), name);
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -66,6 +65,34 @@ void add_children(pid_t process, std::vector<pid_t>& found) {
   }
   if (found.size() + children.size() <= kMostProcesses)
     found.insert(found.end(), children.begin(), children.end());
+}
+
+// Waits for a CPU in the text of a schedstat file.
+int64_t delayed_ns_in(const char* text) {
+  long long ran = 0, waited = 0;
+  return std::sscanf(text, "%lld %lld", &ran, &waited) == 2 ? waited : 0;
+}
+
+// Waits of the main thread, and of the other thread that waited longest: a worker's main thread hands its
+// batch to a thread that writes it to a pipe. Threads of opscope do not count.
+int64_t delayed_ns_of_process(pid_t process) {
+  constexpr size_t kMostThreads = 16;
+  char path[64];
+  const int number = static_cast<int>(process);
+  std::snprintf(path, sizeof(path), "/proc/%d/task", number);
+  int64_t own = 0, longest = 0;
+  for (const pid_t thread : numbered_entries(path, kMostThreads)) {
+    std::snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", number, static_cast<int>(thread));
+    if (read_proc_file(path, sizeof(path)).rfind("opscope", 0) == 0) continue;
+    std::snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", number, static_cast<int>(thread));
+    const int64_t delayed = delayed_ns_in(read_proc_file(path, sizeof(path)).c_str());
+    if (thread == process) {
+      own = delayed;
+    } else {
+      longest = std::max(longest, delayed);
+    }
+  }
+  return own + longest;
 }
 
 using Arguments = std::array<uintptr_t, 4>;  // first arguments of a system call
@@ -161,8 +188,8 @@ CountedThread::CountedThread(pid_t thread, bool keeps_open)
     : thread_(thread),
       keeps_open_(keeps_open),
       schedule_(thread, "schedstat", keeps_open),
-      stat_(thread, "stat", keeps_open && thread > 0),
-      call_(thread, "syscall", keeps_open && thread > 0) {}
+      stat_(thread, "stat", keeps_open),
+      call_(thread, "syscall", keeps_open) {}
 
 int64_t CountedThread::computed_ns() const {
   constexpr clockid_t kOfThread = 4, kScheduled = 2;  // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED of Linux
@@ -176,14 +203,12 @@ int64_t CountedThread::computed_ns() const {
 bool CountedThread::read(int64_t computed_ns, KernelCounts& counts) const {
   char text[1024];
   counts.computed_ns = computed_ns;
-  if (schedule_.read(text, sizeof(text))) {
-    long long ran = 0, waited = 0;
-    if (std::sscanf(text, "%lld %lld", &ran, &waited) == 2) counts.delayed_ns = waited;
-  }
-  if (thread_ < 0) {  // what another process waits for is not for us to know
+  if (thread_ < 0) {  // the state of another process is unknown
+    counts.delayed_ns = delayed_ns_of_process(-thread_);
     counts.waits_for = WaitsFor::kOther;
     return true;
   }
+  if (schedule_.read(text, sizeof(text))) counts.delayed_ns = delayed_ns_in(text);
   if (!stat_.read(text, sizeof(text))) return false;
   // The name is in parentheses and may contain any character.
   const char* const fields = std::strrchr(text, ')');

@@ -37,7 +37,7 @@ class ThreadFile {
 };
 
 // Files and counters of one thread; or, with a negative number, of another process: the CPU time of all its
-// threads, and the waits of its main thread for a CPU.
+// threads, and the waits for a CPU of its main thread and of the one that waited longest.
 class CountedThread {
  public:
   CountedThread(pid_t thread, bool keeps_open);

@@ -168,6 +168,10 @@ void ThreadSampler::look() {
   const bool is_search = statistics_.looks++ % kLooksPerSearch == 0;
   if (is_search || !knows_all_) find_threads(std::numeric_limits<int64_t>::max());
   for (auto one = threads_.begin(); one != threads_.end();) {
+    if (one->first < 0 && !is_search) {  // their counters cost more, and are needed less often
+      ++one;
+      continue;
+    }
     const bool has_ended = one->second.files.computed_ns() < 0;
     if (!has_ended) look_at(one->second);
     one = has_ended ? threads_.erase(one) : std::next(one);
@@ -210,7 +214,7 @@ bool ThreadSampler::find_new(const std::vector<pid_t>& numbers, int64_t until_ns
   for (const pid_t number : numbers) {
     if (number == own_thread_ || threads_.count(number) != 0) continue;
     if (clock_ns(CLOCK_THREAD_CPUTIME_ID) > until_ns) return false;
-    find_thread(number, kept_open < most);
+    find_thread(number, number > 0 && kept_open < most);
     ++kept_open;
   }
   return true;

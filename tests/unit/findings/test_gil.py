@@ -59,8 +59,12 @@ def test_a_wait_between_operators_is_that_of_the_next():
     assert finding.events.tolist() == [2]
 
 
-def test_a_thread_that_does_nothing_is_not_named():
-    assert "(other)" not in found(waiting(other_ms=1)).explanation
+def test_a_wait_counts_as_far_as_another_thread_computes():
+    """A thread that has the GIL and no CPU makes others wait on a busy machine only."""
+    assert found(waiting(other_ms=1)) is None
+    little = found(waiting(other_ms=9))
+    assert little.saved_share == pytest.approx(9 / 101, abs=0.02)
+    assert "(other)" not in little.explanation
 
 
 def test_who_asks_for_the_lock_on_a_machine_that_is_not_busy_is_not_said_to_wait_for_a_processor():

@@ -81,7 +81,7 @@ def process_waits(trace: TraceData) -> ProcessWaits:
     if len(start) and others:
         edges = _window_edges(int(start[0]), np.sort(end))
         window = np.searchsorted(edges[1:-1], end, side="left")
-        of_others = [np.diff(np.interp(edges, *one)) for one in others]
+        of_others = [np.maximum(np.diff(np.interp(edges, *one)), 0) for one in others]
         whole = np.bincount(window, blocked, len(edges) - 1)
         share = np.minimum(np.max(of_others, axis=0) / np.maximum(whole, 1), 1.0)
         delayed = (blocked * share[window]).astype(np.int64)

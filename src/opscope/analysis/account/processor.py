@@ -72,7 +72,7 @@ def intervals_by_thread(
     samples = trace.table("thread_samples")
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
     thread = samples["system_thread_id"][order]
-    edges = np.append(np.flatnonzero(np.diff(thread, prepend=-1)), len(order))
+    edges = np.append(np.flatnonzero(np.diff(thread, prepend=0)), len(order))
     threads = [
         (int(thread[first]), order[first:last])
         for first, last in pairwise(edges.tolist())

@@ -31,10 +31,14 @@ def _find(subject: Subject) -> Evidence | None:
     events = np.flatnonzero(by_event)
     if not len(events):
         return None
+    beside = computing_beside(subject, least=0.0)
     others = ", ".join(
         f"{thread_text(subject.trace, number)} computed {share_text(share)} of the time"
-        for share, number in computing_beside(subject)[:3]
+        for share, number in beside[:3]
+        if share >= _BUSY
     )
+    # A thread that has the GIL and no CPU makes others wait on a busy machine only.
+    computed = int(sum(share for share, _ in beside) * subject.wall_ns)
     meanwhile = f" During the waits, {others}." if others else ""
     return Evidence(
         events=events,
@@ -45,18 +49,19 @@ def _find(subject: Subject) -> Evidence | None:
             "computes in Python, a waiting thread gets the GIL after sys.getswitchinterval(), "
             "by default 5 ms."
         ),
-        saved_ns=total,
-        saved_by="the waits in samples of the thread",
+        saved_ns=min(total, computed),
+        saved_by="the waits in samples of the thread, as far as other threads computed",
     )
 
 
-def computing_beside(subject: Subject) -> list[tuple[float, int]]:
+def computing_beside(subject: Subject, least: float = _BUSY) -> list[tuple[float, int]]:
     """Other busy threads: share of the time and system id, most first."""
     samples, found = subject.trace.table("thread_samples"), []
-    for number in np.unique(samples["system_thread_id"]).tolist():
+    numbers = np.unique(samples["system_thread_id"])
+    for number in numbers[numbers > 0].tolist():  # the others are processes
         own = np.flatnonzero(samples["system_thread_id"] == number)
         share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
-        if number != main_thread(subject.trace) and share >= _BUSY:
+        if number != main_thread(subject.trace) and share >= least:
             found.append((share, number))
     return sorted(found, reverse=True)
 

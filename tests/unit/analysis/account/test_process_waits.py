@@ -9,7 +9,9 @@ from opscope.analysis.account.process_waits import process_waits
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
 from opscope.findings.find import find_findings
+from opscope.findings.patterns.gil import computing_beside
 from opscope.findings.status import Status
+from opscope.findings.subject import Subject
 from opscope.findings.verdict import find_verdict
 from support.build_trace import build_trace, span
 from support.thread_samples import sampled
@@ -32,7 +34,7 @@ def waiting(name, own_ms=0.0, other_ms=None):
         done = number + 1
         rows += [(MAIN, end, done * WORK_MS, done * own_ms, 0, WaitsFor.OTHER)]
         if other_ms is not None:
-            rows += [(OTHER, end, done, done * other_ms, 0, WaitsFor.OTHER)]
+            rows += [(OTHER, end, done * 4, done * other_ms, 0, WaitsFor.OTHER)]
     if other_ms is not None:
         rows.append((OTHER, 0, 0, 0, 0, WaitsFor.OTHER))
     return sampled(build_trace(spans), *rows)
@@ -68,6 +70,11 @@ def test_ranks_without_a_cpu_are_no_communication():
     # What the ranks of a job recorded is compared as it is.
     account = find_account(waiting(REDUCE, other_ms=9), "all")
     assert account.entries()[0].cause is Cause.COLLECTIVE
+
+
+def test_another_process_is_no_thread_of_this_one():
+    beside = computing_beside(Subject(waiting(LOAD, other_ms=0)))
+    assert OTHER not in [number for _, number in beside]
 
 
 @pytest.mark.parametrize(("name", "who"), [(LOAD, "workers"), (REDUCE, "other ranks")])
