@@ -1,17 +1,20 @@
-"""Two versions of a program, recorded in turns, compared, and accepted or rejected."""
+"""Two versions of a program, recorded while they take turns, and accepted or rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opscope.analysis.diff.gate import Judgement, Outcome
 from opscope.analysis.diff.result import Diff, TimeVerdict
+from opscope.analysis.diff.step_costs import Side
+from opscope.api.diff import open_sides
 from opscope.base.printable import printable
 from opscope.errors import UsageError
 from opscope.readers.decision import Decision, decision_of
-from opscope.readers.recorded_run import RecordedRun, record_run
+from opscope.readers.recorded_run import RecordedRun, record_turns
+from opscope.timeline.stopped_time import without_stops
 
 FOLDER = Path("opscope-rounds")
 """Where the recordings are, in the current folder."""
@@ -27,11 +30,14 @@ class Rounds:
     old: tuple[RecordedRun, ...]
     new: tuple[RecordedRun, ...]
 
-    @property
-    def traces(self) -> tuple[list[Path], list[Path]]:
-        """Traces of the old and of the new side."""
-        sides = ([one.trace for one in side if one.trace] for side in (self.old, self.new))
-        old, new = sides
+    def sides(self) -> tuple[Side, Side]:
+        """The recordings of both, without the times in which their programs were stopped."""
+        runs = (self.old, self.new)
+        before, after = ([one.trace for one in side if one.trace] for side in runs)
+        old, new = (
+            replace(side, traces=tuple(map(without_stops, side.traces, [one.stops for one in of])))
+            for side, of in zip(open_sides(before, after), runs, strict=True)
+        )
         return old, new
 
     @property
@@ -51,10 +57,14 @@ class Rounds:
 
 
 def record_rounds(
-    old: str, new: str, arguments: Sequence[str], count: int, doing: Callable[[str], object]
+    old: str,
+    new: str,
+    arguments: Sequence[str],
+    count: int,
+    doing: Callable[[str], object],
+    is_apart: bool = False,
 ) -> Rounds:
-    """Record both programs ``count`` times, one after the other; every other round begins with the
-    new one, so that neither always finds the machine as the other left it.
+    """Record both programs ``count`` times, each time both at once, taking turns.
 
     Args:
         old: path of a script.
@@ -62,6 +72,8 @@ def record_rounds(
         arguments: of both.
         count: of rounds, 3 or more.
         doing: called with what is recorded now.
+        is_apart: in a round one program begins when the other has ended; every other round begins
+            with the new one.
 
     Raises:
         UsageError: a program is no file, or a run wrote no trace.
@@ -76,17 +88,28 @@ def record_rounds(
     runs: dict[str, list[RecordedRun]] = {"old": [], "new": []}
     programs = {"old": old, "new": new}
     for number in range(1, count + 1):
-        for side in ("old", "new") if number % 2 else ("new", "old"):
-            doing(f"round {number} of {count}, {programs[side]}")
-            trace = FOLDER / f"{side}-{number}.opscope"
-            run = record_run([programs[side], *arguments], trace, options=["--modules"])
-            if run.trace is None:
-                raise UsageError(
-                    f"{programs[side]} was not recorded (exit code {run.exit_code}): "
-                    f"{_last_line(run.messages)} Run it alone with `opscope run` first."
-                )
-            runs[side].append(run)
+        doing(f"round {number} of {count}")
+        order = ("old", "new") if number % 2 else ("new", "old")
+        for sides in [order[:1], order[1:]] if is_apart else [order]:
+            done = record_turns(
+                [
+                    ([programs[side], *arguments], FOLDER / f"{side}-{number}.opscope")
+                    for side in sides
+                ],
+                ["--record", "operators,modules"],
+            )
+            for side, run in zip(sides, done, strict=True):
+                if run.trace is None:
+                    raise UsageError(_no_trace(programs[side], run, is_apart))
+                runs[side].append(run)
     return Rounds(tuple(runs["old"]), tuple(runs["new"]))
+
+
+def _no_trace(program: str, run: RecordedRun, is_apart: bool) -> str:
+    text = f"{program} was not recorded (exit code {run.exit_code}): {_last_line(run.messages)} "
+    if is_apart:
+        return f"{text}Run it alone with `opscope run` first."
+    return f"{text}Run it alone with `opscope run` first, or with --apart if both need the same."
 
 
 def decide(found: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:

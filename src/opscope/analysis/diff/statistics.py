@@ -124,16 +124,11 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
-_UNDISTURBED = 0.02
+_UNDISTURBED = 0.05
 """Quantile of a recording's steps that is taken to be undisturbed."""
 
-_AT_BEST = 0.01
-"""Standard deviation of undisturbed recordings of one program, as a share of a time."""
-
-_OF_THE_FASTEST = 1.5
-"""Factor of the faster recordings' variance, because they agree better than all. Of equal programs,
-3 in 100 are reported as different beside a process that computes in bursts, and 10 in 100 if whole
-recordings vary by 5 %."""
+_OF_PROCESSES = 0.01
+"""Expected standard deviation of the ratio of two processes of one program."""
 
 
 @dataclass(frozen=True)
@@ -200,25 +195,23 @@ def estimate(a: Sample, b: Sample, unknown: Unknown) -> Estimate:
 
 
 def estimate_undisturbed(a: Sequence[Values], b: Sequence[Values]) -> Estimate:
-    """Compare the time of a step undisturbed by other programs.
+    """Compare the time of a step undisturbed by other programs, round by round.
 
-    Other programs on the machine only make steps longer. So a recording counts with the 2 %
-    quantile of its steps, and a side with the faster half of its recordings, at least 3.
+    Other programs on the machine only make steps longer, so a recording counts with a low quantile
+    of its steps. The recordings of a round met the same programs, so their ratio varies less than
+    either.
 
     Args:
-        a: times of the steps of each recording of one side, in nanoseconds; 3 recordings or more.
+        a: times of the steps of one side's recording of each round, in nanoseconds; 2 or more.
         b: the same for the other side.
     """
-    means, ways = [], []
-    for recordings in (a, b):
-        fastest = np.sort([np.quantile(took, _UNDISTURBED) for took in recordings])
-        kept = fastest[: max(ENOUGH_RECORDINGS, (len(fastest) + 1) // 2)]
-        spread = sqrt(_OF_THE_FASTEST if len(kept) < len(fastest) else 1) * kept.std(ddof=1)
-        variance = max(spread, _AT_BEST * kept.mean()) ** 2 / len(kept)
-        means.append(float(kept.mean()))
-        ways.append((float(variance), len(kept) - 1 + _WORTH_OF_UNKNOWN))
-    error, degrees = _welch(ways)
-    return Estimate(means[0], means[1], error, degrees)
+    fast = np.log([[max(np.quantile(one, _UNDISTURBED), 1) for one in side] for side in (a, b)])
+    ratio, free = fast[1] - fast[0], len(a) - 1
+    expected = _WORTH_OF_UNKNOWN * _OF_PROCESSES**2
+    degrees = free + _WORTH_OF_UNKNOWN
+    error = sqrt((free * float(ratio.var(ddof=1)) + expected) / degrees / len(a))
+    before, factor = exp(float(fast[0].mean())), exp(float(ratio.mean()))
+    return Estimate(before, before * factor, before * factor * error, degrees)
 
 
 def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:

@@ -10,7 +10,6 @@ import numpy as np
 from opscope.analysis.diff.places import CallPlace
 from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
 from opscope.analysis.diff.statistics import (
-    CONFIDENCE,
     ENOUGH_RECORDINGS,
     FALSE_DISCOVERIES,
     Estimate,
@@ -160,18 +159,19 @@ def _steps(
 ) -> tuple[TimeChange, TimeChange]:
     """Change of the judged step, then of the mean step.
 
-    The undisturbed step is judged, unless only the mean has changed, because of few steps.
+    The undisturbed step is judged, unless only the mean has changed, because of few steps. Without
+    rounds (sides of equal number) the mean step is.
     """
     place = CallPlace("", "")
     if min(len(a), len(b)) < ENOUGH_RECORDINGS:
         # The machine's speed during each recording is unknown.
         mean = replace(_change(Level.STEP, place, whole, False, 0), verdict=TimeVerdict.NOT_JUDGED)
         return mean, mean
-    at_best = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
-    undisturbed, mean = (
-        _change(Level.STEP, place, one, one.p_value <= chance, step_ns)
-        for one, chance in ((at_best, 1 - CONFIDENCE), (whole, FALSE_DISCOVERIES))
-    )
+    mean = _change(Level.STEP, place, whole, whole.p_value <= FALSE_DISCOVERIES, step_ns)
+    if len(a) != len(b):
+        return mean, mean
+    fast = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
+    undisturbed = _change(Level.STEP, place, fast, fast.p_value <= FALSE_DISCOVERIES, step_ns)
     return (mean if mean.is_changed and not undisturbed.is_changed else undisturbed), mean
 
 
