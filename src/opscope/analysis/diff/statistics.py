@@ -17,7 +17,7 @@ from math import erfc, exp, inf, lgamma, log, sqrt
 
 import numpy as np
 
-from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.arrays import Amounts, Flags
 
 _SMALLEST = 1e-300
 _CLOSE = 1e-14
@@ -124,10 +124,7 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
-_UNDISTURBED = 0.05
-"""Quantile of a recording's steps that is taken to be undisturbed."""
-
-_OF_PROCESSES = 0.01
+_OF_PROCESSES = 0.015
 """Expected standard deviation of the ratio of two processes of one program."""
 
 
@@ -194,24 +191,25 @@ def estimate(a: Sample, b: Sample, unknown: Unknown) -> Estimate:
     return Estimate(a.mean, b.mean, error, degrees)
 
 
-def estimate_undisturbed(a: Sequence[Values], b: Sequence[Values]) -> Estimate:
-    """Compare the time of a step undisturbed by other programs, round by round.
-
-    Other programs on the machine only make steps longer, so a recording counts with a low quantile
-    of its steps. The recordings of a round met the same programs, so their ratio varies less than
-    either.
+def estimate_rounds(a: Amounts, b: Amounts) -> Estimate:
+    """Compare sides round by round: recordings of a round met the same other programs, so their
+    ratio varies less than either.
 
     Args:
-        a: times of the steps of one side's recording of each round, in nanoseconds; 2 or more.
+        a: measures of the same time, nanoseconds. The less the ratios of one vary between rounds,
+            the more it counts. Shape (rounds, measures), 2 rounds or more.
         b: the same for the other side.
     """
-    fast = np.log([[max(np.quantile(one, _UNDISTURBED), 1) for one in side] for side in (a, b)])
-    ratio, free = fast[1] - fast[0], len(a) - 1
+    ratios = np.log(b) - np.log(a)
+    weight = 1 / (ratios.var(axis=0, ddof=1) + _OF_PROCESSES**2)
+    weight /= weight.sum()
+    ratio, rounds = ratios @ weight, len(ratios)
+    degrees = rounds - 1 + _WORTH_OF_UNKNOWN
     expected = _WORTH_OF_UNKNOWN * _OF_PROCESSES**2
-    degrees = free + _WORTH_OF_UNKNOWN
-    error = sqrt((free * float(ratio.var(ddof=1)) + expected) / degrees / len(a))
-    before, factor = exp(float(fast[0].mean())), exp(float(ratio.mean()))
-    return Estimate(before, before * factor, before * factor * error, degrees)
+    error = sqrt((float(ratio.var()) * rounds + expected) / degrees / rounds)
+    before = exp(float(np.log(a).mean(axis=0) @ weight))
+    after = before * exp(float(ratio.mean()))
+    return Estimate(before, after, after * error, degrees)
 
 
 def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:

@@ -17,7 +17,7 @@ from opscope.analysis.diff.statistics import (
     Unknown,
     discoveries,
     estimate,
-    estimate_undisturbed,
+    estimate_rounds,
     sample_of,
 )
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
@@ -170,8 +170,8 @@ def _steps(
     mean = _change(Level.STEP, place, whole, whole.p_value <= FALSE_DISCOVERIES, step_ns)
     if len(a) != len(b):
         return mean, mean
-    fast = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
-    undisturbed = _change(Level.STEP, place, fast, fast.p_value <= FALSE_DISCOVERIES, step_ns)
+    found = estimate_rounds(*(np.array([one.undisturbed_ns for one in side]) for side in (a, b)))
+    undisturbed = _change(Level.STEP, place, found, found.p_value <= FALSE_DISCOVERIES, step_ns)
     return (mean if mean.is_changed and not undisturbed.is_changed else undisturbed), mean
 
 
