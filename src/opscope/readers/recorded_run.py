@@ -174,11 +174,14 @@ def record_run(
 
 
 def record_turns(
-    programs: Sequence[tuple[Sequence[str], Path]], options: Sequence[str]
+    programs: Sequence[Sequence[str]], traces: Sequence[Path], options: Sequence[str]
 ) -> list[RecordedRun]:
-    """Run programs at once, with the arguments of :func:`record_run`; see :func:`take_turns`."""
+    """:func:`record_run` for several programs at once, which take turns."""
     with ExitStack() as stack:
-        runs = [stack.enter_context(Run(words, trace, options)) for words, trace in programs]
+        runs = [
+            stack.enter_context(Run(words, trace, options))
+            for words, trace in zip(programs, traces, strict=True)
+        ]
         take_turns(runs)
     return [run.result() for run in runs]
 

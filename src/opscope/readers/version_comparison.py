@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from opscope.analysis.diff.gate import Judgement, Outcome
 from opscope.analysis.diff.result import Diff, TimeVerdict
@@ -19,12 +20,12 @@ from opscope.timeline.stopped_time import without_stops
 FOLDER = Path("opscope-rounds")
 """Where the recordings are, in the current folder."""
 
+_OPTIONS = ("--record", "operators,modules")
 LEAST = 3
 """Rounds: with fewer it is unknown how much recordings of this program differ."""
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(NamedTuple):
     """The runs of both sides, in the order of rounds."""
 
     old: tuple[RecordedRun, ...]
@@ -32,22 +33,21 @@ class Rounds:
 
     def sides(self) -> tuple[Side, Side]:
         """The recordings of both, without the times in which their programs were stopped."""
-        runs = (self.old, self.new)
-        before, after = ([one.trace for one in side if one.trace] for side in runs)
+        before, after = ([one.trace for one in side if one.trace] for side in self)
         old, new = (
             replace(side, traces=tuple(map(without_stops, side.traces, [one.stops for one in of])))
-            for side, of in zip(open_sides(before, after), runs, strict=True)
+            for side, of in zip(open_sides(before, after), self, strict=True)
         )
         return old, new
 
     @property
     def outputs(self) -> tuple[bool | None, str]:
         """Whether both end and print alike, and in words; None where a side differs from itself."""
-        codes = [{one.exit_code for one in side} for side in (self.old, self.new)]
+        codes = [{one.exit_code for one in side} for side in self]
         if codes[0] != codes[1]:
             texts = (", ".join(map(str, sorted(side))) for side in codes)
             return False, "exit codes differ: {} before, {} now".format(*texts)
-        ends = [{one.output for one in side} for side in (self.old, self.new)]
+        ends = [{one.output for one in side} for side in self]
         if any(len(side) > 1 for side in ends):
             return None, "a version prints something else each time, so outputs are not compared"
         if ends[0] == ends[1]:
@@ -85,31 +85,23 @@ def record_rounds(
             raise UsageError(
                 f"{program} is not a file. --run takes two scripts, the old one first."
             )
+    scripts = {"old": old, "new": new}
     runs: dict[str, list[RecordedRun]] = {"old": [], "new": []}
-    programs = {"old": old, "new": new}
     for number in range(1, count + 1):
         doing(f"round {number} of {count}")
         order = ("old", "new") if number % 2 else ("new", "old")
         for sides in [order[:1], order[1:]] if is_apart else [order]:
-            done = record_turns(
-                [
-                    ([programs[side], *arguments], FOLDER / f"{side}-{number}.opscope")
-                    for side in sides
-                ],
-                ["--record", "operators,modules"],
-            )
-            for side, run in zip(sides, done, strict=True):
+            words = [[scripts[side], *arguments] for side in sides]
+            folders = [FOLDER / f"{side}-{number}.opscope" for side in sides]
+            for side, run in zip(sides, record_turns(words, folders, _OPTIONS), strict=True):
                 if run.trace is None:
-                    raise UsageError(_no_trace(programs[side], run, is_apart))
+                    raise UsageError(
+                        f"{scripts[side]} was not recorded (exit code {run.exit_code}): "
+                        f"{_last_line(run.messages)} Run it alone with `opscope run` first. If "
+                        "both need the same file, port or memory, use --apart."
+                    )
                 runs[side].append(run)
     return Rounds(tuple(runs["old"]), tuple(runs["new"]))
-
-
-def _no_trace(program: str, run: RecordedRun, is_apart: bool) -> str:
-    text = f"{program} was not recorded (exit code {run.exit_code}): {_last_line(run.messages)} "
-    if is_apart:
-        return f"{text}Run it alone with `opscope run` first."
-    return f"{text}Run it alone with `opscope run` first, or with --apart if both need the same."
 
 
 def decide(found: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:

@@ -10,15 +10,17 @@ import time
 
 import pytest
 
-from opscope.readers.recorded_run import Run, record_run, record_turns
+from opscope.readers.recorded_run import Run, record_turns
 
 SLEEPS = """
 import os, subprocess, sys, time
+print("\\n".join("x" * 99), flush=True)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 with open("started", "w") as file:
     file.write(f"{os.getpid()} {child.pid}")
 os.rename("started", "processes")
-time.sleep(600)
+while True:  # any thread may receive a signal; the main one has to return to Python to handle it
+    time.sleep(0.01)
 """
 
 
@@ -47,7 +49,7 @@ def test_only_one_of_two_programs_runs_at_a_time(tmp_path):
     works = "import time\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until: pass\n"
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text(f"{works}print({name!r})\nraise SystemExit(3)\n")
-    found = record_turns([([name], tmp_path / f"{name}.opscope") for name in ("a.py", "b.py")], [])
+    found = record_turns([["a.py"], ["b.py"]], [tmp_path / "a.opscope", tmp_path / "b.opscope"], [])
     assert [(one.output, one.exit_code) for one in found] == [("a.py", 3), ("b.py", 3)]
     first, second = (one.stops for one in found)
     assert first and second
@@ -59,12 +61,13 @@ def test_only_one_of_two_programs_runs_at_a_time(tmp_path):
 
 
 def test_a_run_that_takes_too_long_is_ended_with_its_last_lines(tmp_path):
-    (tmp_path / "prints.py").write_text(
-        "import time\nprint('x\\n' * 99, flush=True)\ntime.sleep(99)"
-    )
-    found = record_run(["prints.py"], tmp_path / "t.opscope", timeout_s=3)
-    assert found.is_late and found.exit_code == -signal.SIGTERM
-    assert found.output.count("x") == 19
+    with Run(["sleeps.py"], tmp_path / "t.opscope") as run:
+        processes(tmp_path)
+        run.wait(0)
+        assert run.goes_on
+    found = run.result()
+    assert found.exit_code == -signal.SIGTERM
+    assert found.output.splitlines() == ["x"] * 20
 
 
 def test_an_interrupt_ends_a_stopped_program(tmp_path):

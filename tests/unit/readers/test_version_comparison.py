@@ -51,8 +51,8 @@ def two_scripts(tmp_path, monkeypatch):
         (tmp_path / name).write_text("")
     made, begun = dict.fromkeys(("old.py", "new.py", "stopped.py"), (1, "done", 0)), []
 
-    def recorded(programs, options):
-        return [one_recorded(words, trace) for words, trace in programs]
+    def recorded(programs, traces, options):
+        return list(map(one_recorded, programs, traces))
 
     def one_recorded(words, trace):
         script, *arguments = words
