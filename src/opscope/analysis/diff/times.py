@@ -142,7 +142,7 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
     step_ns = max(even_step.a, even_step.b)
     times = _with_moved(_changes(tested, step_ns))
     times.sort(key=lambda one: -abs(one.change_ns))
-    step, mean_step = _steps(a, b, whole, step_ns)
+    step, mean_step = _steps(a, b, whole)
     return TimesCompared(
         step,
         mean_step,
@@ -155,7 +155,7 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
 
 
 def _steps(
-    a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate, step_ns: float
+    a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate
 ) -> tuple[TimeChange, TimeChange]:
     """Change of the judged step, then of the mean step.
 
@@ -167,11 +167,11 @@ def _steps(
         # The machine's speed during each recording is unknown.
         mean = replace(_change(Level.STEP, place, whole, False, 0), verdict=TimeVerdict.NOT_JUDGED)
         return mean, mean
-    mean = _change(Level.STEP, place, whole, whole.p_value <= FALSE_DISCOVERIES, step_ns)
+    mean = _change(Level.STEP, place, whole, whole.p_value <= FALSE_DISCOVERIES, whole.a)
     if len(a) != len(b):
         return mean, mean
     found = estimate_rounds(*(np.array([one.undisturbed_ns for one in side]) for side in (a, b)))
-    undisturbed = _change(Level.STEP, place, found, found.p_value <= FALSE_DISCOVERIES, step_ns)
+    undisturbed = _change(Level.STEP, place, found, found.p_value <= FALSE_DISCOVERIES, found.a)
     return (mean if mean.is_changed and not undisturbed.is_changed else undisturbed), mean
 
 
