@@ -3,8 +3,8 @@
 Calls, bytes and shapes are compared exactly. Times are compared over typical steps after start-up,
 and a difference counts only if it exceeds the differences between recordings of one version. To
 detect small changes, use --run: it stops and continues the two programs in turns of 0.1 s, so that
-other programs on the machine disturb both alike, and compares the fastest steps of each round. In
-JSON, times are nanoseconds of a step.
+other programs on the machine disturb both alike, and compares them round by round. In JSON, times
+are nanoseconds of a step.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Run:
             os.killpg(self._process.pid, number)
 
     def result(self, is_late: bool = False) -> RecordedRun:
-        """What came of it, once it has ended."""
+        """Result, once it has ended."""
         return RecordedRun(
             self._trace if self._trace.is_dir() else None,
             self._process.returncode,

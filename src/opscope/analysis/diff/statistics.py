@@ -5,7 +5,8 @@ neighbours. So with three recordings per side or more, recordings are compared, 
 recordings estimate their variance badly; so an expected variance counts as some more recordings
 (after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer,
 the variance between recordings is unknown; then a block of steps counts as a recording, and a
-difference must exceed both that between blocks and that of recordings of any program.
+difference must exceed both that between blocks and that of recordings of any program. A step as a
+whole is compared by the ratios of paired recordings, which met the same other programs.
 """
 
 from __future__ import annotations
