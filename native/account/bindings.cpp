@@ -1,4 +1,4 @@
-// What Python sees of accounts: the causes of events, the time of threads by step and cause, its pieces.
+// Python bindings of accounts: causes of events, time of threads by step and cause, and its pieces.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -25,11 +25,11 @@ namespace {
 using Longs = Numbers<int64_t>;
 using Bools = Numbers<bool>;
 
-// Start of each, end of the last, delayed, blocked, faults; what calls waited for and whether a sample says
-// so, in transfers and beside them.
+// Interval begins, end of the last, delayed, blocked and fault times; reasons of waits and whether they were
+// sampled, in transfers and outside.
 using IntervalColumns = std::tuple<Longs, int64_t, Longs, Longs, Longs, Longs, Bools, Longs, Bools>;
 
-// Rows of the spans in order of start; cuts; intervals; whether it is a main thread.
+// Rows of the spans in order of start; cuts; intervals; whether the thread is a main thread.
 using SpansOfThread = std::tuple<Numbers<int32_t>, Longs, std::optional<IntervalColumns>, bool>;
 
 nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>& scope,
@@ -57,7 +57,7 @@ account::Intervals intervals_of(const IntervalColumns& columns) {
           during.data(), seen.data(), beside.data(),  seen_beside.data(), count};
 }
 
-// What is to be divided. Keeps the columns that it goes back to alive.
+// Input of an account. Keeps its source columns alive.
 class TimeOfThreads {
  public:
   TimeOfThreads(const Longs& start_ns, const Longs& took_ns, const Numbers<int32_t>& parent,
@@ -94,7 +94,7 @@ class TimeOfThreads {
     task_.dispatch_ns = lengths.dispatch_ns();
   }
 
-  // Of each thread its sums of time and of error, and how long something was seen to run.
+  // Per thread: sums of time and error, and the busy time.
   nb::list sums() const {
     nb::list result;
     for (const account::Thread& thread : task_.threads) {
@@ -105,7 +105,7 @@ class TimeOfThreads {
     return result;
   }
 
-  // Of a thread the time in steps by the group of the innermost span, of no span last, and cause.
+  // Time of one thread in steps by cause and by the group of the innermost span; the last group has no span.
   nb::object sums_of_groups(size_t thread, const Numbers<int32_t>& group, size_t groups) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
     check_lengths(causes_.size(), group);
@@ -114,7 +114,7 @@ class TimeOfThreads {
         [&] { return account::sums_of_groups(task_, task_.threads[thread], group.data(), groups); }));
   }
 
-  // Columns of all pieces of every thread: start, length, event, cause and whether it is a gap.
+  // Columns of all pieces of every thread: start, length, event, cause, and whether the piece is a gap.
   nb::list cut() const {
     nb::list result;
     for (const account::Thread& thread : task_.threads) {
@@ -124,7 +124,7 @@ class TimeOfThreads {
     return result;
   }
 
-  // Columns of the pieces of a thread, share after share.
+  // Columns of the pieces of a thread, one share after another.
   nb::list pieces(size_t thread, const std::vector<int>& wanted) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
     account::Causes causes{};
@@ -142,7 +142,7 @@ class TimeOfThreads {
   }
 
  private:
-  // Without its segments yet.
+  // A thread without its segments.
   account::Thread thread_of(const SpansOfThread& columns, size_t count) {
     const auto& [rows, cuts, intervals, is_main] = columns;
     check_between(rows, 0, count);
@@ -157,7 +157,7 @@ class TimeOfThreads {
   Numbers<int8_t> causes_;
   std::tuple<Longs, Longs, Longs> steps_;
   Longs transfers_, passes_;
-  std::vector<IntervalColumns> intervals_;  // of those threads that have any
+  std::vector<IntervalColumns> intervals_;  // of the threads with intervals
   account::Task task_{};
 };
 

@@ -7,7 +7,7 @@
 namespace opscope::account {
 namespace {
 
-// Between calls of torch without a pause like this there is no time for much but Python.
+// Shorter pauses between torch calls leave no time for much but Python.
 constexpr int64_t kShortGapNs = 1'000'000;
 
 constexpr int64_t kFewestLeaves = 50;
@@ -16,7 +16,7 @@ constexpr double kFastest = 0.05;
 constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice,
                           Cause::kIdle};
 
-int64_t half(int64_t value) { return value >> 1; }  // downwards, as Python's
+int64_t half(int64_t value) { return value >> 1; }  // rounded down, as in Python
 
 Cause of_call(WaitsFor call) {
   switch (call) {
@@ -36,7 +36,7 @@ Cause of_call(WaitsFor call) {
   }
 }
 
-// The cause of what a piece waited in a call, where its span does not say it waits.
+// Cause of the wait of a piece in a call whose span is no wait by name.
 //
 // The main thread waits for a backward pass that it started on another thread. A wait inside an operator
 // counts as the operator (it waits for its own threads), a thread or loop without work as idle, a wait inside
@@ -52,12 +52,12 @@ Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
   return !is_main && piece.is_gap ? Cause::kIdle : call;
 }
 
-// What ran where nothing was recorded: where the kernel says that the thread computed, Python; between the
-// nodes of a backward pass, torch's engine.
+// Cause of time without recorded work: Python if the kernel says that the thread computed; torch's engine
+// between the nodes of a backward pass.
 //
-// That is Python code, or a library that it calls: torch's own work would have been recorded. Where the
-// kernel was not asked, a long gap while a collective is under way, or a backward pass on another thread, is
-// taken for waiting for it, and all of that may be wrong.
+// "Python" includes libraries that it calls; torch's own work would have been recorded. Without kernel
+// counters, a long gap during a collective, or during a backward pass on another thread, counts as a wait for
+// it, with all of it as the error.
 Cause of_itself(const Piece& piece, bool is_sampled, bool is_main) {
   if (!piece.is_gap) return piece.cause;
   if (is_sampled) return piece.in_pass && !is_main ? Cause::kDispatch : Cause::kPython;
@@ -66,7 +66,7 @@ Cause of_itself(const Piece& piece, bool is_sampled, bool is_main) {
   return piece.in_transfer ? Cause::kCollective : piece.cause;
 }
 
-// Goes over the pieces of a thread in order, with what the kernel says of each.
+// Visits the pieces of a thread in order, with the kernel counters of each.
 template <class Take>
 class Divider {
  public:
@@ -117,7 +117,7 @@ class Divider {
                 in_transfer_(segment.start_ns),
                 in_pass_(segment.start_ns)};
     if (segment.event >= 0) piece.cause = static_cast<Cause>(task_.causes[segment.event]);
-    // What calls the engine runs the pass itself, unless a thread of the engine does.
+    // The caller of the engine runs the pass itself, unless a thread of the engine does.
     if (piece.cause == Cause::kBackward && !piece.in_pass) piece.cause = Cause::kDispatch;
     if (piece.cause == kAsAround) {
       piece.is_gap = true;
@@ -137,11 +137,11 @@ class Divider {
   Within in_pass_;
   Take take_;
   Layer layer_;
-  std::vector<Piece> held_;  // of the interval that is being gone over
-  size_t next_ = 0;          // the first interval that begins later
+  std::vector<Piece> held_;  // pieces of the current interval
+  size_t next_ = 0;          // first interval that begins later
 };
 
-// Each piece in up to six parts: a cause, how long, and how unsure that is.
+// Divides each piece into up to six parts: cause, duration and error.
 template <class TakePart>
 void divide(const Task& task, const Thread& thread, TakePart take) {
   const auto parts_of = [&](const Piece& piece, const OffProcessor& off) {
@@ -227,7 +227,7 @@ double OperatorLengths::at(int64_t number) const {
 
 int64_t OperatorLengths::dispatch_ns() const {
   if (count_ < kFewestLeaves) return 0;
-  // As np.percentile: between the two around that place.
+  // Interpolates as np.percentile does.
   const double place = static_cast<double>(count_ - 1) * kFastest;
   const double share = place - std::floor(place);
   const auto first = static_cast<int64_t>(place);

@@ -1,4 +1,4 @@
-// The time of threads divided into causes without rest: sums by step and cause, and pieces where asked for.
+// Time of threads divided completely into causes: sums by step and cause, and pieces on request.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace opscope::account {
 
-// A thread of the system.
+// A system thread.
 struct Thread {
   Segments segments;    // of the spans on its line
-  Intervals intervals;  // of its samples; none without
-  bool is_main;         // it is asked for something all the time, so that a gap is no rest
+  Intervals intervals;  // of its samples; empty without samples
+  bool is_main;         // it always has work, so a gap is not idle time
 };
 
 struct Task {
@@ -27,18 +27,18 @@ struct Task {
   size_t step_count;
   Stretches transfers;
   Stretches passes;
-  int64_t cost_ns;      // of recording, in a piece that a span begins or ends
-  int64_t dispatch_ns;  // of an operator, what calling any takes
+  int64_t cost_ns;      // recording cost in a piece that a span begins or ends
+  int64_t dispatch_ns;  // dispatch cost of an operator
 };
 
-// Nanoseconds by step and cause: of what is outside of all steps first.
+// Nanoseconds by step and cause; first the time outside of steps.
 struct Sums {
   std::vector<int64_t> time_ns;
   std::vector<int64_t> error_ns;
-  int64_t busy_ns = 0;  // in which something was seen to run
+  int64_t busy_ns = 0;  // time in which something was seen to run
 };
 
-// The time of one thread piece by piece: a stretch of several causes is there once for each.
+// Pieces of one thread's time. A stretch with several causes has one row for each.
 struct PieceColumns {
   std::vector<int64_t> step;
   std::vector<int64_t> event;
@@ -48,7 +48,7 @@ struct PieceColumns {
   std::vector<int64_t> end_ns;
 };
 
-// Where and how long every piece is, and what runs in it, before anything is known of the processor.
+// Start, length and event of every piece, before kernel counters are applied.
 struct CutColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> length_ns;
@@ -57,20 +57,21 @@ struct CutColumns {
   FlagColumn is_gap;
 };
 
-// What a piece is divided into.
+// Shares that a piece is divided into.
 enum class Share : uint8_t { kItself, kBlocked, kDelayed, kFaults, kRecording, kDispatch };
 inline constexpr size_t kShares = 6;
 using PiecesByShare = std::array<PieceColumns, kShares>;
 
 Sums sums_of(const Task& task, const Thread& thread);
 
-// Nanoseconds of the steps of a thread by the group that the innermost span has, and cause: of no span last.
+// Nanoseconds of a thread's steps by cause and by the group of the innermost span; the last group has no
+// span.
 std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, const int32_t* group,
                                     size_t groups);
 CutColumns cut(const Task& task, const Thread& thread);
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted);
 
-// How long stretches were in which an operator ran and nothing in it.
+// Durations of stretches in which an operator ran and nothing inside it.
 class OperatorLengths {
  public:
   void add(int64_t length_ns) {
@@ -82,14 +83,13 @@ class OperatorLengths {
     }
   }
 
-  // What the quickest of them take, in nanoseconds, as far as that tells what calling any takes; 0 where
-  // there are too few.
+  // Dispatch cost in nanoseconds, from the shortest of them; 0 if there are too few.
   int64_t dispatch_ns() const;
 
  private:
   static constexpr int64_t kMostDispatchNs = 5'000;
 
-  double at(int64_t number) const;  // of all in order of length
+  double at(int64_t number) const;  // by order of duration
 
   std::vector<int64_t> counts_ = std::vector<int64_t>(static_cast<size_t>(kMostDispatchNs) + 1);
   int64_t count_ = 0;

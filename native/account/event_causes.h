@@ -1,4 +1,4 @@
-// The cause of the own time of every event: by its name, by its kind, and by what it runs in.
+// Cause of each event's self time: from its name, its kind, and the events around it.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace opscope::account {
 
-// Columns of events, and what the texts that they are shown under say.
+// Columns of events, and causes of their display names.
 struct EventColumns {
   const uint8_t* kind;
   const uint8_t* scope;
   const int32_t* name;     // -1 for none
-  const int32_t* label;    // row of the text
-  const int32_t* around;   // the span directly around each by time, -1 for none
-  const int8_t* by_label;  // of every text its cause, -1 where it says none
-  const bool* is_engine;   // of every name, whether it is one of the autograd engine's own; the last for none
+  const int32_t* label;    // row of the display name
+  const int32_t* around;   // the span directly around by time, -1 for none
+  const int8_t* by_label;  // cause of every display name, -1 for none
+  const bool* is_engine;   // of every name, last of none: an autograd engine name
   size_t names;
   size_t rows;
 };
@@ -29,7 +29,7 @@ inline bool is_engine(const EventColumns& events, size_t row) {
   return events.is_engine[name < 0 ? events.names : static_cast<size_t>(name)];
 }
 
-// By kind: nodes of autograd and C functions that call operators are torch around them. Operators that call
+// Cause by kind: autograd nodes and C functions that call operators are torch code. Operators that call
 // others may still do most of the work: aten::mm calls helpers first.
 inline Cause of_kind(const EventColumns& events, size_t row, bool calls_operators) {
   switch (static_cast<EventKind>(events.kind[row])) {
@@ -53,17 +53,17 @@ inline Cause of_kind(const EventColumns& events, size_t row, bool calls_operator
   }
 }
 
-// What tells something of all that runs in it.
+// Causes that extend to everything inside the event.
 inline constexpr Causes kSpreading{Cause::kLoader, Cause::kCollective, Cause::kCollection, Cause::kImport,
                                    Cause::kCompilation};
 
-// What is known of an event from those that it runs in.
+// Facts from the events around an event.
 struct Surroundings {
-  Causes among{};             // those of kSpreading that are theirs
-  Cause nearest = kAsAround;  // of the closest that has one
+  Causes among{};             // their causes in kSpreading
+  Cause nearest = kAsAround;  // cause of the closest event with one
 };
 
-// What runs in an import is part of it, waiting in a loader is waiting for it, and so on.
+// Code inside an import belongs to the import, a wait inside a loader to the loader, and so on.
 inline Cause in_surroundings(Cause cause, const Surroundings& around) {
   if (around.among.is_empty()) return cause;
   if (cause != Cause::kCollection) {
@@ -84,7 +84,7 @@ inline Surroundings within(Cause own, Cause settled, const Surroundings& around)
   return found;
 }
 
-// kAsAround where it has none of its own.
+// kAsAround for events without a cause of their own.
 inline std::vector<int8_t> causes_of_events(const EventColumns& events) {
   std::vector<uint8_t> calls_operators(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
@@ -96,14 +96,14 @@ inline std::vector<int8_t> causes_of_events(const EventColumns& events) {
     const auto named = static_cast<Cause>(events.by_label[events.label[row]]);
     return named != kAsAround ? named : of_kind(events, row, calls_operators[row] != 0);
   };
-  std::vector<Surroundings> inside(events.rows);  // of every event, what is known of those in it
+  std::vector<Surroundings> inside(events.rows);  // facts of every event for the events inside it
   std::vector<int8_t> found(events.rows);
   nesting::each_after_parent(events.around, events.rows, [&](size_t row, int32_t parent) {
     const Surroundings around = parent < 0 ? Surroundings{} : inside[static_cast<size_t>(parent)];
     const Cause own = own_cause(row);
     Cause cause = in_surroundings(own, around);
     inside[row] = within(own, cause, around);
-    // Annotations and steps are as the function that they are in.
+    // Annotations and steps count as the function around them.
     if (cause == kAsAround) {
       cause = around.nearest == Cause::kOperator ? Cause::kDispatch : around.nearest;
     }

@@ -1,5 +1,5 @@
-// The time of one thread in pieces, each of one step and one cause at first, one after the other and without
-// keeping them: a trace of a million events has two million.
+// Time of one thread in pieces, each in one step and with one initial cause. Pieces are visited one by one
+// and not stored: a trace of a million events has two million.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace opscope::account {
 
-// What an instant of a thread may have gone to: opscope.columns.causes.Cause, and sets of these.
+// Possible causes of an instant: opscope.columns.causes.Cause, and sets of them.
 inline constexpr size_t kCauses = std::size(kAllCauses);
 
-// Of an event without a cause of its own; no instant has it. In columns of causes it is -1.
+// An event without a cause of its own; no instant has this value. It is -1 in columns of causes.
 inline constexpr auto kAsAround = static_cast<Cause>(-1);
 
 class Causes {
@@ -36,7 +36,7 @@ class Causes {
   uint32_t bits_ = 0;
 };
 
-// Whether a thread is expected to be off its processor.
+// Whether a thread with this cause is expected to be off CPU.
 inline bool waits(Cause cause) {
   for (const uint32_t one : kWaits) {
     if (one == cause) return true;
@@ -45,25 +45,25 @@ inline bool waits(Cause cause) {
 }
 
 struct Stretches {        // disjoint, in order
-  const int64_t* bounds;  // of stretch i, when it begins and ends: 2 * i and 2 * i + 1
+  const int64_t* bounds;  // begin and end of stretch i at 2 * i and 2 * i + 1
   size_t count;
 };
 
 struct Steps {  // in order of start
   const int64_t* start_ns;
   const int64_t* end_ns;
-  const int64_t* row;  // of each its number
+  const int64_t* row;  // step numbers
   size_t count;
 };
 
 struct Segment {
   int64_t start_ns;
   int64_t length_ns;
-  int64_t event;   // the innermost span, -1 for none
-  bool is_change;  // a span begins or ends where it starts
+  int64_t event;   // innermost span, -1 for none
+  bool is_change;  // a span begins or ends at its start
 };
 
-// The segments between two moments, one after the other, which are gone over more often than once.
+// Consecutive segments between two moments, stored because they are visited several times.
 class Segments {
  public:
   template <class Take>
@@ -78,12 +78,12 @@ class Segments {
   template <class Made>
   friend class SegmentBuilder;
 
-  std::vector<int64_t> start_ns_;  // and a last one, when the last segment ends
-  std::vector<uint32_t> packed_;   // of each one more than the event, and whether it begins with a change
+  std::vector<int64_t> start_ns_;  // and the end of the last segment
+  std::vector<uint32_t> packed_;   // event + 1, and whether the segment begins with a change
 };
 
-// Takes moments at which the innermost span becomes another, in order, and makes the segments between two
-// moments, which end at cuts, too. Calls made(event, length_ns) of each.
+// Takes moments, in order, at which the innermost span changes; cuts end segments too. Calls made(event,
+// length_ns) for each segment.
 template <class Made>
 class SegmentBuilder {
  public:
@@ -134,12 +134,12 @@ class SegmentBuilder {
   const int64_t* last_cut_;
   int64_t start_ns_;
   int64_t end_ns_;
-  int64_t open_since_;   // of the segment that is under way,
-  uint32_t packed_ = 1;  // and what will be kept of it
+  int64_t open_since_;   // begin of the current segment
+  uint32_t packed_ = 1;  // and its stored form
   Segments found_;
 };
 
-// Those of a line's spans, with rows of the table as events; calls made(event, length_ns) of each.
+// Segments of a line's spans, with rows of the table as events; calls made(event, length_ns) for each.
 template <class Made>
 Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_t count, int64_t start_ns,
                      int64_t end_ns, Made made) {
@@ -153,7 +153,7 @@ Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_
   return builder.finish();
 }
 
-// Which of some moments, each at or after the one before, are within one of the stretches.
+// Membership of increasing moments in stretches.
 class Within {
  public:
   explicit Within(const Stretches& stretches) : stretches_(stretches) {}
@@ -168,7 +168,7 @@ class Within {
   size_t next_ = 0;
 };
 
-// Which step each of such moments is in, by its number; -1 for none.
+// Step number of increasing moments; -1 for none.
 class StepAt {
  public:
   explicit StepAt(const Steps& steps) : steps_(steps) {}
@@ -187,13 +187,13 @@ struct Piece {
   int64_t start_ns;
   int64_t length_ns;
   int64_t event;
-  int64_t step;         // -1 outside of all
-  int64_t dispatch_ns;  // of the time of an operator, what calling any takes
-  Cause cause;          // before anything is known of the processor
-  bool is_first;        // a span begins or ends where it starts
-  bool is_gap;          // nothing that was recorded ran there, but perhaps annotations
-  bool in_transfer;     // a transfer between ranks was under way
-  bool in_pass;         // a backward pass was under way on a thread of its own
+  int64_t step;         // -1 outside of steps
+  int64_t dispatch_ns;  // dispatch cost within an operator
+  Cause cause;          // initial cause, before kernel counters are applied
+  bool is_first;        // a span begins or ends at its start
+  bool is_gap;          // no recorded event ran, except annotations
+  bool in_transfer;     // a transfer between ranks was in progress
+  bool in_pass;         // a backward pass was running on another thread
 };
 
 }  // namespace opscope::account

@@ -1,7 +1,7 @@
-// What the kernel counted of a thread between two samples, laid over the pieces of its time in between.
+// Kernel counters of a thread between two samples, assigned to the pieces of its time in between.
 //
-// Which piece that was is known where there is one, and where all of it was. Otherwise a call that waits is
-// taken to be the long ones, and waiting for a CPU to be in all of them alike; as much as might be
+// The assignment is exact if there is one piece or if the whole interval was off CPU. Otherwise waits in
+// calls go to the longest calls, and waits for a CPU to all pieces in proportion; time that may belong
 // elsewhere is the error.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace opscope::account {
 
-// Columns of the intervals between consecutive samples, as opscope.analysis.account.processor.Intervals.
+// Columns of the intervals between consecutive samples, as in opscope.analysis.account.processor.Intervals.
 struct Intervals {
   const int64_t* start_ns;
   int64_t end_ns;
@@ -29,19 +29,19 @@ struct Intervals {
   size_t count = 0;
 };
 
-// Of a piece, how much of it is something else than it seemed.
+// Parts of a piece with another cause than the initial one.
 struct OffProcessor {
   int64_t delayed_ns = 0;  // waiting for a CPU
-  int64_t blocked_ns = 0;  // in a call that waits, of pieces that do not say so themselves
-  int64_t faults_ns = 0;   // the kernel handing out pages
-  int64_t error_ns = 0;    // as much of blocked_ns may belong to other pieces, or be of another kind
+  int64_t blocked_ns = 0;  // waiting in a call, for pieces that are no wait by name
+  int64_t faults_ns = 0;   // page faults
+  int64_t error_ns = 0;    // part of blocked_ns that may belong to other pieces or causes
   int64_t delayed_error_ns = 0;
-  WaitsFor waits_for = WaitsFor::kNothing;  // what blocked_ns was for
+  WaitsFor waits_for = WaitsFor::kNothing;  // reason of blocked_ns
   bool is_sampled = false;
 };
 
-// An amount for pieces with room for it, the longest first: a thread that waited once between two samples did
-// so in what took long for that reason. Adds what each gets to `given`, and how unsure that is to `error`.
+// Assigns an amount to pieces with room for it, the longest first: a thread that waited once between two
+// samples probably did so in its longest call. Adds each part to `given` and its error to `error`.
 class LongestFirst {
  public:
   void share_out(double amount, const std::vector<double>& room, std::vector<double>& given,
@@ -69,7 +69,7 @@ class LongestFirst {
 
 class Layer {
  public:
-  // What of the pieces of one interval was off the processor.
+  // Off-CPU time of the pieces of one interval.
   const std::vector<OffProcessor>& lay_over(const Intervals& intervals, size_t interval,
                                             const std::vector<Piece>& pieces) {
     const size_t count = pieces.size();
@@ -78,7 +78,7 @@ class Layer {
     const auto took = static_cast<double>(until - intervals.start_ns[interval]);
     double inside = 0;
     for (const Piece& piece : pieces) inside += static_cast<double>(piece.length_ns);
-    // How much of the interval pieces are of: what was off in it was so beside them as well.
+    // Share of the interval that pieces cover: the rest of the off-CPU time lies outside of them.
     const double covered = std::min(inside / std::max(took, 1.0), 1.0);
     look_at(intervals, interval, pieces);
     double left = covered * static_cast<double>(intervals.blocked_ns[interval]);
@@ -89,7 +89,7 @@ class Layer {
     double given = 0;
     for (const double one : unnamed_) given += one;
     left = std::max(left - given, 0.0);
-    // Operators wait only where nothing else can have.
+    // Operators get only what nothing else can have.
     longest_first_.share_out(left, in_operators_, unnamed_, error_);
     spread(covered * static_cast<double>(intervals.delayed_ns[interval]),
            covered * static_cast<double>(intervals.faults_ns[interval]));
@@ -97,7 +97,7 @@ class Layer {
   }
 
  private:
-  // What waits by its name takes of the waiting what it can; the rest waits without saying so.
+  // Pieces that are waits by name get as much of the wait as they can hold; other pieces get the rest.
   void look_at(const Intervals& intervals, size_t interval, const std::vector<Piece>& pieces) {
     const size_t count = pieces.size();
     found_.assign(count, {});
@@ -110,7 +110,7 @@ class Layer {
       found_[i].waits_for = static_cast<WaitsFor>(kinds[interval]);
       found_[i].is_sampled = true;
       is_seen_[i] = (piece.in_transfer ? intervals.is_seen : intervals.is_seen_beside)[interval];
-      // Who has what it waited for may then wait for the GIL, which only the kernel says.
+      // A thread whose wait is over may then wait for the GIL, which only the kernel shows.
       const bool for_gil = is_seen_[i] && found_[i].waits_for == WaitsFor::kGil;
       const auto length = static_cast<double>(piece.length_ns);
       if (waits(piece.cause) && !for_gil) {
@@ -122,7 +122,7 @@ class Layer {
     }
   }
 
-  // A processor is taken from a thread again and again, whatever it is doing then.
+  // A thread loses its CPU repeatedly, whatever it is doing.
   void spread(double delayed, double faults) {
     const size_t count = free_.size();
     room_.resize(count);

@@ -1,4 +1,4 @@
-// What Python sees of attribution.
+// Python bindings of attribution.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -66,7 +66,7 @@ nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_
   return result;
 }
 
-// Forward, backward, optimizer and collection.
+// Codes of forward, backward, optimizer and collection.
 using PhaseCodes = std::tuple<int8_t, int8_t, int8_t, int8_t>;
 
 nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_t>& start_ns,
@@ -107,7 +107,7 @@ nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<uint8_t>& kind, 
   return array_tuple(found.listed, found.nested, found.parent);
 }
 
-// Of every event whether it is listed, and of these whether it has a parent and children.
+// Whether each event is listed, and whether listed events have a parent and children.
 using ListedArrays = std::tuple<Numbers<bool>, Numbers<bool>>;
 
 attribution::ListedColumns listed_of(const ListedArrays& arrays, size_t rows) {

@@ -1,4 +1,4 @@
-// Where in the program events were asked for: which event says it, and the line there.
+// Source lines of events: the event that has the line, and the line there.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 
 namespace opscope::attribution {
 
-// Which events are listed as torch lists them. Those to begin with are `shown`; one whose parent has the same
-// name and no other child is folded into that.
+// Events that torch lists. Initial candidates are `shown`; an event whose parent has the same name and no
+// other child is folded into its parent.
 struct Listing {
   FlagColumn listed;
-  FlagColumn nested;                  // listed, and has a parent and children
-  columns::Unfilled<int32_t> parent;  // the closest that is nested, -1 for none
+  FlagColumn nested;                  // listed, with a parent and children
+  columns::Unfilled<int32_t> parent;  // closest nested ancestor, -1 for none
 };
 
-// What is known of labels: which are one where names are compared, and which are not shown.
+// Facts of labels: equal names for comparison, and hidden names.
 struct Labels {
   const int32_t* label;  // of every event
-  const int32_t* group;  // of every label, as the next
+  const int32_t* group;  // of every label; equal groups are equal names
   const bool* is_hidden;
   bool hides_collections;
 };
@@ -53,38 +53,39 @@ inline Listing listing(const Events& events, const Labels& labels, const bool* i
   for (size_t row = 0; row < events.rows; ++row) {
     if (folded[row]) found.listed[row] = found.nested[row] = 0;
   }
-  // As a chain of parents: what is folded is no longer among them.
+  // Chain of parents without folded events.
   nesting::nearest_ancestor(events.parent, found.nested.data(), events.rows, found.parent.data());
   return found;
 }
 
-// What is known of events as calls; -1 for what is not.
+// Columns of events as calls; -1 for events that are no calls.
 struct CallColumns {
   const int32_t* caller;
   const int32_t* caller_line;
   const int32_t* frame;
-  const bool* called_here;   // a function of the program's own made it
-  const bool* defined_here;  // it is a call of one
+  const bool* called_here;   // called by a function of the program
+  const bool* defined_here;  // call of a function of the program
 
   bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
 };
 
-// Whether events are listed, of all, and whether those have a parent and children.
+// Whether each event is listed, and whether it has a parent and children.
 struct ListedColumns {
   const bool* listed;
   const bool* nested;
 };
 
-// Which of the operators that share a sequence number a span of the backward pass is of.
+// Which of the operators with equal sequence numbers a backward span belongs to.
 //
-// Each has the number that the next node will get. What needs no gradient makes none, and so the last one
+// Each operator has the number of the next autograd node. Operators without gradient make no node, so the
+// last one made it; torch takes the first.
 // made it: torch takes the first.
 enum class OfOneNumber { kFirst, kMaker };
 
-// Which forward operator every span of a backward pass runs backwards.
+// Forward operator of each span of a backward pass.
 class StackSources {
  public:
-  // Calls visit(row, parent) of every event on the way, parents first.
+  // Calls visit(row, parent) for every event on the way, parents first.
   template <class Visit>
   StackSources(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
                OfOneNumber which, Visit visit)
@@ -100,10 +101,10 @@ class StackSources {
     });
   }
 
-  // The closest backward span around an event, or itself; -1 for none.
+  // Closest backward span around an event, or itself; -1 for none.
   int32_t span_of(size_t row) { return backward_[row]; }
 
-  // Of an event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
+  // The event itself, or the forward operator of a backward event; -1 if it was not recorded.
   int32_t of(size_t row) {
     const auto span = static_cast<size_t>(backward_[row]);
     if (backward_[row] < 0) return static_cast<int32_t>(row);
@@ -138,8 +139,8 @@ class StackSources {
 
   const Events& events_;
   OfOneNumber which_;
-  columns::OfRowOrNone<int32_t> backward_;  // the closest backward span, itself included, -1 for none
-  RowsByNumber kept_;                       // those that are listed, by thread and sequence number
+  columns::OfRowOrNone<int32_t> backward_;  // closest backward span, including itself, -1 for none
+  RowsByNumber kept_;                       // listed rows by thread and sequence number
 };
 
 inline columns::Unfilled<int32_t> stack_sources(const Events& events,

@@ -1,4 +1,4 @@
-// Which module call every event worked for, in the forward pass and in the backward pass.
+// Module call of every event, in the forward and the backward pass.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace opscope::attribution {
 
-// Columns of events, and of the table of threads and of names what is needed.
+// Required columns of events, threads and names.
 struct Events {
   const int32_t* parent;
   const int32_t* thread;
@@ -29,11 +29,11 @@ struct Events {
   RecordScope scope_of(size_t row) const { return static_cast<RecordScope>(scope[row]); }
 };
 
-// Rows by thread and sequence number: a few threads, each with numbers that mostly stand close together. A
-// table of hashes takes 40 times as long (39 ms in place of 1 for a million).
+// Rows by thread and sequence number: few threads, each with mostly adjacent numbers. A hash table takes 40
+// times as long (39 ms instead of 1 for a million).
 class RowsByNumber {
  public:
-  // The row kept for a thread's number, -1 for none; to be read and written.
+  // Reference to the row of a thread's number, -1 for none.
   int32_t& at(int64_t thread, int64_t number) {
     if (of_thread_ == nullptr || thread != thread_) {
       thread_ = thread;
@@ -48,7 +48,7 @@ class RowsByNumber {
     int32_t& at(int64_t number) {
       if (close_.empty()) first_ = number - kBefore;
       const auto place = static_cast<uint64_t>(number) - static_cast<uint64_t>(first_);
-      // Twice as much room as there are numbers so far; what is further away goes elsewhere.
+      // Twice as much room as there are numbers so far; more distant numbers go to the map.
       if (place >= close_.size()) {
         if (place >= 2 * (close_.size() + kBefore)) return far_.try_emplace(number, -1).first->second;
         move_near(place + kBefore);
@@ -75,12 +75,12 @@ class RowsByNumber {
   };
 
   std::unordered_map<int64_t, Numbers> threads_;
-  Numbers* of_thread_ = nullptr;  // elements of an unordered map stay where they are
+  Numbers* of_thread_ = nullptr;  // elements of an unordered map keep their addresses
   int64_t thread_ = 0;
 };
 
-// Fills in the forward operator behind every span of the backward pass that shares its sequence number: the
-// last one to start before made the node; a graph that is kept runs more than once.
+// Sets the forward operator of each backward span with its sequence number: the last operator that began
+// earlier made the node. A retained graph runs more than once.
 inline void find_makers(const Events& events, const std::vector<int64_t>& thread_number,
                         std::vector<int32_t>& maker) {
   RowsByNumber latest;
@@ -98,17 +98,18 @@ inline void find_makers(const Events& events, const std::vector<int64_t>& thread
   }
 }
 
-// Gives spans that store a gradient the maker of the span that computed it: the engine stores right after.
-// `is_engine` says of every name, and last of none, whether it is one of the engine's spans around a node.
+// Gives each span that stores a gradient the maker of the span that computed it: the engine stores the
+// gradient right after. `is_engine`: whether each name, and last no name, is a span of the engine around a
+// node.
 inline void add_stores(const Events& events, int32_t store, const std::vector<uint8_t>& is_engine,
                        std::vector<int32_t>& maker) {
-  std::vector<uint8_t> has_stores(events.rows + 1);  // of every parent, that of none first
+  std::vector<uint8_t> has_stores(events.rows + 1);  // of every parent; the first is "no parent"
   const auto parent_of = [&](size_t row) { return static_cast<size_t>(events.parent[row] + 1); };
   for (size_t row = 0; row < events.rows; ++row) {
     if (events.name[row] == store) has_stores[parent_of(row)] = 1;
   }
   constexpr int32_t kNone = -1;
-  std::unordered_map<uint64_t, int32_t> latest;  // by parent and thread, what computed last
+  std::unordered_map<uint64_t, int32_t> latest;  // by parent and thread, the last span that computed
   int32_t* last = nullptr;
   uint64_t last_beside = 0;
   for (size_t row = 0; row < events.rows; ++row) {
@@ -129,15 +130,16 @@ inline void add_stores(const Events& events, int32_t store, const std::vector<ui
 }
 
 struct ModuleCalls {
-  columns::Unfilled<int32_t> call;  // of every event its module call, -1 for none
-  FlagColumn is_backward;           // whether it belongs to that through the backward pass
-  // Calls of one label within calls of one place are a place: of every event that of its call, -1 for none,
+  columns::Unfilled<int32_t> call;  // module call of every event, -1 for none
+  FlagColumn is_backward;           // whether the backward pass connects them
+  // A place is the set of calls of one label within calls of one place. Place of every event's call, -1 for
+  // none,
   std::vector<int32_t> place;
-  std::vector<int32_t> label;   // and of every place its label,
-  std::vector<int32_t> around;  // and the place around it, -1 for none, which stands before it
+  std::vector<int32_t> label;   // label of every place,
+  std::vector<int32_t> around;  // and the place around it, an earlier row; -1 for none
 };
 
-// Calls of one label within those of a place.
+// Identifies a place: a label within a place.
 struct PlaceKey {
   int32_t outer = -1;  // the place around, -1 for none
   int32_t label = -1;
@@ -157,10 +159,10 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
   found.is_backward.resize(events.rows);
   found.place.assign(events.rows, -1);
   const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
-  // Of every event the closest that says which module it is for, itself included: a module call, or a span
-  // with a maker; and the module call around it.
+  // Closest event, including itself, that determines the module: a module call, or a span with a maker. And
+  // the closest module call.
   columns::OfRowOrNone<int32_t> closest(events.rows, -1);
-  columns::OfRowOrNone<int32_t> inner(events.rows, -1);  // the closest module call, itself included
+  columns::OfRowOrNone<int32_t> inner(events.rows, -1);  // closest module call, including itself
   Numbering<PlaceKey, PlaceKey::Hash> places;
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const int32_t around = inner.of(parent);
@@ -175,8 +177,8 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
     found.label.push_back(key.label);
     found.around.push_back(key.outer);
   }
-  // From span to maker to span; gradients of gradients go across more than once. What was found of a span is
-  // kept, so that no way is gone twice; in a damaged trace one may lead back to where it began, and is none.
+  // Follows spans and makers alternately; gradients of gradients take several rounds. Results are cached, so
+  // each path is followed once. A cycle, in a damaged trace, counts as no module.
   constexpr int32_t kNotAsked = -2;
   std::vector<int32_t> found_of(events.rows, kNotAsked);
   std::vector<int32_t> way;
@@ -194,7 +196,7 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
     }
     for (const int32_t span : way) found_of[static_cast<size_t>(span)] = at;
     found.is_backward[row] = at >= 0 && maker[static_cast<size_t>(closest[row])] >= 0;
-    // Where no span tells the module, the module call around the event is taken.
+    // If no span determines the module, the module call around the event counts.
     found.call[row] = at >= 0 ? at : inner[row];
     if (found.call[row] >= 0) found.place[row] = found.place[static_cast<size_t>(found.call[row])];
   }

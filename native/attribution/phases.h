@@ -1,4 +1,4 @@
-// Which part of a training step each event belongs to.
+// Phase of each event in a training step.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace opscope::attribution {
 
-// What phases are called here; -1 is none.
+// Codes of phases; -1 is none.
 struct PhaseCodes {
   int8_t forward, backward, optimizer, collection;
 };
@@ -23,12 +23,12 @@ struct PhaseColumns {
   Events events;
   const int64_t* start_ns;
   const int64_t* took_ns;
-  const int64_t* by_start;  // rows in order of start, nullptr where they stand so
-  const int8_t* by_name;    // the phase that every name says of its events, and last what none does
+  const int64_t* by_start;  // rows in order of start; nullptr if the table is in this order
+  const int8_t* by_name;    // phase of every name; the last one is for no name
   size_t names;
 };
 
-// The phase that an event says of itself, -1 for none.
+// Phase of an event by itself, -1 for none.
 inline int8_t own_phase(const PhaseColumns& columns, size_t row, const PhaseCodes& codes) {
   const Events& events = columns.events;
   if (events.kind_of(row) == EventKind::kGcPause) return codes.collection;
@@ -44,7 +44,7 @@ struct Phases {
   columns::Unfilled<int8_t> around;
 };
 
-// The marked spans of one thread that are in no other of them by time, in order of start.
+// Marked spans of one thread that lie in no other marked span, in order of start.
 class MarkedSpans {
  public:
   void add(size_t row, int64_t start_ns, int64_t end_ns) {
@@ -56,8 +56,7 @@ class MarkedSpans {
     reached_ = std::max(reached_, end_ns);
   }
 
-  // The one that is open at a moment and is not `row` itself; -1 for none. Quick for one moment after
-  // another.
+  // The span that is open at a moment, other than `row`; -1 for none. Fast for increasing moments.
   int64_t open_at(int64_t moment, size_t row) {
     if (after_ > 0 && starts_[after_ - 1] > moment) {
       const auto found = std::upper_bound(starts_.begin(), starts_.end(), moment);
@@ -73,11 +72,11 @@ class MarkedSpans {
   std::vector<size_t> rows_;
   std::vector<int64_t> starts_, ends_;
   int64_t reached_ = INT64_MIN;
-  size_t after_ = 0;  // the first that begins later than the moment asked for last
+  size_t after_ = 0;  // first span that begins after the last requested moment
 };
 
-// Of every event its phase: what runs inside a marked span, by nesting or else by time, is in its phase, and
-// an operator inside none is forward work. `threads` is how many there are.
+// Phase of every event: that of the marked span around it, by nesting or else by time; operators outside of
+// marked spans are forward work. `threads`: number of threads.
 inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCodes& codes) {
   const Events& events = columns.events;
   std::vector<int8_t> own(events.rows);
@@ -91,8 +90,8 @@ inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCod
   }
   struct Inside {
     int8_t mark = -1;      // of the closest marked span
-    int8_t phase = -1;     // as found
-    bool is_free = false;  // an operator that is inside none is further up
+    int8_t phase = -1;     // result
+    bool is_free = false;  // there is an operator above it that is in no marked span
   };
   columns::OfRowOrNone<Inside> inside(events.rows, Inside{});
   Phases found{columns::Unfilled<int8_t>(events.rows), FlagColumn(events.rows),

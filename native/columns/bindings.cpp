@@ -1,4 +1,4 @@
-// What Python sees of columns: their order, groups of equal rows, hashes.
+// Python bindings of columns: order, groups of equal rows, hashes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
@@ -43,7 +43,7 @@ nb::tuple row_groups(const Table& table) {
   return array_tuple(found.group, found.first, found.count);
 }
 
-// The finaliser of SplitMix64: each number spread over all bits, as hashes of arguments are made of.
+// Finaliser of SplitMix64: spreads each number over all bits, for hashes of arguments.
 nb::object mix(const Numbers<uint64_t>& values) {
   return to_array(without_gil([&] {
     std::vector<uint64_t> result;

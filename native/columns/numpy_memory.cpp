@@ -1,4 +1,4 @@
-// Having NumPy take memory for arrays from ReusedMemory.
+// Makes NumPy allocate arrays from ReusedMemory.
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 using columns::ReusedMemory;
 
-// As in NumPy's ndarraytypes.h (PyDataMem_Handler, version 1), whose layout is part of its binary interface.
+// PyDataMem_Handler (version 1) of NumPy's ndarraytypes.h; its layout is part of NumPy's ABI.
 struct Handler {
   char name[127];
   uint8_t version;
@@ -34,7 +34,7 @@ Handler handler = {
     [](void*, void* data, size_t) { ReusedMemory::instance().release(data); },
 };
 
-// PyDataMem_SetHandler, by its place in NumPy's table of functions (NEP 49). A place is for good.
+// PyDataMem_SetHandler, by its index in NumPy's function table (NEP 49). Indices never change.
 using SetHandler = PyObject* (*)(PyObject*);
 constexpr size_t kSetHandler = 304;
 
@@ -51,11 +51,11 @@ SetHandler find_set_handler() {
   return reinterpret_cast<SetHandler>(static_cast<void**>(functions)[kSetHandler]);
 }
 
-// [GIL] While one exists, arrays that this thread makes are of reused memory.
+// [GIL] While such an object exists, this thread's arrays use reused memory.
 class Reusing {
  public:
   Reusing() {
-    // Looked up without a guard: looking it up may let another thread have the GIL, which would wait here.
+    // No lock during the look-up: it may release the GIL to a thread that would wait here.
     static SetHandler found = nullptr;
     if (found == nullptr) found = find_set_handler();
     set_handler_ = found;

@@ -15,15 +15,15 @@ namespace {
 constexpr size_t kRoundedTo = 64 << 10;  // a multiple of every page size
 constexpr size_t kMostBytes = SIZE_MAX / 4;
 
-// Right in front of every array.
+// Precedes every array.
 struct alignas(16) Header {
-  size_t whole_bytes;  // 0 for those of the C library
+  size_t whole_bytes;  // 0 for memory of the C library
   size_t data_bytes;
 
   static Header& of(void* data) { return *(static_cast<Header*>(data) - 1); }
 };
 
-// Where a large array begins in its block: where a cache line does.
+// Offset of a large array in its block: at a cache line.
 constexpr size_t kDataPlace = 64;
 
 thread_local size_t begun_here = 0;
@@ -42,7 +42,7 @@ void ReusedMemory::before_fork() { instance().mutex_.lock(); }
 
 void ReusedMemory::after_fork_in_parent() { instance().mutex_.unlock(); }
 
-// The other threads that had begun are not here.
+// Computations of other threads do not exist in the child.
 void ReusedMemory::after_fork_in_child() {
   ReusedMemory& memory = instance();
   memory.begun_ = begun_here;
@@ -84,7 +84,7 @@ void ReusedMemory::give_back_largest() {
   kept_bytes_ -= bytes;
 }
 
-// [mutex_] Together with what is free beside it.
+// [mutex_] Merges with adjacent free ranges.
 void ReusedMemory::add_free(char* place, size_t bytes) {
   kept_bytes_ += bytes;
   auto next = free_.lower_bound(place);
@@ -106,7 +106,7 @@ void ReusedMemory::add_free(char* place, size_t bytes) {
   free_by_size_.emplace(bytes, place);
 }
 
-// [mutex_] From the smallest free range that it fits in.
+// [mutex_] Best fit.
 char* ReusedMemory::take(size_t bytes) {
   auto found = free_by_size_.lower_bound({bytes, nullptr});
   if (found == free_by_size_.end()) {

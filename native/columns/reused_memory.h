@@ -1,6 +1,6 @@
 // Reuses memory of large arrays during computations on many of them.
 //
-// The C library gives a block of many MiB back to the kernel, which clears every page of the next one: for
+// The C library returns a block of many MiB to the kernel, which clears every page of the next one: for
 // columns of millions of rows that takes as long as computing them. Freed blocks are kept for later arrays
 // until the computation ends; then all free blocks are returned.
 #pragma once
@@ -15,26 +15,25 @@ namespace opscope::columns {
 
 class ReusedMemory {
  public:
-  // Smaller blocks come from the C library, and all blocks outside of computations.
+  // The C library provides smaller blocks, and all blocks outside of computations.
   static constexpr size_t kSmallestBytes = 1 << 20;
-  // What is asked of the kernel at once, at least.
+  // Minimum size of an allocation from the kernel.
   static constexpr size_t kChunkBytes = 64 << 20;
-  // What may be kept; beyond that a quarter of what is in use.
+  // Maximum free memory to keep, or a quarter of the memory in use if that is more.
   static constexpr size_t kKeptBytes = 256 << 20;
 
-  // One for the process; never destroyed, as arrays may outlive everything.
+  // One per process; never destroyed, as arrays may outlive all other objects.
   static ReusedMemory& instance();
 
   ReusedMemory() = default;
   ReusedMemory(const ReusedMemory&) = delete;
   ReusedMemory& operator=(const ReusedMemory&) = delete;
 
-  // What is freed is kept as long as one has begun that has not ended. From any thread, which ends what it
-  // has begun.
+  // Keeps freed memory until as many computations have ended as begun. From any thread, in pairs.
   void begin();
   void end();
 
-  // As malloc, calloc, realloc and free, from any thread; a null pointer where there is no memory.
+  // Like malloc, calloc, realloc and free; thread-safe. nullptr without memory.
   void* allocate(size_t size);
   void* allocate_cleared(size_t count, size_t size);
   void* reallocate(void* data, size_t size);
@@ -42,7 +41,7 @@ class ReusedMemory {
 
   struct Amounts {
     size_t used_bytes;
-    size_t kept_bytes;  // free, and still the process'
+    size_t kept_bytes;  // free memory that is not returned to the kernel
   };
   Amounts amounts();
 

@@ -12,9 +12,9 @@ namespace opscope::columns {
 
 namespace {
 
-constexpr int kNarrow = 16;               // so few bits sort quickly as they are
+constexpr int kNarrow = 16;               // values of so few bits sort quickly without ranks
 constexpr size_t kMostRanked = 1u << 16;  // so that ranks are narrow
-constexpr size_t kFewestRows = 1u << 10;  // below, sorting is quick anyway
+constexpr size_t kFewestRows = 1u << 10;  // fewer rows sort quickly in any way
 
 struct Range {
   int64_t least = 0;
@@ -31,12 +31,12 @@ struct Identity {
   uint64_t operator()(int64_t value) const { return static_cast<uint64_t>(value); }
 };
 
-// Values with few different ones far apart, such as addresses, by their rank. Empty where there are too many.
+// Ranks of few distinct, distant values, such as addresses. Empty if there are too many.
 std::vector<int64_t> ranks_of(Column column, size_t rows) {
   Numbering<int64_t, Identity> numbers;
   std::vector<int64_t> result(rows);
   for (size_t row = 0; row < rows; ++row) {
-    // What was there just before is most often there again.
+    // A value is mostly equal to the previous one.
     result[row] = row != 0 && column[row] == column[row - 1] ? result[row - 1] : numbers.of_any(column[row]);
     if (numbers.keys().size() > kMostRanked) return {};
   }
@@ -50,10 +50,10 @@ std::vector<int64_t> ranks_of(Column column, size_t rows) {
   return result;
 }
 
-// One or more columns, beside each other in 64 bits.
+// One or more columns in 64 bits.
 class Word {
  public:
-  // False where it has no room for a column with values of so many bits.
+  // False if the word has no room for a column of so many bits.
   bool add(Column column, int64_t least, int bits) {
     if (bits_ + bits > 64) return false;
     for (Part& part : parts_) part.shift += bits;
@@ -79,7 +79,7 @@ class Word {
   int bits_ = 0;
 };
 
-// The columns of a table as words, the one that decides first at the front.
+// The columns of a table as words, in order of precedence.
 class RowKeys {
  public:
   RowKeys(const std::vector<Column>& columns, size_t rows) : rows_(rows) {
@@ -104,16 +104,16 @@ class RowKeys {
   const std::vector<Word>& words() const { return words_; }
 
  private:
-  std::vector<std::vector<int64_t>> ranks_;  // what words refer to instead of some columns
+  std::vector<std::vector<int64_t>> ranks_;  // replaces some columns in words
   std::vector<Word> words_;
   size_t rows_;
 };
 
-constexpr int kDigit = 11;    // bits; the counters of a digit stay in the first cache
-constexpr int kCounted = 20;  // groups of so many bits are counted in a table instead, if rows are many
+constexpr int kDigit = 11;    // bits; the counters of a digit fit into the L1 cache
+constexpr int kCounted = 20;  // if there are many rows, groups of so many bits are counted in a table
 using Rows = std::vector<uint32_t>;
 
-// Sorts items by the bits from `low` up, `bits` of them, digit by digit; equal ones stay as they are.
+// Radix sort of items by `bits` bits from `low` up; stable.
 template <class Item, class Key>
 void sort_items(std::vector<Item>& items, int low, int bits, Key key) {
   if (bits == 0) return;
@@ -145,13 +145,13 @@ struct Pair {
   uint32_t row;
 };
 
-// The same rows in order of a word.
+// Sorts rows by a word.
 void sort_rows(Rows& rows, const Word& word) {
   if (rows.empty()) return;
   const int row_bits = std::bit_width(rows.size() - 1);
   const uint64_t row_mask = (uint64_t{1} << row_bits) - 1;
   bool in_order = true;
-  if (word.bits() + row_bits <= 64) {  // a row fits beside its word
+  if (word.bits() + row_bits <= 64) {  // a row number fits beside its word
     std::vector<uint64_t> items(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       items[i] = word(rows[i]) << row_bits | rows[i];

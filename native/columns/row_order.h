@@ -1,5 +1,5 @@
-// Rows in the order of their columns, and which of them are equal. Nothing here compares rows with each
-// other more often than a few times: what a row costs does not grow with the table.
+// Order of rows by their columns, and groups of equal rows. No comparison sort: the cost per row does not
+// grow with the table.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace opscope::columns {
 
 using Column = const int64_t*;
 
-// Rows in order of the first column, where that is equal of the second, and so on; else as they were.
+// Rows ordered by the first column, then by the second, and so on; stable.
 std::vector<int64_t> row_order(const std::vector<Column>& columns, size_t rows);
 
-// Equal rows have one number; numbers are in the order of the rows' values.
+// Equal rows have one number; numbers are in the order of values.
 struct Groups {
   std::vector<int64_t> group;  // of every row
   std::vector<int64_t> first;  // row, of every group

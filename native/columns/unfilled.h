@@ -1,4 +1,4 @@
-// Columns that are made to be written whole: their elements are what memory held until then.
+// Columns that are written completely before they are read, so memory is not initialised.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +25,11 @@ struct UnfilledMemory : std::allocator<T> {
   }
 };
 
-// Filling a column of a million numbers with zeros first takes as long as a tenth of a pass over it.
+// Filling a column of a million numbers with zeros takes a tenth of a pass over it.
 template <class T>
 using Unfilled = std::vector<T, UnfilledMemory<T>>;
 
-// A value of every row, written before it is read, and one of none, which is row -1: asking for that of a
-// parent takes no branch.
+// A value of every row, written before it is read, and the value of row -1 (no parent), which saves a branch.
 template <class T>
 class OfRowOrNone {
  public:

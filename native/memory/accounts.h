@@ -1,4 +1,4 @@
-// Memory accounts: what they are computed from, and what each stage finds.
+// Memory accounts: the input, and the result of each stage.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace opscope::memory {
 
-// Columns that tensors, parameters and allocations share: what a block of memory is known by.
+// Identity of a memory block: columns that tensors, parameters and allocations share.
 struct Identity : TableColumns {
   using TableColumns::TableColumns;
 
@@ -98,16 +98,16 @@ struct Tables {
   Parameters parameters;
 };
 
-// The absolute value; the most negative number, which has none, becomes the largest.
+// Absolute value; the most negative number becomes the largest.
 inline int64_t magnitude(int64_t bytes) {
   if (bytes >= 0) return bytes;
   return bytes == INT64_MIN ? INT64_MAX : -bytes;
 }
 
-// Signatures: an operator's name and what kinds of arguments it was called with. A program calls a
-// few hundred of them however long it runs, so what a schema says of one is looked up once.
+// Signatures: an operator's name and the kinds of its arguments. A program uses a few hundred, however long
+// it runs, so schemas are looked up once per signature.
 struct Signatures {
-  std::vector<int32_t> of_event;   // row below; -1 for what is neither operator nor annotation
+  std::vector<int32_t> of_event;   // row below; -1 for events that are neither operator nor annotation
   std::vector<int32_t> name;       // row in names
   std::vector<std::string> kinds;  // a letter of ArgumentKind per position
 };
@@ -135,7 +135,7 @@ struct TensorKeys {
   // Per key.
   std::vector<int64_t> tensor_id, allocation_id;
   std::vector<int8_t> device_type, device_index;
-  std::vector<int32_t> tensor;      // number of its tensor id: ids may have gaps, these have none
+  std::vector<int32_t> tensor;      // number of its tensor id without gaps
   std::vector<int64_t> size_bytes;  // see measure_keys
   // Per row: its key, or kUnknown.
   std::vector<int32_t> of_tensor, of_allocation, of_parameter;
@@ -147,21 +147,21 @@ struct TensorKeys {
 // `is_input`: rows of tensors that count, see data_flow.h.
 TensorKeys number_keys(const Tables& tables, const std::vector<uint8_t>& is_input);
 
-// A block is as large as its allocation says or, if that was not seen, as the largest tensor seen in
-// it. `item_bytes` is by dtype.
+// A block has the size of its allocation or, if that was not recorded, of its largest tensor. `item_bytes` is
+// by dtype.
 void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<int64_t>& item_bytes,
                   TensorKeys& keys);
 
-// The data flow graph: what operators read, changed, made and freed, version by version.
+// The data flow graph: versions that operators read, change, make and free.
 //
-// Nodes are the outermost operators that have a schema or belong to the backward pass, and the
-// allocations outside of those. What happens inside a node counts for the node.
+// Nodes are the outermost operators that have a schema or belong to the backward pass, and the allocations
+// outside of those. Events inside a node count for the node.
 
 // Decided in Python per signature (analysis/memory/categories.py).
 using Access = ArgumentAccess;
 
 struct SignatureAccess {
-  ColumnView<int32_t> of_event;  // -1 for what is neither operator nor annotation
+  ColumnView<int32_t> of_event;  // -1 for events that are neither operator nor annotation
   ColumnView<uint8_t> has_schema;
   ColumnView<int64_t> offsets;  // signature i has access[offsets[i], offsets[i + 1])
   ColumnView<uint8_t> access;
@@ -186,10 +186,10 @@ struct FlowEdges {
 };
 
 struct DataFlow {
-  std::vector<int32_t> node;  // of the tree: a row of events, or of allocations after those
+  std::vector<int32_t> node;  // of the tree: a row of events; allocations come after events
   std::vector<uint8_t> in_backward;
   std::vector<int64_t> edge_offsets;     // edges of node i are [edge_offsets[i], edge_offsets[i + 1])
-  FlowEdges edges;                       // those of a node in order of key
+  FlowEdges edges;                       // edges of a node are in order of key
   std::vector<int64_t> version_offsets;  // version v of key k is number version_offsets[k] + v
 };
 
@@ -199,15 +199,15 @@ std::vector<uint8_t> find_inputs(const Tables& tables, const SignatureAccess& si
 DataFlow trace_flow(const Tables& tables, const TreeOrder& tree, const SignatureAccess& signatures,
                     const TensorKeys& keys);
 
-// What every version of every block of memory was for, by torch's rules.
+// Category of every version of every block, by torch's rules.
 using Category = MemoryCategory;
 
-// A tensor's category holds for all its blocks, a block's for all its versions.
+// A tensor's category applies to all its blocks, a block's to all its versions.
 struct Categories {
   std::vector<Category> of_tensor;  // by TensorKeys::tensor
   std::vector<Category> of_key;
   std::vector<Category> of_version;  // by DataFlow::version_offsets
-  std::vector<uint8_t> labelled;     // keys through which a tensor got its category
+  std::vector<uint8_t> labelled;     // keys that gave a tensor its category
 
   Category get(const TensorKeys& keys, int32_t key, int64_t version) const {
     const Category tensor = of_tensor[static_cast<size_t>(keys.tensor[static_cast<size_t>(key)])];
@@ -217,8 +217,8 @@ struct Categories {
   }
 };
 
-// Names of the autograd node that stores a gradient, and of the operators it may begin with: rows in
-// names, -1 for one that was not called.
+// Names of the autograd node that stores a gradient, and of the operators it may begin with: rows in names,
+// -1 if not called.
 struct GradientNames {
   int32_t accumulate = -1;
   int32_t detach = -1;
@@ -228,18 +228,18 @@ struct GradientNames {
 Categories categorize(const Tables& tables, const TreeOrder& tree, const TensorKeys& keys,
                       const DataFlow& flow, const GradientNames& names);
 
-// Versions that the data flow graph or a label knows. Shape (versions,).
+// Versions that the data flow graph or a label contains. Shape (versions,).
 std::vector<uint8_t> known_versions(const DataFlow& flow, const std::vector<uint8_t>& labelled);
 
-// What happened to every block of memory, in order of time, as torch's memory profiler tells it.
+// Actions on every block of memory, in order of time, as in torch's memory profiler.
 using Action = MemoryAction;
 
 constexpr int64_t kBeforeRecording = -1;
 
 struct Timeline {
-  std::vector<int64_t> time_ns;  // kBeforeRecording for what was there before
+  std::vector<int64_t> time_ns;  // kBeforeRecording for earlier blocks
   std::vector<uint8_t> action;
-  std::vector<int32_t> key;  // kUnknown: a block that no recorded tensor used
+  std::vector<int32_t> key;  // kUnknown: a block without recorded tensor
   std::vector<int32_t> version;
   std::vector<int64_t> size_bytes;
   std::vector<int8_t> device_type, device_index;

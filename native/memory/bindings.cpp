@@ -1,4 +1,4 @@
-// What Python sees of memory accounts: two steps, because between them Python asks torch's schemas.
+// Python bindings of memory accounts: two steps, with a query of torch's schemas in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -42,7 +42,7 @@ nb::tuple operator_signatures(nb::dict arrays) {
 SignatureAccess input_access(const NumpyColumns& columns, size_t events) {
   const size_t signatures = columns.any<uint8_t>("signatures.has_schema").size;
   const auto access = columns.any<uint8_t>("signatures.access");
-  columns.get<int64_t>("signatures.offsets", signatures + 1);  // may not be left out here
+  columns.get<int64_t>("signatures.offsets", signatures + 1);  // required here
   return {columns.indices<int32_t>("signatures.of_event", events, signatures, -1),
           columns.get<uint8_t>("signatures.has_schema", signatures),
           columns.rows("signatures.offsets", signatures, access.size).offsets, access};

@@ -19,7 +19,7 @@ class Categorizer {
     result_.labelled.assign(keys.size(), 0);
   }
 
-  // Each step relies on those before it.
+  // Each step uses the results of those before it.
   Categories run() {
     label_accumulated_gradients();
     label_held(ParameterRole::kGradient, Category::kGradient);
@@ -118,8 +118,8 @@ class Categorizer {
     }
   }
 
-  // Tensors some version of which is computed, directly or not, from a gradient or a parameter. The
-  // first step of a loop only shows so much, so the whole is gone through until nothing is added.
+  // Tensors with a version that is computed, directly or not, from a gradient or a parameter. The first step
+  // of a loop shows only a part of this, so repeats until nothing is added.
   Flags find_dependent_on_gradients() const {
     Flags depends(keys_.tensor_count(), 0);
     bool grew = true;
@@ -142,8 +142,8 @@ class Categorizer {
     return depends;
   }
 
-  // Inputs: tensors that gradients or parameters are computed from and that do not depend on a gradient
-  // themselves. What the backward pass makes is autograd's own.
+  // Inputs: tensors that gradients or parameters are computed from and that do not depend on a gradient.
+  // Tensors of the backward pass are autograd's own.
   void label_inputs(const Flags& depends) {
     Flags contributes(result_.of_version.size(), 0);
     for (size_t node = nodes(); node-- > 0;) {
@@ -227,8 +227,8 @@ class Categorizer {
     return used;
   }
 
-  // Activations: what the forward pass computes from inputs or activations, and from nothing else but
-  // parameters and temporaries.
+  // Activations: computed by the forward pass from inputs or activations, and otherwise only from parameters
+  // and temporaries.
   void label_activations() {
     for (size_t node = 0; node < nodes(); ++node) {
       bool from_input = false;

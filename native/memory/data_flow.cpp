@@ -16,7 +16,7 @@ Access SignatureAccess::of(int32_t event, int16_t argument) const {
 
 namespace {
 
-// Rows of a table by the event they belong to: those of event i are rows[offsets[i], offsets[i + 1]).
+// Rows of a table by event: those of event i are rows[offsets[i], offsets[i + 1]).
 struct RowsOfEvents {
   std::vector<int32_t> offsets;
   std::vector<int32_t> rows;
@@ -37,7 +37,7 @@ struct RowsOfEvents {
   }
 };
 
-// The edges of the node being built, by key.
+// Edges of the current node, by key.
 class NodeEdges {
  public:
   explicit NodeEdges(size_t keys) : index_(keys, kUnknown) {}
@@ -192,7 +192,7 @@ class FlowBuilder {
   const int32_t events_;
   const RowsOfEvents tensors_;
   NodeEdges edges_;
-  std::vector<int32_t> version_;  // of every key, at the node being built
+  std::vector<int32_t> version_;  // of every key, at the current node
   DataFlow flow_;
 };
 

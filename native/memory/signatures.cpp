@@ -7,7 +7,7 @@ namespace opscope::memory {
 
 namespace {
 
-// The kinds of all arguments of all events, one letter each.
+// Argument kinds of all events, one letter each.
 class Kinds {
  public:
   explicit Kinds(const Tables& tables) : offsets_(tables.events.size() + 1) {
@@ -65,7 +65,7 @@ void add_scalars(const Scalars& scalars, Kinds& kinds) {
   }
 }
 
-// A list that holds an undefined or nested tensor counts as nothing, as in torch's profiler.
+// A list with an undefined or nested tensor is ignored, as in torch's profiler.
 void add_tensors(const Tensors& tensors, Kinds& kinds) {
   constexpr char kBroken = '!';
   std::vector<char*> broken;

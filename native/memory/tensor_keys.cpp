@@ -54,7 +54,7 @@ int64_t extent(const Shapes& shapes, size_t row, const ColumnView<int64_t>& item
   int64_t bytes = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     int64_t reach = 0;
-    // Nothing is that large: a size of a damaged file is no size.
+    // No tensor is that large: the size comes from a damaged file.
     if (__builtin_mul_overflow(sizes[i], strides[i], &reach) ||
         __builtin_mul_overflow(reach, item_bytes[dtype], &reach)) {
       return 0;
@@ -106,7 +106,7 @@ void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<
   keys.size_bytes.assign(keys.size(), 0);
   measure(keys.of_tensor, tables.tensors.shapes, item_bytes, keys);
   measure(keys.of_parameter, tables.parameters.shapes, item_bytes, keys);
-  std::vector<int32_t> first(keys.size(), kUnknown);  // allocation of each key that came first
+  std::vector<int32_t> first(keys.size(), kUnknown);  // first allocation of each key
   const auto events = static_cast<int32_t>(tables.events.size());
   const auto before = [&](int32_t a, int32_t b) {
     const int64_t time_a = tables.allocations.time_ns[static_cast<size_t>(a)];

@@ -43,7 +43,7 @@ class TimelineBuilder {
   }
 
  private:
-  // Blocks of no tensor go in at once; of the others the times are noted.
+  // Adds blocks without tensor at once; notes the times of the others.
   void add_allocations() {
     const auto events = static_cast<int32_t>(tables_.events.size());
     for (const int32_t node : tree_.preorder) {
@@ -142,7 +142,7 @@ class TimelineBuilder {
   const std::vector<uint8_t> known_;              // versions
   std::vector<int64_t> allocated_ns_, freed_ns_;  // of every key
   std::vector<uint8_t> was_allocated_;
-  std::unordered_set<Block, HashBlock> live_;  // of no tensor
+  std::unordered_set<Block, HashBlock> live_;  // blocks without tensor
   std::vector<Entry> entries_;
 };
 

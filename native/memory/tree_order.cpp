@@ -28,7 +28,7 @@ std::vector<int32_t> order_by_time(const TreeOrder& tree, size_t events) {
   std::iota(nodes.begin(), nodes.end(), 0);
   const auto earlier = [&](int32_t a, int32_t b) { return tree.time_ns[a] < tree.time_ns[b]; };
   const auto middle = nodes.begin() + static_cast<ptrdiff_t>(events);
-  // Both tables are written in order of time; only other people's need sorting.
+  // opscope writes both tables in order of time; only other files need sorting.
   if (!std::is_sorted(nodes.begin(), middle, earlier)) std::stable_sort(nodes.begin(), middle, earlier);
   if (!std::is_sorted(middle, nodes.end(), earlier)) std::stable_sort(middle, nodes.end(), earlier);
   std::inplace_merge(nodes.begin(), middle, nodes.end(), earlier);

@@ -1,4 +1,4 @@
-// What Python sees of nesting: each question for parents of 32 and of 64 bits.
+// Python bindings of nesting, for parents of 32 and of 64 bits.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -66,8 +66,8 @@ void bind_for(nb::module_& m) {
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
-// Of spans on the first lines the one directly around each, its own time, and where spans did not nest rows
-// and until when these have time of their own.
+// The span directly around each span, and its self time; the rows of spans that did not nest, and until when
+// these have self time.
 nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
                         const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines,
                         const std::optional<Numbers<int64_t>>& by_start) {

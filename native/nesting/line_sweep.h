@@ -1,9 +1,8 @@
-// Spans of one thread: each instant belongs to the one that began last of those that run then. Spans are in
-// order of start.
+// Spans of one thread: each instant belongs to the open span that began last. Spans are in order of start.
 //
-// So where a span begins and outlasts another that is open, the earlier one has no time from then on: here it
-// ends there, and spans nest, whatever a file says of them. Only what its recorded parent does not cover
-// because times were rounded stays inside: the parent then ends with it.
+// So if a span outlasts an open one, the earlier one has no time from then on: it ends there, and spans nest,
+// whatever the file says. Exception: a child that overruns its recorded parent only because times were
+// rounded stays inside; it ends with the parent.
 #pragma once
 
 #include <algorithm>
@@ -19,29 +18,28 @@ inline int64_t end_of(int64_t start, int64_t took) {
   return static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(took));
 }
 
-// The spans of one line in order of start: all of a table, or the rows that `row` names.
+// Spans of one line in order of start: all rows of a table, or those in `row`.
 struct LineSpans {
   const int64_t* start_ns;
   const int64_t* took_ns;
   size_t count;
   const int32_t* row = nullptr;
-  const int32_t* parent = nullptr;  // as recorded: of every row of the table a row
+  const int32_t* parent = nullptr;  // recorded parent of every row of the table
 
   size_t row_of(size_t place) const { return row == nullptr ? place : static_cast<size_t>(row[place]); }
   int64_t start(size_t place) const { return start_ns[row_of(place)]; }
   int64_t took(size_t place) const { return took_ns[row_of(place)]; }
 };
 
-// Kineto's coarsest times are whole microseconds, of which both the start and the duration are rounded.
+// Kineto's coarsest times are whole microseconds; both start and duration are rounded.
 inline constexpr int64_t kMostRoundingNs = 2'000;
 
-// Whether a span that ends `late_ns` after another, most of it inside, only does so because times were
-// rounded.
+// Whether a span overruns another by `late_ns` only because times were rounded.
 inline bool is_rounding(int64_t late_ns, int64_t inside_ns, int64_t most_ns) {
   return late_ns <= most_ns && late_ns < inside_ns;
 }
 
-// The open spans of one line, which nest: the innermost one is the last.
+// Open spans of one line; the innermost is the last.
 class OpenSpans {
  public:
   struct Open {
@@ -52,7 +50,7 @@ class OpenSpans {
   bool empty() const { return open_.empty(); }
   int64_t innermost() const { return open_.empty() ? -1 : open_.back().row; }
 
-  // Calls over(row, end, around) of each that is over by then, inner ones first.
+  // Calls over(row, end, around) for each span that has ended, inner ones first.
   template <class Over>
   void close(int64_t moment, Over over) {
     while (!open_.empty() && open_.back().end <= moment) {
@@ -62,8 +60,7 @@ class OpenSpans {
     }
   }
 
-  // Makes room for a span: calls moved(row, end, earlier_end, around) of each whose end is another from now
-  // on.
+  // Prepares for a new span: calls moved(row, end, earlier_end, around) for each span whose end changes.
   template <class Moved>
   void fit(int64_t start, int64_t end, int64_t parent, Moved moved) {
     if (open_.empty() || open_.back().end >= end) return;
@@ -88,10 +85,10 @@ class OpenSpans {
   std::vector<Open> open_;
 };
 
-// Goes over spans by time: `begin(row, around)` where one begins and `end(row, moment, around)` where one
-// ends, inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
+// Visits spans by time: `begin(row, around)` and `end(row, moment, around)`, inner ends before outer ones.
+// Spans without duration have a begin only and contain nothing.
 //
-// `around` is the span directly around, -1 for none.
+// `around`: the span directly around, -1 for none.
 template <class Begin, class End>
 void sweep(const LineSpans& spans, Begin begin, End end) {
   OpenSpans open;
@@ -112,9 +109,8 @@ void sweep(const LineSpans& spans, Begin begin, End end) {
   open.close(INT64_MAX, end);
 }
 
-// What is directly around each of some spans, -1 for none, and what of it none of those covers that it is
-// directly around. Where spans did not nest, until when some have time of their own: of one that is there
-// twice, the last counts.
+// The span directly around each span, -1 for none, and its self time. For spans that did not nest: until when
+// they have self time; the last entry of a span counts.
 struct Nested {
   std::vector<int32_t> around;
   std::vector<int64_t> own_ns;
@@ -122,8 +118,8 @@ struct Nested {
   std::vector<int64_t> until_ns;
 };
 
-// Of spans on several lines; those on further ones are left out, with none around and no time of their own.
-// `order` are rows in order of start, nullptr where they stand so.
+// For spans on several lines; spans on further lines get no parent and no self time. `order`: rows in order
+// of start; nullptr if the table is in this order.
 inline Nested nest_on_lines(const int64_t* start_ns, const int64_t* took_ns, const int32_t* parent,
                             const int32_t* line, const int64_t* order, size_t rows, size_t lines) {
   std::vector<OpenSpans> open_on(lines);
@@ -159,15 +155,14 @@ inline Nested nest_on_lines(const int64_t* start_ns, const int64_t* took_ns, con
   return found;
 }
 
-// Which span ran inside which, from times alone.
+// Containment of spans, from times alone.
 struct Containment {
-  std::vector<int32_t> parent;      // the innermost earlier span of the thread that contains it, -1 for none
-  std::vector<int64_t> overlap_ns;  // of its time, what it shares with spans that it began in and outlasts
+  std::vector<int32_t> parent;      // innermost earlier span of the thread that contains it, -1 for none
+  std::vector<int64_t> overlap_ns;  // its overlap with spans that it outlasts
 };
 
-// Spans by start, of all threads; of spans with equal starts the outer one comes first. One pass with a
-// stack, for each thread, of the spans that are still open. Of two that end within `rounding_ns` the later
-// one may be inside the earlier one.
+// Spans of all threads by start; of equal starts the outer one comes first. One pass with a stack of open
+// spans per thread. Of two spans that end within `rounding_ns`, the later one may be inside the earlier one.
 inline Containment contain(const int64_t* thread, const int64_t* start, const int64_t* end, size_t rows,
                            int64_t rounding_ns) {
   Containment result{std::vector<int32_t>(rows), std::vector<int64_t>(rows)};
@@ -177,7 +172,7 @@ inline Containment contain(const int64_t* thread, const int64_t* start, const in
     if (row == 0 || thread[row] != thread[row - 1]) stack = &stacks[thread[row]];
     while (!stack->empty()) {
       const auto top = static_cast<size_t>(stack->back());
-      // What has no length contains nothing; what begins where another ends comes after it.
+      // Spans without duration contain nothing; a span that begins at another's end comes after it.
       const int64_t inside = end[top] - start[row];
       if (inside > 0) {
         if (end[top] >= end[row] || is_rounding(end[row] - end[top], inside, rounding_ns)) break;

@@ -1,8 +1,7 @@
-// Questions about a column of parents: who is the nearest of some ancestors, what a row has below it.
+// Queries on a column of parents: nearest ancestors, and sums over descendants.
 //
-// Row i's parent is parents[i], or none where that is negative. A parent nearly always stands before its
-// children, so one pass in the order of rows answers; rows whose parent stands after them are settled by
-// walking up from them once.
+// Row i's parent is parents[i]; negative for none. Parents nearly always precede their children, so one pass
+// in row order suffices; other rows are visited after walking up once.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +13,18 @@
 namespace opscope {
 namespace nesting {
 
-// Calls visit(row, parent) for every row, with its parent's before its own; `parent` is negative for none.
+// Calls visit(row, parent) for every row, parents first; `parent` is negative for none.
 template <class Parent, class Visit>
 void each_after_parent(const Parent* parents, size_t rows, Visit visit) {
   size_t in_order = 0;
-  for (; in_order < rows; ++in_order) {  // as long as parents stand before their children: nearly always
+  for (; in_order < rows; ++in_order) {  // while parents precede their children: nearly always
     const Parent parent = parents[in_order];
     if (parent >= 0 && static_cast<size_t>(parent) >= in_order) break;
     visit(in_order, parent);
   }
   std::vector<bool> visited(in_order == rows ? 0 : rows);
   std::fill_n(visited.begin(), visited.empty() ? 0 : in_order, true);
-  std::vector<size_t> waiting;  // a row and its ancestors, which are visited from the last to the first
+  std::vector<size_t> waiting;  // a row and its ancestors, visited from last to first
   for (size_t first = in_order; first < rows; ++first) {
     for (size_t row = first; !visited[row]; row = static_cast<size_t>(parents[row])) {
       if (waiting.size() >= rows) throw std::invalid_argument("a row is its own ancestor");
@@ -51,7 +50,7 @@ void nearest_ancestor(const Parent* parents, const Keep* keep, size_t rows, Foun
   });
 }
 
-// For every row the furthest of itself and its ancestors with `keep`, or -1.
+// For every row the furthest with `keep` among itself and its ancestors, or -1.
 template <class Parent>
 std::vector<Parent> outermost_ancestor(const Parent* parents, const bool* keep, size_t rows) {
   std::vector<Parent> found(rows);
@@ -62,7 +61,7 @@ std::vector<Parent> outermost_ancestor(const Parent* parents, const bool* keep, 
   return found;
 }
 
-// How many ancestors every row has.
+// Number of ancestors of every row.
 template <class Parent>
 std::vector<int32_t> depths(const Parent* parents, size_t rows) {
   std::vector<int32_t> depth(rows);
@@ -72,7 +71,7 @@ std::vector<int32_t> depths(const Parent* parents, size_t rows) {
   return depth;
 }
 
-// Every row's own value plus those of all its descendants.
+// Sum of every row's value and those of all descendants.
 template <class Parent>
 std::vector<int64_t> subtree_sums(const Parent* parents, const int64_t* own, size_t rows) {
   std::vector<int64_t> total(own, own + rows);
@@ -94,7 +93,7 @@ std::vector<int64_t> subtree_sums(const Parent* parents, const int64_t* own, siz
   return total;
 }
 
-// Each row's value minus those of its direct children, of the children that are counted.
+// Each row's value minus the values of its counted direct children.
 template <class Parent>
 std::vector<int64_t> minus_children(const Parent* parents, const int64_t* value, const bool* counted,
                                     size_t rows) {

@@ -1,4 +1,4 @@
-// Arrays that native functions take from Python one by one.
+// Arrays as arguments of native functions.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,14 +27,13 @@ void check_lengths(size_t rows, const Columns&... columns) {
   }
 }
 
-// Whether all are numbers of rows: from `lowest` on and below `count`.
+// Whether all elements are in [lowest, count).
 template <class T>
 void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
   const auto least = static_cast<T>(std::max<int64_t>(lowest, std::numeric_limits<T>::min()));
   const auto most =
       static_cast<T>(std::min<int64_t>(static_cast<int64_t>(count) - 1, std::numeric_limits<T>::max()));
-  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they
-  // are.
+  // Without an early exit and with an accumulator of the element's width, the compiler vectorises the loop.
   T outside = 0;
   for (const T one : span_of(column)) {
     outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));

@@ -1,4 +1,4 @@
-// Columns by name, checked once, so that what reads them need not; and the structs that are made of them.
+// Columns by name, checked once so that readers need no checks, and the structs made of them.
 #pragma once
 
 #include <concepts>
@@ -12,10 +12,10 @@
 
 namespace opscope {
 
-// Columns by name, such as "events.start_ns", wherever they lie.
+// Columns by name, such as "events.start_ns", from any memory.
 class ColumnSource {
  public:
-  // A column of a type that is known where it is used: what finds columns is compiled once.
+  // A column whose type is known at its use, so that the look-up is compiled once.
   struct Untyped {
     const void* data = nullptr;
     ptrdiff_t stride = 1;
@@ -31,42 +31,42 @@ class ColumnSource {
   template <class T>
   static constexpr Type kType{std::same_as<T, bool>, std::is_signed_v<T>, sizeof(T)};
 
-  // Must have `rows` elements. A column that is not given is empty if `rows` is 0.
+  // Must have `rows` elements; a missing column is empty if `rows` is 0.
   template <class T>
   ColumnView<T> get(const std::string& name, size_t rows) const {
     return as<T>(of_length(name, kType<T>, rows));
   }
-  // Of any length, empty if not given.
+  // Any length; empty if missing.
   template <class T>
   ColumnView<T> any(const std::string& name) const {
     return as<T>(find(name, kType<T>));
   }
-  // `rows` elements, or not given.
+  // `rows` elements, or missing.
   template <class T>
   ColumnView<T> optional(const std::string& name, size_t rows) const {
     return has(name) ? get<T>(name, rows) : ColumnView<T>{};
   }
-  // Of any length; every element is in [lowest, count), because the code that reads them indexes unchecked.
+  // Any length; every element is in [lowest, count), because readers index without checks.
   template <class T>
   ColumnView<T> indices(const std::string& name, size_t count, int64_t lowest = 0) const {
     return checked(name, any<T>(name), count, lowest);
   }
-  // The same with `rows` elements, -1 standing for none where `lowest` is.
+  // `rows` elements in [lowest, count); with `lowest` -1, -1 stands for none.
   template <class T>
   ColumnView<T> indices(const std::string& name, size_t rows, size_t count, int64_t lowest) const {
     return checked(name, get<T>(name, rows), count, lowest);
   }
   // A ragged column of `rows` rows. Its offsets are checked when they are used.
   ListView list(const std::string& name, size_t rows) const;
-  // Which of `children` rows are whose of `parents`; may be left out, and all of them have none then.
+  // Rows of the `children` table by row of the `parents` table; if missing, none.
   Rows rows(const std::string& name, size_t parents, size_t children) const;
-  // A table of text: the offsets of name i and of the one after it in `bytes`.
+  // Offsets and bytes of a text table: name i is bytes[offsets[i], offsets[i + 1]).
   std::pair<ColumnView<int64_t>, ColumnView<uint8_t>> texts(const std::string& name) const;
 
  protected:
   ~ColumnSource() = default;
   virtual bool has(const std::string& name) const = 0;
-  // Empty if not given; throws if its elements are of another type.
+  // Empty if missing; throws if the elements have another type.
   virtual Untyped find(const std::string& name, Type type) const = 0;
 
  private:
@@ -86,14 +86,14 @@ class ColumnSource {
     for (size_t i = 0; i < column.size; ++i) {
       const auto value = static_cast<int64_t>(column[i]);
       sound &= value >= lowest && value < most;
-      if (column.stride == 0) break;  // one value for all
+      if (column.stride == 0) break;  // one value for all rows
     }
     if (!sound) fail(name, "numbers of rows that are not there");
     return column;
   }
 };
 
-// What structs of a table's columns begin with: their members are initialized by the names of columns.
+// Base of structs of a table's columns: their members are initialised by column name.
 class TableColumns {
  public:
   TableColumns(const ColumnSource& from, std::string table, size_t rows)

@@ -1,4 +1,4 @@
-// Columns of a trace's tables as writers and memory accounts read them: views of arrays that NumPy owns.
+// Columns of a trace's tables: views of arrays that NumPy owns.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace opscope {
 
-// Element i is data[i * stride]. Stride 0 is one value for every row: what a column that no source
-// filled in looks like, at no cost in memory.
+// Element i is data[i * stride]. Stride 0 is one value for every row: a column that no source filled, without
+// memory.
 template <class T>
 struct ColumnView {
   const T* data = nullptr;
@@ -24,7 +24,7 @@ struct ListView {
   ColumnView<int64_t> offsets;
   ColumnView<int64_t> values;  // stride 1
 
-  // Empty for offsets that do not fit the values, so that a damaged file cannot crash the process.
+  // Empty for offsets that exceed the values, so that a damaged file cannot crash the process.
   std::span<const int64_t> operator[](size_t row) const {
     if (row + 1 >= offsets.size) return {};
     const int64_t begin = offsets[row];
@@ -34,7 +34,7 @@ struct ListView {
   }
 };
 
-// Which rows of a child table belong to row i of its parent: [offsets[i], offsets[i + 1]).
+// Rows of a child table that belong to row i of its parent: [offsets[i], offsets[i + 1]).
 struct Rows {
   ColumnView<int64_t> offsets;
 

@@ -1,4 +1,4 @@
-// Columns that Python hands over as NumPy arrays.
+// Columns from NumPy arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,7 +13,7 @@ namespace opscope {
 
 namespace nb = nanobind;
 
-// Keeps the arrays alive for as long as it lives.
+// Owns references to the arrays.
 class NumpyColumns final : public ColumnSource {
  public:
   explicit NumpyColumns(nb::dict arrays) : arrays_(std::move(arrays)) {}

@@ -1,4 +1,4 @@
-// Columns as Python gets them.
+// Columns as NumPy arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,11 +11,12 @@
 
 namespace opscope {
 
-// What lies at `data`, one dimension. Python calls `drop` with `owner` when the last reference is gone.
+// One-dimensional array of the memory at `data`. Python calls `drop` with `owner` when the last reference is
+// gone.
 nanobind::object array_of(void* data, size_t size, nanobind::dlpack::dtype dtype, void* owner,
                           void (*drop)(void*) noexcept);
 
-// Hands a column to NumPy without copying it.
+// Moves a column to NumPy without copying.
 template <typename T, typename Memory>
 nanobind::object to_array(std::vector<T, Memory>&& column) {
   using Column = std::vector<T, Memory>;
@@ -29,16 +30,16 @@ nanobind::object to_array(FlagColumn&& column);
 // Offsets and values.
 nanobind::object to_array(ListColumn&& column);
 
-// Several columns, which are empty afterwards.
+// Moves several columns, which are empty afterwards.
 template <typename... Columns>
 nanobind::tuple array_tuple(Columns&... columns) {
   return nanobind::make_tuple(to_array(std::move(columns))...);
 }
 
-// A table of schema/tables.h as a dictionary of arrays. Throws unless its columns are of one length.
+// A table of schema/tables.h as a dictionary of arrays. Throws if the columns differ in length.
 nanobind::dict to_arrays(const AnyTable& table);
 
-// Every table under its name.
+// All tables by name.
 template <typename Tables>
 nanobind::dict to_tables(Tables&& tables) {
   nanobind::dict result;

@@ -1,4 +1,4 @@
-// What Python sees of the sampler of threads.
+// Python bindings of the thread sampler.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,8 +35,8 @@ nb::object end(uint64_t reader) {
 }  // namespace
 
 void bind_sampler(nb::module_& module) {
-  // The first file of ours has a high number, for which the kernel makes the table of descriptors larger. In
-  // a process with threads that waits ten milliseconds, until none of them looks at the old one
+  // The first file gets a high descriptor number, for which the kernel enlarges its table of descriptors. In
+  // a process with threads this takes 10 ms, as the kernel waits until no thread uses the old table
   // (synchronize_rcu).
   module.def("prepare_thread_samples", [] {
     const WithoutGil without_gil;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostKeptOpen = 32;
 constexpr size_t kFilesPerThread = 3;
-constexpr size_t kShareKeptOpen = 20;  // one in so many
+constexpr size_t kShareKeptOpen = 20;  // one of this many descriptors
 
 int open_of(pid_t thread, const char* name) {
   char path[64];
@@ -29,8 +29,8 @@ int open_of(pid_t thread, const char* name) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-// CPython keeps its main interpreter's GIL in its one global object, so a wait at an address in there is one
-// for the GIL. {0, 0} where that object cannot be found.
+// Address range of CPython's global object, which contains the GIL of the main interpreter: a wait on an
+// address in this range is a wait for the GIL. {0, 0} if the object is not found.
 std::pair<uintptr_t, uintptr_t> place_of_gil() {
   void* const object = dlsym(RTLD_DEFAULT, "_PyRuntime");
   Dl_info info{};
@@ -48,9 +48,9 @@ bool is_gil(uintptr_t address) {
   return address >= place.first && address < place.second;
 }
 
-using Arguments = std::array<uintptr_t, 4>;  // the first ones of a call
+using Arguments = std::array<uintptr_t, 4>;  // first arguments of a system call
 
-// A wait for any of no files is one for its time to pass: Python's time.sleep() until 3.10.
+// A wait for zero files is a sleep: time.sleep() uses it until Python 3.10.
 WaitsFor of_wait_for_files(bool there_are_any) {
   return there_are_any ? WaitsFor::kReadiness : WaitsFor::kTimer;
 }
@@ -109,7 +109,7 @@ WaitsFor of_call(long number, const Arguments& arguments) {
   }
 }
 
-// "running", or the number of the call and its arguments.
+// The text is "running", or the number of the system call and its arguments.
 WaitsFor waits_for(const ThreadFile& call, char state) {
   char text[256];
   if (state == 'R') return WaitsFor::kNothing;
@@ -161,7 +161,7 @@ bool CountedThread::read(int64_t computed_ns, KernelCounts& counts) const {
     if (std::sscanf(text, "%lld %lld", &ran, &waited) == 2) counts.delayed_ns = waited;
   }
   if (!stat_.read(text, sizeof(text))) return false;
-  // The name is in parentheses, and may have any character in it.
+  // The name is in parentheses and may contain any character.
   const char* const fields = std::strrchr(text, ')');
   if (fields == nullptr) return false;
   char state = 0;

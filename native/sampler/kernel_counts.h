@@ -1,4 +1,4 @@
-// What the kernel has counted of one thread of this process, read without its help and without the GIL.
+// Kernel counters of one thread of this process; reading them needs neither the thread nor the GIL.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +19,14 @@ struct KernelCounts {
   WaitsFor waits_for = WaitsFor::kNothing;
 };
 
-// A file of one thread under /proc. One that is kept open is cheaper to read again, but takes one of the
-// descriptors that the program may have.
+// A file of one thread under /proc. An open file is cheaper to read again, but uses one of the program's
+// descriptors.
 class ThreadFile {
  public:
-  // `name` has to live as long.
+  // `name` must outlive the object.
   ThreadFile(pid_t thread, const char* name, bool keeps_open);
 
-  // As text that ends with a 0; false for nothing.
+  // Reads the file as text that ends with a 0; false if nothing was read.
   bool read(char* text, size_t size) const;
 
  private:
@@ -35,16 +35,16 @@ class ThreadFile {
   OwnFile file_;
 };
 
-// What is known of one thread.
+// Files and counters of one thread.
 class CountedThread {
  public:
   CountedThread(pid_t thread, bool keeps_open);
 
   pid_t thread() const { return thread_; }
   bool keeps_open() const { return keeps_open_; }
-  // How long it was on a processor so far; -1 where it has ended. One system call, for threads that sleep.
+  // CPU time so far; -1 if the thread has ended. One system call, for threads that sleep.
   int64_t computed_ns() const;
-  // All of them; false where it has ended.
+  // Reads all counters; false if the thread has ended.
   bool read(int64_t computed_ns, KernelCounts& counts) const;
 
  private:
@@ -53,7 +53,7 @@ class CountedThread {
   ThreadFile schedule_, stat_, call_;
 };
 
-// Of how many threads files may be kept open: a small share of what the process may have.
+// Number of threads whose files may stay open: a small share of the descriptor limit.
 size_t most_threads_kept_open();
 
 }  // namespace opscope

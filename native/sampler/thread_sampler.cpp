@@ -22,14 +22,14 @@ namespace {
 
 constexpr int64_t kShortestPause_ns = 10'000'000;
 constexpr int64_t kLongestPause_ns = 1'000'000'000;
-constexpr int64_t kPausePerCost = 250;       // so four thousandths of a processor at most
-constexpr int64_t kLooksPerSearch = 8;       // for threads that are new
+constexpr int64_t kPausePerCost = 250;       // so at most 0.4 % of a CPU
+constexpr int64_t kLooksPerSearch = 8;       // looks between two searches for new threads
 constexpr int64_t kPatience_ns = 1'000'000;  // CPU time of a thread that starts or stops reading
 constexpr int kMostTurns = 4;
 constexpr int64_t kAtOnce_ns = 100'000;
 constexpr size_t kMostRows = 1U << 18U;
 
-// Calls `start`, whose threads are to leave the program's signals to its own.
+// Calls `start` with all signals blocked, so that the new threads leave signals to the program's threads.
 template <class Start>
 void without_signals(Start start) {
   sigset_t all, before;
@@ -44,8 +44,8 @@ void without_signals(Start start) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Where nothing is left of what a process may have, the first exception on a new thread ends the process: its
-// data of that thread finds no memory. So a thread of ours does nothing where there is a limit at all.
+// If the memory limit is reached, the first exception on a new thread ends the process, because its
+// thread-local data cannot be allocated. So the sampler starts no thread if there is a limit.
 bool has_limited_memory() {
   for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
     rlimit limit{};
@@ -61,7 +61,7 @@ ThreadSampler& ThreadSampler::instance() {
   const pid_t process = getpid();
   ThreadSampler* found = current.load();
   while (found == nullptr || found->process_ != process) {
-    // Kept for the life of the process; in a child that of its parent stays, whose lock may be held.
+    // Never destroyed. In a forked child the parent's sampler stays too, as its lock may be held.
     auto* const made = new ThreadSampler(process);
     if (current.compare_exchange_strong(found, made)) return *made;
     delete made;
@@ -84,11 +84,11 @@ void ThreadSampler::begin(uint64_t reader) {
   readers_.emplace(reader, Reader{now, statistics_});
   statistics_.is_cut |= has_limited_memory();
   if (!is_first || statistics_.is_cut) return;
-  if (thread_.joinable()) thread_.detach();  // one of before, which is about to end
+  if (thread_.joinable()) thread_.detach();  // an earlier thread that is about to end
   try {
     without_signals([&] { thread_ = std::thread([this, mine = ++generation_] { run(mine); }); });
   } catch (const std::system_error&) {
-    // The process may have no more threads: then what there is are rows of the beginning and the end.
+    // The process may have no more threads: then the only rows are those at the begin and the end.
   }
 }
 
@@ -124,7 +124,7 @@ size_t ThreadSampler::readers() {
   return readers_.size();
 }
 
-// `mine` is its generation, which may be over before it first runs.
+// `mine` is the thread's generation, which may be over before the thread first runs.
 void ThreadSampler::run(uint64_t mine) {
   pthread_setname_np(pthread_self(), "opscope-sampler");
   std::unique_lock lock(mutex_);
@@ -148,12 +148,12 @@ int64_t ThreadSampler::pause_ns(int64_t cost_ns) const {
   return std::clamp(cost_ns * kPausePerCost, least_pause_ns_, kLongestPause_ns);
 }
 
-// Under mutex_, as all below.
+// This function and those below need mutex_.
 bool ThreadSampler::look_while_there_is_memory(bool is_for_reader) {
   try {
     if (is_for_reader) {
       look_for_reader();
-      keep_all();  // where it begins or ends, a row of those that sleep is wanted too
+      keep_all();  // at the begin and the end, sleeping threads get a row too
     } else {
       look();
     }
@@ -174,8 +174,8 @@ void ThreadSampler::look() {
   if (rows_.size() >= kMostRows) thin();
 }
 
-// A thread that starts or stops reading waits for this: its own row comes first; in a program with hundreds
-// of threads our thread samples the others.
+// A thread that begins or ends reading waits for this, so its own row comes first. With hundreds of threads
+// the sampler's thread reads the others.
 void ThreadSampler::look_for_reader() {
   ++statistics_.looks;
   const int64_t until_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + kPatience_ns;
@@ -219,8 +219,8 @@ void ThreadSampler::find_thread(pid_t thread, bool keeps_open) {
   threads_.emplace(thread, std::move(known));
 }
 
-// A thread that did nothing since has the same counts, and waits for the same: nothing more is asked of it,
-// and no row kept until it does something.
+// A thread without CPU time since the last look has the same counters and the same wait: no more is read, and
+// no row is kept until it runs.
 void ThreadSampler::look_at(Known& known) {
   const int64_t computed = known.files.computed_ns();
   if (computed < 0) return;
@@ -237,7 +237,7 @@ void ThreadSampler::look_at(Known& known) {
   known.last = row;
 }
 
-// Counts that were read at different moments say of a busy machine that a thread was nowhere.
+// Counters read at different moments would contain gaps on a busy machine.
 bool ThreadSampler::read_at_once(const CountedThread& files, Row& row) {
   for (int turn = 0; turn < kMostTurns; ++turn) {
     const int64_t before = clock_ns(CLOCK_REALTIME);
@@ -258,7 +258,7 @@ void ThreadSampler::keep_all() {
 
 void ThreadSampler::keep(const Row& row) { rows_.push_back(row); }
 
-// Every second row of each thread goes, but for its last; from now on half as many come.
+// Drops every second row of each thread but its last; from now on rows come half as often.
 void ThreadSampler::thin() {
   std::unordered_map<pid_t, bool> drops;
   size_t kept = 0;

@@ -1,8 +1,8 @@
-// Reads what the kernel counts of every thread, about a hundred times a second, while somebody wants it.
+// Reads the kernel counters of every thread about 100 times a second, while there are readers.
 //
-// It needs no GIL and stops no thread. A thread that sleeps costs one system call each time, so most do. How
-// much of a processor it takes is bounded: where there are many threads it looks less often. Rows are bounded
-// too: what is kept are counts, so of a long recording every second row says as much, less finely.
+// Needs no GIL and stops no thread. A sleeping thread costs one system call per look. The CPU share is
+// bounded: with many threads, looks are less frequent. The number of rows is bounded too: rows are cumulative
+// counters, so a long recording keeps every second row and loses only resolution.
 #pragma once
 
 #include <sys/types.h>
@@ -22,21 +22,21 @@
 namespace opscope {
 
 struct SamplerStatistics {
-  int64_t processor_ns = 0;  // of its thread, since the reader began
+  int64_t processor_ns = 0;  // CPU time of the sampler's thread since the reader began
   int64_t looks = 0;
-  bool is_cut = false;  // threads were looked at less than they should have been: memory is limited, or short
+  bool is_cut = false;  // looks were less frequent than intended: memory is limited or short
 };
 
 class ThreadSampler {
  public:
-  // That of this process: a forked child has its own, as it has none of its parent's threads.
+  // The sampler of this process: a forked child has its own, as the parent's threads do not exist there.
   static ThreadSampler& instance();
 
-  // [MT] Rows from now on are for the reader with this number, too. Once per number.
+  // [MT] From now on rows are also for this reader. Once per reader.
   void begin(uint64_t reader);
-  // [MT] The rows since it began; of no number but one that began and has not ended.
+  // [MT] Takes the rows since the reader began; none for a reader that has not begun or has ended.
   bool end(uint64_t reader, ThreadSampleColumns& rows, SamplerStatistics& statistics);
-  // [MT] How many readers there are.
+  // [MT] Number of readers.
   size_t readers();
 
  private:
@@ -47,8 +47,8 @@ class ThreadSampler {
   };
   struct Known {
     CountedThread files;
-    Row last;      // as it was seen the last time
-    bool is_kept;  // whether that is among the rows
+    Row last;      // the newest row
+    bool is_kept;  // whether `last` is among the kept rows
   };
   struct Reader {
     int64_t began_ns;
@@ -71,7 +71,7 @@ class ThreadSampler {
   int64_t pause_ns(int64_t cost_ns) const;
 
   const pid_t process_;
-  std::mutex mutex_;  // for all that follows
+  std::mutex mutex_;  // guards everything below
   std::condition_variable ended_;
   std::map<uint64_t, Reader> readers_;
   std::unordered_map<pid_t, Known> threads_;
@@ -79,9 +79,9 @@ class ThreadSampler {
   SamplerStatistics statistics_;
   std::thread thread_;
   pid_t own_thread_ = 0;
-  bool knows_all_ = false;  // of the threads that there were at the last search
+  bool knows_all_ = false;  // whether all threads of the last search are known
   int64_t least_pause_ns_ = 10'000'000;
-  uint64_t generation_ = 0;  // of the thread: one that is not the latest ends
+  uint64_t generation_ = 0;  // of the thread: every thread but the newest ends
 };
 
 }  // namespace opscope

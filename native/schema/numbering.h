@@ -1,4 +1,4 @@
-// Numbers for keys, from 0 in order of first use: equal ones have one.
+// Numbers for keys, from 0 in order of first use.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace opscope {
 
-// What `hash` gives is mixed here, so that it may be as simple as keys allow.
+// Mixes the result of `hash`, which may therefore be simple.
 template <class Key, class Hash>
 class Numbering {
  public:
   int32_t of(const Key& key) {
-    // What came after the one before last time mostly comes after it again.
+    // The same key mostly follows as last time.
     int32_t number = next_[before_];
     if (number < 0 || !(keys_[static_cast<size_t>(number)] == key)) {
       number = of_any(key);
@@ -22,7 +22,7 @@ class Numbering {
     return number;
   }
 
-  // The same where keys come in no order that repeats.
+  // For keys in no repeating order.
   int32_t of_any(const Key& key) {
     int32_t& slot = slot_of(key);
     if (slot >= 0) return slot;
@@ -48,7 +48,7 @@ class Numbering {
   }
 
   std::vector<Key> keys_;
-  std::vector<int32_t> next_ = {-1};  // of the beginning and each number, what came after it last time
+  std::vector<int32_t> next_ = {-1};  // successor of the beginning and of each number
   size_t before_ = 0;
   std::vector<int32_t> slots_ = std::vector<int32_t>(1024, -1);  // -1 for none
 };

@@ -1,4 +1,4 @@
-// What the columns of schema/tables.h are kept in, and what holds of every table of them.
+// Columns of the tables in schema/tables.h, and operations on any of these tables.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace opscope {
 
-// Rows of any number of values.
+// Rows with any number of values.
 struct ListColumn {
   std::vector<int64_t> offsets{0};
   std::vector<int64_t> values;
@@ -19,7 +19,7 @@ struct ListColumn {
   void reserve(size_t rows) { offsets.reserve(rows + 1); }
 };
 
-// A byte each, 0 or 1: Python gets truth values.
+// One byte per row, 0 or 1: Python gets booleans.
 struct FlagColumn : std::vector<uint8_t> {
   using std::vector<uint8_t>::vector;
 };
@@ -30,8 +30,7 @@ size_t rows_of(const std::vector<T>& column) {
 }
 inline size_t rows_of(const ListColumn& column) { return column.offsets.size() - 1; }
 
-// A column of any kind, for what has to be done with each of a table's: compiled once, and not for every
-// table.
+// A column of any kind, for operations on every column of a table: compiled once rather than per table.
 struct AnyColumn {
   enum class Kind : uint8_t {
     kInt8,
@@ -51,7 +50,7 @@ struct AnyColumn {
   Kind kind = Kind::kInt8;
   bool may_lack = false;
 
-  // Calls `visit` with the column as what it is.
+  // Calls `visit` with the column in its own type.
   template <typename Visit>
   auto as_itself(Visit&& visit) const {
     switch (kind) {
@@ -90,7 +89,7 @@ constexpr AnyColumn::Kind kind_of(const std::vector<T>*) {
   return static_cast<AnyColumn::Kind>(first + std::bit_width(sizeof(T)) - 1);
 }
 
-// The columns of one table, in its order.
+// Columns of one table, in schema order.
 class AnyTable {
  public:
   template <typename Table>
@@ -112,8 +111,8 @@ class AnyTable {
   AnyColumn columns_[kMost];
 };
 
-// Throws unless every column has a value for every row; one that may be lacking can also have none. A
-// decoder that forgets a column is found here, and not by who indexes past its end.
+// Throws unless every column has a value for every row; optional columns may be empty. Detects a decoder that
+// omits a column before a reader indexes past its end.
 inline void check_lengths(const AnyTable& table) {
   const char* first = nullptr;
   size_t rows = 0;

@@ -62,13 +62,13 @@ nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& p
   return result;
 }
 
-// 0, or an errno.
+// Returns 0 or an errno.
 int write_copy(const StreamedLog& log, int file) {
   const WithoutGil without_gil;
   return write_log(log.view(), [file](std::string_view bytes) { return write_bytes(file, bytes); });
 }
 
-// Of a file that may be damaged.
+// Reads from a file that may be damaged.
 template <size_t kSize>
 std::string text_of(const char (&field)[kSize]) {
   std::string text(field, strnlen(field, kSize));
@@ -99,14 +99,14 @@ nb::dict describe_stream(const StreamedLog& log) {
   return result;
 }
 
-// A recording that is moved to segments, piece by piece, by whatever process; what lies between two pieces
-// can be kept as bytes.
+// Decodes a recording that moves to segments piece by piece, in any process. The state between two pieces can
+// be kept as bytes.
 class PieceDecoder {
  public:
   PieceDecoder(std::string path, std::vector<std::string> prefixes)
       : path_(std::move(path)), prefixes_(std::move(prefixes)) {}
 
-  // `state` and names as they were when the last piece was kept.
+  // Restores `state` and names of the last kept piece.
   void restore(const nb::bytes& state, std::vector<int64_t> offsets, const nb::bytes& text) {
     const std::string_view blob(text.c_str(), text.size());
     for (size_t i = 0; i + 1 < offsets.size(); ++i) {
@@ -123,8 +123,8 @@ class PieceDecoder {
     return nb::bytes(bytes.data(), bytes.size());
   }
 
-  // The next piece: about `records`, of what is older than `margin_ns`; all there is where `is_last`. None
-  // where there are fewer. What is read stays open until the next call.
+  // Decodes the next piece: about `records` records older than `margin_ns`; all if `is_last`. None if there
+  // are fewer. The data stays open until the next call.
   nb::object decode(uint64_t records, int64_t margin_ns, bool is_last) {
     Columns columns;
     uint64_t until = 0;
@@ -148,7 +148,7 @@ class PieceDecoder {
     return result;
   }
 
-  // What the pieces so far had may be used again: they are kept elsewhere.
+  // Frees the memory of the decoded pieces, which are saved elsewhere.
   void mark_spent() {
     try {
       const WithoutGil without_gil;
@@ -167,10 +167,10 @@ class PieceDecoder {
     log_ = std::make_unique<StreamedLog>(path_, state_.drained());
   }
 
-  // How many pieces are looked at to decode one, for ends that are noted later than their span.
+  // Number of pieces read to decode one: ends may be noted later than their span.
   static constexpr uint64_t kLookahead = 4;
 
-  // In ticks; 0 where there is nothing to do.
+  // End of the piece in ticks; 0 if there is no piece.
   uint64_t end_of_piece(uint64_t records, int64_t margin_ns, bool is_last) const {
     const uint64_t moment = log_->moment_of(records);
     if (is_last) return moment;

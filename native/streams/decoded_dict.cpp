@@ -14,7 +14,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// What is known of the window beside its tables.
+// Facts of the window beside its tables.
 nb::dict account(const Columns& columns, const WindowFacts& window) {
   nb::dict account;
   account["start_ns"] = columns.start_ns;

@@ -1,4 +1,4 @@
-// What was decoded, as Python gets it.
+// Decoded data as Python objects.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,10 +11,10 @@
 
 namespace opscope {
 
-// Tables, names, and what is known of the window beside them.
+// Tables, names and facts of the window.
 nanobind::dict to_dict(Columns columns, const WindowFacts& window);
 
-// Without what devices did.
+// Decodes without device activity.
 nanobind::dict decode_view(const LogView& view, const std::vector<std::string>& prefixes);
 
 }  // namespace opscope

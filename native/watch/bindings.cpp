@@ -1,4 +1,4 @@
-// What Python sees of the flight recorder's native part.
+// Python bindings of the flight recorder.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -34,7 +34,7 @@ void stop(Watch& watch) {
   watch.stop();
 }
 
-// It is kept for ever, because it must not be destroyed.
+// Leaked on purpose: the object must not be destroyed in a forked child.
 void leave_to_parent(nb::handle_t<Watch> watch) {
   watch.inc_ref();
   nb::cast<Watch&>(watch).leave_to_parent();

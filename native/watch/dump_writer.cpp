@@ -16,7 +16,7 @@ namespace opscope {
 
 namespace {
 
-// Runs a program that outlives this process if need be; its first process ends at once, and is waited for.
+// Starts a program that may outlive this process: an intermediate process starts it and ends at once.
 int spawn_detached(const std::vector<std::string>& command, int output) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -30,7 +30,7 @@ int spawn_detached(const std::vector<std::string>& command, int output) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  // A group of its own, so that an interrupt typed at the program is not its end.
+  // An own process group, so that Ctrl-C at the program does not end it.
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   posix_spawn_file_actions_adddup2(&files, output, 1);
@@ -43,7 +43,7 @@ int spawn_detached(const std::vector<std::string>& command, int output) {
   if (error != 0) return error;
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return 0;  // the program waits for any child, and has had it
+    if (errno != EINTR) return 0;  // the program waits for any child, and has reaped this one
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : ECHILD;
 }

@@ -1,5 +1,5 @@
-// The process that makes the trace of a dump; processes of one folder do so in turn. It outlives the program.
-// Nothing here needs the GIL.
+// The process that writes the trace of a dump. It outlives the program; processes of one folder run one after
+// another. Nothing here needs the GIL.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace opscope {
 
-// In a spool, and written last.
+// File in a spool that is written last.
 inline constexpr const char* kWholeFile = "whole";
 
-// In a spool, and locked while it is written; later by the process that makes a trace of it.
+// File in a spool that is locked while the spool is written, and later by the process that writes its trace.
 inline constexpr const char* kLockFile = ".in-use";
 
-// Begins the process for a spool that is written; its last word is the spool's name. Returns 0 or an errno.
+// Starts the process for a complete spool, whose name is the command's last word. Returns 0 or an errno.
 int hand_to_writer(const std::vector<std::string>& command);
 
 }  // namespace opscope

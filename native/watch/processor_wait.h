@@ -1,4 +1,4 @@
-// How long a thread could have run while other threads had the processors: the kernel counts that for each.
+// Time that a thread waited for a CPU, as the kernel counts it.
 #pragma once
 
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 
 namespace opscope {
 
-// Called by one thread at a time.
+// Not thread-safe.
 class ProcessorWait {
  public:
-  // What the calling thread waited since it last called this; -1 where that is not known: at the first call,
-  // or if the kernel does not count.
+  // Wait of the calling thread since the last call; -1 if unknown: at the first call, or if the kernel does
+  // not count.
   int64_t since_last_ns() {
     const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
     if (thread != std::exchange(thread_, thread)) waited_ns_ = -1;
@@ -30,7 +30,7 @@ class ProcessorWait {
   }
 
  private:
-  // In total; -1 if the kernel does not count.
+  // Total wait; -1 if the kernel does not count.
   static int64_t read_waited_ns(int file) {
     char text[96];
     const ssize_t length = pread(file, text, sizeof(text) - 1, 0);
@@ -43,7 +43,7 @@ class ProcessorWait {
 
   OwnFile file_;  // of `thread_`, kept open
   pid_t thread_ = 0;
-  int64_t waited_ns_ = -1;  // in all, when it was last read
+  int64_t waited_ns_ = -1;  // total at the last call
 };
 
 }  // namespace opscope

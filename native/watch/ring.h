@@ -1,6 +1,6 @@
-// The flight recorder's ring: open windows that overlap. Each begins a while after the one before, and the
-// oldest has everything since its own beginning. What the ring forgets, it forgets by letting go of the
-// oldest, so spans that ran at the new beginning are treated as at the opening of any window.
+// The flight recorder's ring: open windows that overlap. Each window begins some time after the previous one;
+// the oldest has everything since its begin. To forget, the ring discards its oldest window, so spans that
+// ran at the new begin are treated as at the opening of any window.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace opscope {
 class Ring {
  public:
   struct Limits {
-    int64_t last_ns = 0;     // what it is to hold at least, once it has been on for so long
-    uint64_t max_bytes = 0;  // of records, payloads, texts and held tensors
+    int64_t last_ns = 0;     // minimum duration once the recorder has run for so long
+    uint64_t max_bytes = 0;  // limit for records, payloads, texts and held tensors
   };
 
   explicit Ring(Limits limits) : limits_(limits) {}
 
-  // [MT] A window has opened, at `now_ns` of the monotonic clock.
+  // [MT] Adds a window that opened at `now_ns` of the monotonic clock.
   void add(uint32_t window, int64_t now_ns) {
     const uint64_t used = Recorder::instance().used_bytes();
     const std::lock_guard lock(mutex_);
@@ -30,8 +30,8 @@ class Ring {
     used_when_added_ = used;
   }
 
-  // [MT] Discards windows that are no longer needed, or for which there is no memory. Needs no GIL: all
-  // windows want the same events, so the remaining ones keep them enabled.
+  // [MT] Discards windows that are too old or exceed the memory limit. Needs no GIL: all windows want the
+  // same events, so the remaining ones keep them enabled.
   void trim(int64_t now_ns) {
     Recorder& recorder = Recorder::instance();
     recorder.note_moment();
@@ -46,20 +46,20 @@ class Ring {
       recorder.release_old_tensors();
       windows_.pop_front();
       cut_by_memory_ += is_too_much ? 1 : 0;
-      // What went was there when the last window was added.
+      // The freed memory was in use when the last window was added.
       const uint64_t left = recorder.used_bytes();
       used_when_added_ -= std::min(used_when_added_, used - std::min(used, left));
     }
   }
 
-  // [MT] Is it time for another window, because a good part of the memory was used since the last one?
+  // [MT] Whether to open another window, because much memory was used since the last one.
   bool wants_window() {
     const uint64_t used = Recorder::instance().used_bytes();
     const std::lock_guard lock(mutex_);
     return used - std::min(used, used_when_added_) > limits_.max_bytes / kParts;
   }
 
-  // [MT] Removes all windows, for the caller to close.
+  // [MT] Removes all windows; the caller closes them.
   std::deque<uint32_t> take() {
     const std::lock_guard lock(mutex_);
     std::deque<uint32_t> ids;
@@ -74,22 +74,22 @@ class Ring {
     return ids;
   }
 
-  // [MT] The window that has most; 0 if there is none.
+  // [MT] The oldest window; 0 without windows.
   uint32_t oldest() {
     const std::lock_guard lock(mutex_);
     return windows_.empty() ? 0 : windows_.front().id;
   }
-  // [MT] A closed window with what the ring holds, for a dump; 0 if there is nothing.
+  // [MT] A closed window with the content of the ring, for a dump; 0 without content.
   uint32_t snapshot() {
     const std::lock_guard lock(mutex_);
     return windows_.empty() ? 0 : Recorder::instance().snapshot_window(windows_.front().id);
   }
-  // [MT] How far back it goes.
+  // [MT] Duration of the ring's content.
   int64_t held_ns(int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     return windows_.empty() ? 0 : now_ns - windows_.front().opened_ns;
   }
-  // [MT] How often a window had to go for want of memory.
+  // [MT] Number of windows that were discarded because of the memory limit.
   uint64_t cut_by_memory() {
     const std::lock_guard lock(mutex_);
     return cut_by_memory_;

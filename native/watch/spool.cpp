@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log", "places.jsonl",
                                   kWholeFile,   kLockFile};
 
-// Calls write(file) with a new file of the folder.
+// Calls write(file) with a new file in the folder.
 template <typename Function>
 int with_file(const std::string& folder, const char* name, Function&& write) {
   NewFile file(folder + "/" + name);
@@ -41,7 +41,7 @@ int write_text(const std::string& folder, const char* name, const std::string& t
   return with_file(folder, name, [&](NewFile& file) { return file.write(text); });
 }
 
-// Waits for a child that has no exit signal; one that does not end in time is ended.
+// Reaps a child that has no exit signal; kills it after a timeout.
 void reap(pid_t child) {
   constexpr int kMost_ms = 2000;
   for (int waited_ms = 0; waitpid(child, nullptr, __WALL | WNOHANG) == 0; waited_ms += 5) {
@@ -50,14 +50,14 @@ void reap(pid_t child) {
   }
 }
 
-// In a copy of the process: without the GIL stacks can change during the read, which may crash.
+// Runs in a copy of the process: without the GIL, stacks can change during the read, which may crash.
 int write_python_stacks(const std::string& folder, void* interpreter) {
   return with_file(folder, kFiles[2], [&](NewFile& file) {
     const int descriptor = file.get();
     const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (child < 0) return errno;
     if (child == 0) {
-      // A crash here must only end the copy: no handlers of the program, no core file.
+      // A crash must end only this copy: no handlers of the program, no core file.
       prctl(PR_SET_DUMPABLE, 0);
       for (const int crash : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(crash, SIG_DFL);
       write_stacks_of_copy(descriptor, static_cast<PyInterpreterState*>(interpreter));
@@ -96,7 +96,7 @@ int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, 
   const uint32_t window = ring.snapshot();
   if (window == 0) return ENOENT;
   int error = mkdir(order.folder.c_str(), 0700) == 0 ? 0 : errno;
-  // A copy of the process has the lock as well, so it is not only closed at the end.
+  // A copy of the process inherits the lock, so closing the file is not enough.
   const auto write = [&](NewFile& lock) {
     flock(lock.get(), LOCK_EX | LOCK_NB);
     int failed = write_python_stacks(order.folder, interpreter);

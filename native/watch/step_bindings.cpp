@@ -1,4 +1,4 @@
-// What Python sees of the program's steps.
+// Python bindings of the step counter.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -18,12 +18,12 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-// Which steps a listener hears of.
+// Condition under which a listener is called.
 struct StepAlarm {
   Shared<uint64_t> at = std::numeric_limits<int64_t>::max();
   Shared<int64_t> own_above_ns = std::numeric_limits<int64_t>::max();
   nb::callable listener;
-  bool has_failed = false;  // said once, and not at every step
+  bool has_failed = false;  // reported once, not at every step
 };
 
 class HeardSteps {
@@ -38,12 +38,12 @@ class HeardSteps {
   }
   void silence() {
     steps_.read_waits(false);
-    const auto released = std::exchange(alarms_, {});  // what goes with them may come back here
+    const auto released = std::exchange(alarms_, {});  // destroying listeners may call back into this object
     for (const auto& alarm : released) nb::callable listener = std::move(alarm->listener);
   }
   void announced() { tell(steps_.ended(true)); }
-  // A hook of torch's: the first optimizer that there is, or was before it went, makes the steps. Native like
-  // the rest, because torch calls it at every step of every optimizer for good.
+  // torch's optimizer hook: the first optimizer that steps makes the program's steps, until it is destroyed.
+  // Native, because torch calls it at every step of every optimizer.
   void optimizer_stepped(nb::handle optimizer, const nb::args&) {
     if (steps_.is_announced()) return;
     const nb::object made = makes_steps_.is_valid() ? makes_steps_() : nb::none();
@@ -66,7 +66,7 @@ class HeardSteps {
       try {
         listener(took_ns);
       } catch (nb::python_error& error) {
-        // A program that is stopped in the middle of a listener is to stop; it knows nothing of the listener.
+        // Exceptions that stop the program (KeyboardInterrupt) pass through the listener.
         if (!error.matches(PyExc_Exception)) throw;
         if (!std::exchange(alarm->has_failed, true)) error.discard_as_unraisable(listener);
       }
@@ -75,7 +75,7 @@ class HeardSteps {
 
   StepCounter steps_;
   std::vector<std::shared_ptr<StepAlarm>> alarms_;
-  nb::object makes_steps_;  // a weak reference to an optimizer
+  nb::object makes_steps_;  // weak reference to an optimizer
 };
 
 // A member that Python sets while another thread reads it.

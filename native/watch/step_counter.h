@@ -1,6 +1,6 @@
-// The program's steps: how many, and what the last ones took. One function that a program calls at the end of
-// each, so that what it costs is a handful of cache lines: between two steps a program uses the caches for
-// itself, and every function of Python's on the way here would have to be fetched again.
+// The program's steps: their number and recent durations. One function is called at the end of each step. It
+// touches few cache lines: a program evicts the caches between two steps, so each Python function on the way
+// would be fetched again.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ class StepCounter {
  public:
   static constexpr size_t kRemembered = 200;
 
-  // `watch` receives every step; may be null.
+  // `watch` is notified of every step; may be null.
   explicit StepCounter(Watch* watch) : watch_(watch) {}
 
-  // [GIL] All. A step has ended; returns its duration, 0 if its beginning is unknown. Steps that an optimizer
-  // makes count until the first that the program announces itself; -1 after that.
+  // [GIL] All functions. A step has ended; returns its duration, 0 if its begin is unknown. Steps of an
+  // optimizer count until the program announces a step itself; -1 after that.
   int64_t ended(bool is_announced) {
     if (is_announced != is_announced_) {
       if (!is_announced) return -1;
@@ -44,23 +44,23 @@ class StepCounter {
     return took_ns;
   }
 
-  // [GIL] Whether what steps waited is read, for which a file stays open.
+  // [GIL] Whether to read waits for a CPU, for which a file stays open.
   void read_waits(bool wanted) {
     if (!wanted) return wait_.reset();
     if (!wait_) wait_.emplace();
   }
-  // Whether the program announces them itself.
+  // Whether the program announces its steps.
   bool is_announced() const { return is_announced_; }
   uint64_t count() const { return count_; }
-  // How long the thread of the last one waited for a processor; -1 where that is not known.
+  // Wait for a CPU of the last step's thread; -1 if unknown.
   int64_t waited_ns() const { return waited_ns_; }
-  // The newest of those that are known, oldest first.
+  // Durations of the newest steps, oldest first.
   std::vector<int64_t> durations_ns() const { return newest_of(durations_ns_); }
-  // Likewise without what their threads waited, where that is known.
+  // Durations without waits for a CPU, if known.
   std::vector<int64_t> own_durations_ns() const { return newest_of(own_durations_ns_); }
 
  private:
-  // Reading what the kernel counts takes about 2 us. Steps that are shorter than this wait little.
+  // Reading the kernel counters takes about 2 us. Shorter steps wait little.
   static constexpr int64_t kReadPause_ns = 5'000'000;
   using Durations = std::array<int64_t, kRemembered>;
 
@@ -71,7 +71,7 @@ class StepCounter {
     return result;
   }
 
-  // What this thread waited since it was last read.
+  // Wait of this thread since the last read.
   int64_t read_wait_ns(int64_t now_ns) {
     if (!wait_) return -1;
     if (now_ns - read_at_ns_ < kReadPause_ns) return 0;

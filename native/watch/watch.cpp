@@ -23,12 +23,12 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kSecond_ns = 1'000'000'000;
-// A thread that sleeps is woken in time. Where it comes so much later, the process was stopped.
+// A sleeping thread wakes in time. If it wakes this much later, the process was stopped.
 constexpr int64_t kShortestStop_ns = kSecond_ns;
 
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
-// Bytes of the process that are in memory; 0 where the system does not say.
+// Resident set size; 0 if unknown.
 int64_t resident_bytes() {
   const std::string text = read_proc_file("/proc/self/statm", 128);
   long long total = 0, resident = 0;
@@ -50,12 +50,12 @@ Watch::Watch(Settings settings) : settings_(settings), ring_(settings.ring), pro
 
 void Watch::start() {
   interpreter_ = PyInterpreterState_Get();
-  // What a window gives back when it goes, the others take soon.
+  // The remaining windows soon use the memory of a discarded one.
   Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
   last_progress_ns_ = now_ns();
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's threads
   try {
     thread_ = std::thread([this] { run(); });
   } catch (...) {
@@ -81,13 +81,13 @@ void Watch::leave_to_parent() {
   new (&mutex_) std::mutex;  // the thread may hold it
   alignas(std::thread) std::byte place[sizeof(std::thread)];
   new (place)
-      std::thread(std::move(thread_));  // never joined nor detached: the C library may use its place again
+      std::thread(std::move(thread_));  // never joined nor detached: the C library may reuse its memory
   for (const int number : signals_) WatchedSignals::remove(number);
   signals_.clear();
 }
 
 bool Watch::ask(int64_t number, std::string reason) {
-  wake();  // the deciding thread may ask until when it has looked
+  wake();  // the deciding thread may need a newer look
   const std::lock_guard lock(mutex_);
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
 }
@@ -138,7 +138,7 @@ void Watch::with_python(bool is_with_it) {
   with_python_since_ns_ = is_with_it ? now_ns() : 0;
 }
 
-// Under mutex_.
+// Needs mutex_.
 bool Watch::tell(Told told, int64_t now, std::string reason) {
   constexpr size_t kMost = 64;
   if (pending_.size() >= kMost) return false;
@@ -192,8 +192,8 @@ void Watch::look(int64_t now) {
   if (rotate && !is_told) tell({News::kRotate, 0}, now);
 }
 
-// Every step is progress; in a program that makes none, every record. After a standstill that was told it
-// takes some progress for another.
+// Every step is progress; in a program without steps, every record. After a reported standstill, some
+// progress is needed before another.
 void Watch::look_at_progress(int64_t now) {
   if (settings_.standstill_ns == 0) return;
   const uint64_t steps = steps_.load(std::memory_order_acquire);
@@ -201,9 +201,9 @@ void Watch::look_at_progress(int64_t now) {
   if (steps != seen_steps_ || records != seen_records_) {
     seen_steps_ = steps;
     seen_records_ = records;
-    // When it was, not when it is seen: this thread may have been kept waiting.
+    // Time of the progress, not of this look: this thread may have been delayed.
     last_progress_ns_ = steps == 0 ? now : std::min(now, last_step_ns_.load(std::memory_order_relaxed));
-    // One that was over before this thread came to see it is none the less.
+    // A long step counts even if it ended before this look.
     const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed) - stopped_ns_;
     if (last_progress_ns_ >= stopped_until_ns_) stopped_ns_ = 0;
     if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
@@ -230,13 +230,13 @@ void Watch::look_at_memory(int64_t now) {
   for (const auto& [time, bytes] : resident_) least = std::min(least, bytes);
   resident_.emplace_back(now, resident);
   if (resident - least < settings_.memory_jump_bytes) return;
-  resident_.clear();  // the next jump is one from here
+  resident_.clear();  // the next jump counts from here
   const std::lock_guard lock(mutex_);
   tell({News::kMemory, resident - least}, now);
 }
 
-// What Python cannot take in time, because it gets no GIL, is done without it, where it is a dump. Where its
-// thread writes an earlier one, that comes to this one later.
+// Writes a dump without Python if Python gets no GIL in time. If Python's thread is writing an earlier dump,
+// it takes this one later.
 void Watch::help_out(int64_t now) {
   std::unique_ptr<SpoolOrder> order;
   Pending taken;

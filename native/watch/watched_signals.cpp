@@ -18,7 +18,7 @@ struct Watched {
 
 Watched watched[kSignals + 1];
 std::atomic<uint64_t> arrived{0};
-std::atomic<pid_t> process{0};  // a forked child inherits handlers, but its signals are none of ours
+std::atomic<pid_t> process{0};  // a forked child inherits handlers, but its signals do not count
 
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;

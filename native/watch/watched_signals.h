@@ -1,5 +1,4 @@
-// Signals that ask for a dump. The handler sets a bit, which the watch sees at its
-// next tick, and does nothing else.
+// Signals that request a dump. The handler only sets a bit, which the watch reads at its next tick.
 #pragma once
 
 #include <csignal>
@@ -9,11 +8,11 @@ namespace opscope {
 
 class WatchedSignals {
  public:
-  // [MT] Hears `signal` from now on; what handled it before is called after us. Returns 0, or an errno.
+  // [MT] Handles `signal` from now on; the previous handler is called afterwards. Returns 0 or an errno.
   static int add(int signal);
-  // [MT] As it was before, unless somebody has taken the signal since.
+  // [MT] Restores the previous handler, unless the signal has another handler by now.
   static void remove(int signal);
-  // [MT] Signals that came since the last call, as bits.
+  // [MT] Signals since the last call, as bits.
   static uint64_t take();
 };
 

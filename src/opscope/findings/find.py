@@ -1,8 +1,9 @@
-"""All patterns, applied to a trace."""
+"""Runs all patterns on a trace."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from opscope.analysis.recording_cost import has_measured_cost
 from opscope.analysis.sites import RECORD_STACKS
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.ledger import recorded_for
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derive
 from opscope.findings.finding import Finding, Findings, Unchecked
 from opscope.findings.pattern import Evidence, Pattern, missing
 from opscope.findings.patterns import all_patterns
@@ -20,32 +21,39 @@ from opscope.findings.subject import Flags, Subject, dropped_share
 from opscope.findings.time_split import unexplained
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import TorchListing, launched_share
-from opscope.timeline.period import Which, detailed_period_of
+from opscope.timeline.period import Which, detailed_period_of, find_which
 
 
-@reusing_memory
 def find_findings(
     trace: TraceData,
     benchmark: bool = False,
     listing: TorchListing | None = None,
     which: Which | str = Which.STEADY,
 ) -> Findings:
-    """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+    """Find performance problems, with an estimate of what each fix saves.
 
-    Estimates are derived from the recording and say how; they do not add up, as one fix can take
-    away what another would have saved.
+    Each estimate says how it is derived. Savings do not add up: two fixes may save the same time.
+
+    Computed once for a trace and part, unless measured.
 
     Args:
-        trace: any.
-        benchmark: where a pattern can be measured, run it with and without the fix, in torch on
-            this machine, and scale by that. Takes seconds.
-        listing: of the part of ``trace`` that is looked at, where it has been made already.
-        which: that part: the steady state, the start-up or all.
+        benchmark: measure savings with torch on this machine where possible, in place of estimates.
+            Takes seconds.
+        listing: torch's listing of the period, if it was made already.
+        which: the period: steady state, start-up or all.
 
     Raises:
-        UsageError: there is no such part.
+        UsageError: the trace has no such period.
         MissingDependencyError: ``benchmark`` without torch.
     """
+    compute = partial(_find, trace, benchmark, listing, which)
+    return compute() if benchmark else derive(trace, ("findings", find_which(which)), compute)
+
+
+@reusing_memory
+def _find(
+    trace: TraceData, benchmark: bool, listing: TorchListing | None, which: Which | str
+) -> Findings:
     period = detailed_period_of(trace, which)
     require_times(period.trace)
     subject = Subject(period.trace, None if period.in_detail else listing)
@@ -82,7 +90,7 @@ def find_findings(
 
 
 def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
-    """Replace general findings by the part that findings with a named cause do not already save."""
+    """Reduce general findings by the savings of findings with a specific cause."""
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found
@@ -108,7 +116,7 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
 
 
 def _covered(subject: Subject, finding: Finding) -> Flags:
-    """Its events and all in them; of functions of the program their own time alone."""
+    """Events of a finding, and events inside them unless inside functions of the program."""
     chosen = subject.flags(finding.events)[:-1]
     return np.asarray(chosen | subject.within(chosen & ~subject.sites.defined_here))
 

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 from opscope.base.python_process import opscope_command
 
 MOST_LINES, MOST_BYTES = 20, 4000
-"""Of what a program printed, the end that is kept."""
+"""Limits of the stored output: its last lines."""
 _TO_END_S = 30.0
 
 TURN_S = 0.1
@@ -28,23 +28,15 @@ caches after it."""
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes:
-        trace: where its trace is; None where none was written.
-        exit_code: of the program, as a shell has it: negative for a signal.
-        output: the last lines that it printed to standard output.
-        messages: the last lines on standard error, opscope's among them.
-        is_late: it was ended because it took too long.
-        stops: begin and end of each time in which it was stopped, Unix nanoseconds. If one is not
-            exact, it is too short: disturbed steps are longer, never shorter.
-    """
-
-    trace: Path | None
-    exit_code: int
-    output: str
-    messages: str
-    is_late: bool = False
+    trace: Path | None  # None: no trace was written
+    exit_code: int  # negative: number of the signal that ended the program
+    output: str  # last lines of standard output
+    messages: str  # last lines of standard error, including opscope's messages
+    is_late: bool = False  # it was ended because it exceeded the time limit
+    # begin and end of each time in which it was stopped, Unix nanoseconds. If one is not exact, it
+    # is too short, and a step too long: other programs have that effect too
     stops: tuple[tuple[int, int], ...] = ()
 
 
@@ -160,12 +152,7 @@ def record_run(
 ) -> RecordedRun:
     """Run ``opscope run OPTIONS -o TRACE WORDS``, and wait for it.
 
-    Args:
-        words: the program and its arguments, as after ``python``.
-        trace: the folder to write.
-        options: of ``opscope run``.
-        timeout_s: after so long it gets SIGTERM, upon which the trace is written.
-        environment: of the process; None for that of this one.
+    ``timeout_s``: send SIGTERM after this time; the trace is still written.
     """
     with Run(words, trace, options, environment) as run:
         run.wait(timeout_s)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from opscope.base import memory_limit
-from opscope.cli import trace_argument
+from opscope.cli import trace_argument, view
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
 from support.processes import run_python
@@ -50,11 +50,18 @@ def test_a_summary_counts_all_calls_and_judges_a_stretch(long, command_line):
     assert content["verdict"]["wall_ns"] < 60_000_000 and content["memory"] == []
     outcome = command_line("summary", long)
     assert outcome.out.startswith("verdict: ") and "Recording, 200 ms" in outcome.out
-    assert "the table of operators is of all" in outcome.err
+    assert "the table of operators covers the whole recording" in outcome.err
 
 
 def test_sql_is_of_all(long, command_line):
     assert str(100 * STEPS) in command_line("sql", long, "select count(*) from events").out
+
+
+def test_perfetto_gets_all(long, command_line, monkeypatch):
+    given = []
+    monkeypatch.setattr(view, "write_perfetto", lambda trace, file: given.append(len(trace.events)))
+    command_line("view --perfetto --no-open", long)  # ends as there is no file to serve
+    assert given == [100 * STEPS]
 
 
 def test_what_does_not_fit_is_refused_with_what_it_takes(long, command_line, monkeypatch):

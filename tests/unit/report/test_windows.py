@@ -13,6 +13,7 @@ from opscope.errors import TraceFormatError
 from opscope.report import windows
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
+from opscope.timeline.tree.frame_text import own_texts
 from support.build_trace import Span, build_trace, span
 
 NAMES = ("aten::mm", "aten::add", "step", "load", "wait")
@@ -43,8 +44,8 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 @pytest.fixture
 def opened(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Windows:
     """Windows over the trace as if it were a long one: most spans are on disk only."""
-    monkeypatch.setattr(windows, "_FINEST", 20)
-    monkeypatch.setattr(windows, "_MOST_IN_FULL", 0)
+    monkeypatch.setattr(windows, "_FINEST_PARTS", 20)
+    monkeypatch.setattr(windows, "_MOST_UNMERGED", 0)
     trace.save(tmp_path / "trace")
     return Windows(LongTrace.at(tmp_path / "trace"))
 
@@ -89,7 +90,7 @@ def test_long_spans_stay_themselves(opened: Windows, trace: Trace) -> None:
 def test_a_narrow_window_has_all_that_ran_then(
     opened: Windows, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "_MOST_IN_FULL", 10_000)
+    monkeypatch.setattr(windows, "_MOST_UNMERGED", 10_000)
     start = trace.events["start_ns"]
     end = start + np.maximum(trace.events["duration_ns"], 0)
     for share in (0.1, 0.5, 0.8):
@@ -136,6 +137,24 @@ def test_frames_of_python_calls_are_read_with_their_spans(tmp_path: Path) -> Non
     found, _ = opened.between(opened.begin_ns, opened.end_ns + 1, 1)
     assert np.array_equal(found.frame, frames_of(trace))
     assert opened.occurrences.count.sum() == 300
+
+
+def test_a_search_finds_all_that_the_page_shows_by_that_text(tmp_path: Path) -> None:
+    kind = EventKind.MODULE_CALL
+    calls = [
+        span(f"Linear_{i % 3}", i, i + 0.5, kind=kind, module=f"Linear_{i % 3}") for i in range(9)
+    ]
+    trace = build_trace([*calls, span("aten::mm", 9, 10)])
+    names, modules = trace.names, trace.table("modules")
+    paths = {"path": np.full(len(modules), names.find("aten::mm"), dtype=np.int32)}
+    trace = trace.with_tables({"modules": modules.replaced(paths)})
+    trace.save(tmp_path / "trace")
+    opened = Windows(LongTrace.at(tmp_path / "trace"))
+    label, texts = own_texts(trace)
+    assert "aten::mm (Linear)" in texts
+    for number, text in enumerate(texts):
+        found = opened.find(lambda all_, text=text: np.array([one == text for one in all_]), 0)
+        assert found.count == np.count_nonzero(label == number)
 
 
 def frames_of(trace: Trace) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Difference of means between two sides, with confidence interval and p-value.
 
 Steps of one recording say little about the next one, which has other memory addresses, CPUs and
-neighbours. So with three recordings per side or more, recordings are compared, by Welch's test. Few
-recordings estimate their variance badly; so an expected variance counts as some more recordings
-(after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer,
-the variance between recordings is unknown; then a block of steps counts as a recording, and a
-difference must exceed both that between blocks and that of recordings of any program. A step as a
-whole is compared by the ratios of paired recordings, which met the same other programs.
+neighbours. So with three recordings per side or more, Welch's test compares recordings. Few
+recordings estimate their variance badly, so an expected variance counts as some more recordings
+(after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer
+recordings, their variance is unknown: blocks of steps count as recordings, and a difference must
+exceed that between blocks and that between recordings of any program. The step as a whole is
+compared by the ratios of paired recordings, which met the same other programs.
 """
 
 from __future__ import annotations
@@ -107,14 +107,11 @@ def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
 
 
 CONFIDENCE = 0.95
-ENOUGH_RECORDINGS = 3
-"""Recordings of each side needed to estimate their variance."""
-
+ENOUGH_RECORDINGS = 3  # recordings of each side needed to estimate their variance
 _LEAST_SPREAD = 0.005
 """Minimum standard deviation, as a share of a time: better agreement is chance."""
 
-_WORTH_OF_UNKNOWN = 3
-"""Weight of the expected variance, in recordings."""
+_WORTH_OF_UNKNOWN = 3  # weight of the expected variance, in recordings
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,7 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
-_OF_PROCESSES = 0.015
-"""Expected standard deviation of the ratio of two processes of one program."""
+_OF_PROCESSES = 0.015  # expected standard deviation of the ratio of two processes of one program
 
 
 @dataclass(frozen=True)
@@ -219,7 +215,7 @@ def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:
 
 
 def _of_recordings(side: Sample, unknown: Unknown, worth: int) -> tuple[float, int]:
-    """``_of_blocks``, but of recordings; the expected variance weighs ``worth`` of them."""
+    """Variance of the mean over recordings; the expected variance counts as ``worth`` of them."""
     free = len(side.recordings) - 1
     seen = max(float(side.recordings.var(ddof=1)), (_LEAST_SPREAD * side.mean) ** 2)
     variance = (seen * free + _expected(side, unknown) * worth) / (free + worth)
