@@ -2,9 +2,9 @@
 
 Calls, bytes and shapes are compared exactly. Times are compared over typical steps after start-up,
 and a difference counts only if it exceeds the differences between recordings of one version. To
-detect small changes, record each version three times or more, alternating, as --run does; then the
-fastest steps of each version are compared, which other programs on the machine do not disturb. In
-JSON, times are nanoseconds of a step.
+detect small changes, use --run: it stops and continues the two programs in turns of 0.1 s, so that
+other programs on the machine disturb both alike, and compares them round by round. In JSON, times
+are nanoseconds of a step.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from opscope.analysis.diff.compare import Despite, compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
+from opscope.analysis.diff.step_costs import Side
 from opscope.api.diff import open_sides
 from opscope.cli.parser import Parser, add_row_limit, example, one_of, whole_number
 from opscope.cli.views.console import Messages, Output, console_for
@@ -56,8 +57,14 @@ def options(parser: Parser) -> None:
         "--run",
         metavar="N",
         type=whole_number(1),
-        help="Record two scripts alternately, N times each (into opscope-rounds), and accept or "
-        "reject the new one: by --gate, else by whether it is faster.",
+        help="Record two scripts at once, which take turns, N times (into opscope-rounds), and "
+        "accept or reject the new one: by --gate, else by whether it is faster.",
+    )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="With --run: record one script after the other, because they write the same files, "
+        "use the same port, or need all memory. Detects only larger changes.",
     )
     parser.add_argument(
         "--to", nargs="+", type=Path, metavar="NEW", help="Traces of the new version."
@@ -101,11 +108,8 @@ def main(args: Namespace) -> int:
     rounds: Rounds | None = None
     if args.run is not None:
         rounds = _record_rounds(args, messages)
-        old, new = rounds.traces
-    else:
-        old, new = _split_sides(list(map(Path, args.recordings)), args.to)
     with messages.progress("comparing"):
-        sides = open_sides(old, new, ("the old version", "the new version"))
+        sides = _open_given(args) if rounds is None else rounds.sides()
         diff = compare(*sides, args.despite or ())
     judgements = judge(diff, conditions)
     decision = None if rounds is None else decide(diff, rounds, judgements)
@@ -137,18 +141,19 @@ def _record_rounds(args: Namespace, messages: Messages) -> Rounds:
             "--run takes two scripts: opscope diff --run 5 OLD.py NEW.py -- ARGUMENTS."
         )
     old, new, *arguments = args.recordings
-    return record_rounds(old, new, arguments, args.run, messages.say)
+    return record_rounds(old, new, arguments, args.run, messages.say, args.apart)
 
 
-def _split_sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:
-    if to:
-        return recordings, to
-    if len(recordings) != 2:
-        raise UsageError(
-            f"diff needs an old and a new trace, but got {len(recordings)}. Write opscope diff "
-            "OLD NEW, or opscope diff OLD... --to NEW..."
-        )
-    return recordings[:1], recordings[1:]
+def _open_given(args: Namespace) -> tuple[Side, Side]:
+    old, new = list(map(Path, args.recordings)), args.to
+    if not new:
+        if len(old) != 2:
+            raise UsageError(
+                f"diff needs an old and a new trace, but got {len(old)}. Write opscope diff "
+                "OLD NEW, or opscope diff OLD... --to NEW..."
+            )
+        old, new = old[:1], old[1:]
+    return open_sides(old, new, ("the old version", "the new version"))
 
 
 def _show(

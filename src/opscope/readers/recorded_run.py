@@ -1,18 +1,29 @@
-"""Runs a program with ``opscope run`` in another process."""
+"""Runs of programs under ``opscope run``: one, or two that take turns."""
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any, Protocol
 
 from opscope.base.python_process import opscope_command
 
 MOST_LINES, MOST_BYTES = 20, 4000
 """Limits of the stored output: its last lines."""
 _TO_END_S = 30.0
+
+TURN_S = 0.1
+"""Length of a turn: shorter than most bursts of other programs, and long against the refilling of
+caches after it."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,112 @@ class RecordedRun:
     exit_code: int  # negative: number of the signal that ended the program
     output: str  # last lines of standard output
     messages: str  # last lines of standard error, including opscope's messages
-    is_late: bool  # it was ended because it exceeded the time limit
+    is_late: bool = False  # it was ended because it exceeded the time limit
+    # begin and end of each time in which it was stopped, Unix nanoseconds. If one is not exact, it
+    # is too short, and a step too long: other programs have that effect too
+    stops: tuple[tuple[int, int], ...] = ()
+
+
+class TakesTurns(Protocol):
+    """Something that runs and can be stopped."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended."""
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when it has ended, or after ``timeout_s``."""
+
+    def stop(self) -> None:
+        """Have it do nothing until :meth:`resume`."""
+
+    def resume(self) -> None:
+        """End the effect of :meth:`stop`."""
+
+
+class Run:
+    """A program that runs under ``opscope run``; leaving its ``with`` block ends it.
+
+    It has a process group, which is stopped as a whole, in the session of this process. So the
+    kernel lets a stopped group go on, with SIGHUP, if this process is killed.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        trace: Path,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start ``opscope run OPTIONS -o TRACE WORDS``; see :func:`record_run`."""
+        self._trace = trace
+        self._stops: list[tuple[int, int]] = []
+        self._stopped_at_ns: int | None = None
+        # Files: pipes would need a reader, and a program that prints a lot would wait for it.
+        self._output, self._messages = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
+        self._process = subprocess.Popen(
+            opscope_command("run", "--no-table", *options, "-o", str(trace), *words),
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._messages,
+            env=None if environment is None else dict(environment),
+            **_OWN_GROUP,
+        )
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.goes_on:
+            self._signal(signal.SIGTERM)
+            self.resume()
+            try:
+                self.wait(_TO_END_S)
+            finally:
+                self._signal(signal.SIGKILL)
+                self.wait()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when it has ended, or after ``timeout_s``."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Stop all processes of its group."""
+        self._signal(signal.SIGSTOP)
+        self._stopped_at_ns = time.time_ns()
+
+    def resume(self) -> None:
+        """Have them go on."""
+        if self._stopped_at_ns is not None:
+            self._stops.append((self._stopped_at_ns, time.time_ns()))
+        self._stopped_at_ns = None
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.goes_on:  # otherwise the number may be another group's
+            os.killpg(self._process.pid, number)
+
+    def result(self, is_late: bool = False) -> RecordedRun:
+        """Result, once it has ended."""
+        return RecordedRun(
+            self._trace if self._trace.is_dir() else None,
+            self._process.returncode,
+            _end_of(self._output),
+            _end_of(self._messages),
+            is_late,
+            tuple(self._stops),
+        )
+
+
+_OWN_GROUP: dict[str, Any] = (
+    {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
+)
 
 
 def record_run(
@@ -38,38 +154,42 @@ def record_run(
 
     ``timeout_s``: send SIGTERM after this time; the trace is still written.
     """
-    command = opscope_command("run", "--no-table", *options, "-o", str(trace), *words)
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=None if environment is None else dict(environment),
-    )
-    is_late = False
-    try:
-        output, messages = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        is_late = True
-        process.send_signal(signal.SIGTERM)
-        try:
-            output, messages = process.communicate(timeout=_TO_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, messages = process.communicate()
-    except BaseException:  # such as Ctrl-C, which the program receives too
-        process.terminate()
-        process.wait()
-        raise
-    return RecordedRun(
-        trace if trace.is_dir() else None,
-        process.returncode,
-        _end_of(output),
-        _end_of(messages),
-        is_late,
-    )
+    with Run(words, trace, options, environment) as run:
+        run.wait(timeout_s)
+        is_late = run.goes_on
+    return run.result(is_late)
 
 
-def _end_of(printed: bytes) -> str:
-    lines = printed[-MOST_BYTES:].decode("utf-8", "replace").splitlines()
+def record_turns(
+    programs: Sequence[Sequence[str]], traces: Sequence[Path], options: Sequence[str]
+) -> list[RecordedRun]:
+    """:func:`record_run` for several programs at once, which take turns."""
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(Run(words, trace, options))
+            for words, trace in zip(programs, traces, strict=True)
+        ]
+        take_turns(runs)
+    return [run.result() for run in runs]
+
+
+def take_turns(runs: Sequence[TakesTurns]) -> None:
+    """Let one of the programs run at a time, for ``TURN_S`` each, until all have ended.
+
+    Other programs on the machine then disturb all alike. The order is random, so that none always
+    finds the machine as the same other one left it.
+    """
+    for run in runs:
+        run.stop()
+    while going := [run for run in runs if run.goes_on]:
+        for run in random.sample(going, len(going)):
+            run.resume()
+            run.wait(TURN_S if len(going) > 1 else None)
+            run.stop()
+
+
+def _end_of(file: IO[bytes]) -> str:
+    with file:
+        file.seek(max(file.seek(0, os.SEEK_END) - MOST_BYTES, 0))
+        lines = file.read().decode("utf-8", "replace").splitlines()
     return "\n".join(lines[-MOST_LINES:])

@@ -7,11 +7,11 @@ from opscope.errors import UsageError
 from opscope.readers import version_comparison
 from opscope.readers.recorded_run import RecordedRun
 from opscope.readers.version_comparison import Rounds, record_rounds
-from support.build_trace import build_trace, span
+from support.build_trace import build_trace, nanoseconds, span
 
 
 def run(output="done", code=0):
-    return RecordedRun(Path("t"), code, output, "", False)
+    return RecordedRun(Path("t"), code, output, "")
 
 
 @pytest.mark.parametrize(
@@ -47,29 +47,32 @@ def test_what_cannot_be_compared_is_refused(old, count, message):
 def two_scripts(tmp_path, monkeypatch):
     """Scripts of which a recording is made up: how often a step calls an operator, and the end."""
     monkeypatch.chdir(tmp_path)
-    for name in ("old.py", "new.py"):
+    for name in ("old.py", "new.py", "stopped.py"):
         (tmp_path / name).write_text("")
-    made, begun = {"old.py": (1, "done", 0), "new.py": (1, "done", 0)}, []
+    made, begun = dict.fromkeys(("old.py", "new.py", "stopped.py"), (1, "done", 0)), []
 
-    def recorded(words, trace, options):
+    def recorded(programs, traces, options):
+        return list(map(one_recorded, programs, traces))
+
+    def one_recorded(words, trace):
         script, *arguments = words
         begun.append((script, arguments))
         calls, output, code = made[script]
+        stopped = 500 if script == "stopped.py" else 0
+        begins = range(0, 16 * (1000 + stopped), 1000 + stopped)
         spans = [
             one
-            for step in range(16)
+            for step, begin in enumerate(begins)
             for one in (
-                span(f"ProfilerStep#{step}", 1000 * step, 1000 * step + 900),
-                *(
-                    span("aten::mm", 1000 * step + at, 1000 * step + at + 9)
-                    for at in range(0, 10 * calls, 10)
-                ),
+                span(f"ProfilerStep#{step}", begin, begin + 900 + stopped),
+                *(span("aten::mm", begin + at, begin + at + 9) for at in range(0, 10 * calls, 10)),
             )
         ]
         build_trace(spans).save(trace)
-        return RecordedRun(trace, code, output, "", False)
+        stops = [(nanoseconds(one + 800), nanoseconds(one + 800 + stopped)) for one in begins]
+        return RecordedRun(trace, code, output, "", stops=tuple(stops))
 
-    monkeypatch.setattr(version_comparison, "record_run", recorded)
+    monkeypatch.setattr(version_comparison, "record_turns", recorded)
     return made, begun
 
 
@@ -83,8 +86,8 @@ def diff(*words):
 def test_rounds_take_turns_and_the_gate_decides(two_scripts, capsys):
     made, begun = two_scripts
     assert diff("--gate", "count==", "old.py", "new.py", "--", "--lr", "3") == 0
-    turns = ["old.py", "new.py", "new.py", "old.py", "old.py", "new.py"]
-    assert begun == [(script, ["--lr", "3"]) for script in turns]
+    order = ["old.py", "new.py", "new.py", "old.py", "old.py", "new.py"]
+    assert begun == [(script, ["--lr", "3"]) for script in order]
     assert "accept the new version" in capsys.readouterr().err
     made["new.py"] = (5, "done", 0)
     assert diff("--gate", "count==", "old.py", "new.py") == 3
@@ -100,5 +103,9 @@ def test_without_a_gate_the_step_decides_and_other_outputs_reject(two_scripts, c
     assert diff("old.py", "new.py") == 3
     assert "outputs differ: 'done' before, 'else' now" in capsys.readouterr().err
     made["new.py"] = (1, "done", 7)
-    assert diff("--gate", "count==", "old.py", "new.py") == 3
+    assert diff("--apart", "--gate", "count==", "old.py", "new.py") == 3
     assert "exit codes differ: 0 before, 7 now" in capsys.readouterr().err
+
+
+def test_time_in_which_a_program_was_stopped_does_not_count(two_scripts):
+    assert diff("--gate", "step<=+2%", "old.py", "stopped.py") == 0

@@ -180,7 +180,8 @@ class Diff(ShownResult):
         a: the first side.
         b: the second side.
         step: change of a step that no other program disturbs; of the mean step, if only that
-            changed or a side has fewer than 3 recordings. None if a side has no steps.
+            changed, or the sides do not have the same number of recordings, 3 or more. None if a
+            side has no steps.
         mean_step: change of the mean step: the sum of ``places_ns``, ``alike_ns`` and
             ``interruptions_ns``. None without steps.
         places_ns: part of this change at single places: the sum of their changes.

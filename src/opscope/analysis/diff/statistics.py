@@ -5,7 +5,8 @@ neighbours. So with three recordings per side or more, Welch's test compares rec
 recordings estimate their variance badly, so an expected variance counts as some more recordings
 (after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer
 recordings, their variance is unknown: blocks of steps count as recordings, and a difference must
-exceed that between blocks and that between recordings of any program.
+exceed that between blocks and that between recordings of any program. The step as a whole is
+compared by the ratios of paired recordings, which met the same other programs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from math import erfc, exp, inf, lgamma, log, sqrt
 
 import numpy as np
 
-from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.arrays import Amounts, Flags
 
 _SMALLEST = 1e-300
 _CLOSE = 1e-14
@@ -121,12 +122,7 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
-_UNDISTURBED = 0.02  # quantile of a recording's steps that is taken to be undisturbed
-_AT_BEST = 0.01  # standard deviation of undisturbed recordings of one program, as a share of a time
-_OF_THE_FASTEST = 1.5
-"""Factor of the faster recordings' variance, because they agree better than all. Of equal programs,
-3 in 100 are reported as different beside a process that computes in bursts, and 10 in 100 if whole
-recordings vary by 5 %."""
+_OF_PROCESSES = 0.015  # expected standard deviation of the ratio of two processes of one program
 
 
 @dataclass(frozen=True)
@@ -192,26 +188,25 @@ def estimate(a: Sample, b: Sample, unknown: Unknown) -> Estimate:
     return Estimate(a.mean, b.mean, error, degrees)
 
 
-def estimate_undisturbed(a: Sequence[Values], b: Sequence[Values]) -> Estimate:
-    """Compare the time of a step undisturbed by other programs.
-
-    Other programs on the machine only make steps longer. So a recording counts with the 2 %
-    quantile of its steps, and a side with the faster half of its recordings, at least 3.
+def estimate_rounds(a: Amounts, b: Amounts) -> Estimate:
+    """Compare sides round by round: recordings of a round met the same other programs, so their
+    ratio varies less than either.
 
     Args:
-        a: times of the steps of each recording of one side, in nanoseconds; 3 recordings or more.
+        a: measures of the same time, nanoseconds. The less the ratios of one vary between rounds,
+            the more it counts. Shape (rounds, measures), 2 rounds or more.
         b: the same for the other side.
     """
-    means, ways = [], []
-    for recordings in (a, b):
-        fastest = np.sort([np.quantile(took, _UNDISTURBED) for took in recordings])
-        kept = fastest[: max(ENOUGH_RECORDINGS, (len(fastest) + 1) // 2)]
-        spread = sqrt(_OF_THE_FASTEST if len(kept) < len(fastest) else 1) * kept.std(ddof=1)
-        variance = max(spread, _AT_BEST * kept.mean()) ** 2 / len(kept)
-        means.append(float(kept.mean()))
-        ways.append((float(variance), len(kept) - 1 + _WORTH_OF_UNKNOWN))
-    error, degrees = _welch(ways)
-    return Estimate(means[0], means[1], error, degrees)
+    ratios = np.log(b) - np.log(a)
+    weight = 1 / (ratios.var(axis=0, ddof=1) + _OF_PROCESSES**2)
+    weight /= weight.sum()
+    ratio, rounds = ratios @ weight, len(ratios)
+    degrees = rounds - 1 + _WORTH_OF_UNKNOWN
+    expected = _WORTH_OF_UNKNOWN * _OF_PROCESSES**2
+    error = sqrt((float(ratio.var()) * rounds + expected) / degrees / rounds)
+    before = exp(float(np.log(a).mean(axis=0) @ weight))
+    after = before * exp(float(ratio.mean()))
+    return Estimate(before, after, after * error, degrees)
 
 
 def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:

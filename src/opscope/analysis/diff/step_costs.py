@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.account.pieces import pieces_of
+from opscope.analysis.account.processor import sampled_threads
 from opscope.analysis.diff.places import CallPlace, Placed, PlaceKeys, place_calls, recorded_parts
 from opscope.analysis.memory.counters import memory_was_recorded
 from opscope.analysis.memory.lives import devices_with_memory, find_peak
@@ -23,6 +24,7 @@ BETWEEN = CallPlace("", "(between what was recorded)")
 _MOST_BLOCKS = 10
 _STEPS_OF_BLOCK = 3
 _ODD = 3.5  # a step this many standard deviations above the median counts as interrupted
+_FAST = 0.05  # quantile of a recording's steps that is taken to be undisturbed
 _USUAL = 0.9  # share of the steps in which a call must occur to count as part of every step
 _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
 """Counted kinds: numbers of collections and library calls vary."""
@@ -55,7 +57,9 @@ class StepCosts:
     steps: int  # number of steps of the steady state
     typical: int  # number of them without interruption, which times are means over
     kind_of_steps: str  # what delimits them; empty if marked
-    step_ns: Values  # duration of each, shape (steps,)
+    # two measures of a step that other programs do not lengthen: its fast steps, for which they
+    # must be shorter than the turns of a CPU; the mean without waits for a CPU. Shape (2,)
+    undisturbed_ns: Amounts
     places: list[CallPlace]  # unique places of everything that ran in them
     time_ns: Amounts  # own time of each place in a typical step, shape (places, blocks)
     whole_ns: Amounts  # mean wall time of the typical steps, shape (blocks,)
@@ -82,7 +86,7 @@ def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
         steps=len(steps),
         typical=int((block >= 0).sum()),
         kind_of_steps=kind,
-        step_ns=took,
+        undisturbed_ns=_undisturbed(took, took - _waits_for_cpu(trace, steps)),
         places=[*placed.places, BETWEEN],
         time_ns=_times(trace, steps, placed, block),
         whole_ns=_means(took, block),
@@ -111,6 +115,34 @@ def on_other_threads(trace: TraceData, steps: Steps) -> Flags:
     found, count = np.unique(thread[steps.event], return_counts=True)
     beside: Flags = thread != found[np.argmax(count)]
     return beside
+
+
+def _undisturbed(took: Values, undelayed: Amounts) -> Amounts:
+    if not len(took):
+        return np.zeros(2)
+    return np.maximum([np.quantile(took, _FAST), undelayed.mean()], 1)
+
+
+def _waits_for_cpu(trace: TraceData, steps: Steps) -> Amounts:
+    """How long the thread of each step waited for a CPU. Shape (steps,); 0 if unknown.
+
+    Within an interval between two readings of the kernel's counters, in proportion to time.
+    """
+    threads, result = trace.table("threads"), np.zeros(len(steps))
+    if not len(threads):
+        return result
+    thread = threads["system_thread_id"][trace.events["thread"][steps.event]]
+    for number in np.unique(thread).tolist():
+        if (found := sampled_threads(trace).get(number)) is not None:
+            first = int(found.start_ns[0])
+            edges = np.append(found.start_ns, found.end_ns) - first
+            waited = np.append(0, np.cumsum(found.delayed_ns))
+            begin, end = (
+                np.interp(moments - first, edges, waited)
+                for moments in (steps.start_ns, steps.end_ns)
+            )
+            result += np.where(thread == number, end - begin, 0)
+    return result
 
 
 def _blocks(took: Values) -> Values:

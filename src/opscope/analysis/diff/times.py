@@ -10,7 +10,6 @@ import numpy as np
 from opscope.analysis.diff.places import CallPlace
 from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
 from opscope.analysis.diff.statistics import (
-    CONFIDENCE,
     ENOUGH_RECORDINGS,
     FALSE_DISCOVERIES,
     Estimate,
@@ -18,7 +17,7 @@ from opscope.analysis.diff.statistics import (
     Unknown,
     discoveries,
     estimate,
-    estimate_undisturbed,
+    estimate_rounds,
     sample_of,
 )
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
@@ -138,7 +137,7 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
     step_ns = max(even_step.a, even_step.b)
     times = _with_moved(_changes(tested, step_ns))
     times.sort(key=lambda one: -abs(one.change_ns))
-    step, mean_step = _steps(a, b, whole, step_ns)
+    step, mean_step = _steps(a, b, whole)
     return TimesCompared(
         step,
         mean_step,
@@ -151,22 +150,23 @@ def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompar
 
 
 def _steps(
-    a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate, step_ns: float
+    a: Sequence[StepCosts], b: Sequence[StepCosts], whole: Estimate
 ) -> tuple[TimeChange, TimeChange]:
     """Change of the judged step, then of the mean step.
 
-    The undisturbed step is judged, unless only the mean has changed, because of few steps.
+    The undisturbed step is judged, unless only the mean has changed, because of few steps. Without
+    rounds (sides of equal number) the mean step is.
     """
     place = CallPlace("", "")
     if min(len(a), len(b)) < ENOUGH_RECORDINGS:
         # The machine's speed during each recording is unknown.
         mean = replace(_change(Level.STEP, place, whole, False, 0), verdict=TimeVerdict.NOT_JUDGED)
         return mean, mean
-    at_best = estimate_undisturbed(*([one.step_ns for one in side] for side in (a, b)))
-    undisturbed, mean = (
-        _change(Level.STEP, place, one, one.p_value <= chance, step_ns)
-        for one, chance in ((at_best, 1 - CONFIDENCE), (whole, FALSE_DISCOVERIES))
-    )
+    mean = _change(Level.STEP, place, whole, whole.p_value <= FALSE_DISCOVERIES, whole.a)
+    if len(a) != len(b):
+        return mean, mean
+    found = estimate_rounds(*(np.array([one.undisturbed_ns for one in side]) for side in (a, b)))
+    undisturbed = _change(Level.STEP, place, found, found.p_value <= FALSE_DISCOVERIES, found.a)
     return (mean if mean.is_changed and not undisturbed.is_changed else undisturbed), mean
 
 

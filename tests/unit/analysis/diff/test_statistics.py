@@ -9,7 +9,7 @@ import pytest
 
 from opscope.analysis.diff.statistics import (
     discoveries,
-    estimate_undisturbed,
+    estimate_rounds,
     normal_p,
     two_sided_p,
     two_sided_t,
@@ -53,18 +53,17 @@ def test_no_degrees_tell_nothing_and_infinite_values_are_no_chance():
     assert two_sided_p(math.inf, 3) == 0.0
 
 
-def disturbed(random, slower=1.0):
-    """Steps of five recordings; another program makes three of four of them longer by half."""
-    steps = 1e6 * slower * (1 + 0.005 * random.standard_normal((5, 150)))
-    return [*(steps * np.where(random.random((5, 150)) < 0.75, 1.5, 1.0))]
+def rounds(random, slower):
+    """Five rounds of two versions. In each round other programs make both up to 30 % slower; one of
+    two measures is bad."""
+    speed = 1 + 0.3 * random.random((5, 1))
+    for version in (1.0, slower):
+        yield 1e6 * version * speed * np.exp(random.standard_normal((5, 2)) * [0.01, 0.5])
 
 
-def test_a_program_in_bursts_hides_no_slower_step_and_makes_none():
+def test_what_disturbs_both_versions_hides_no_slower_step_and_makes_none():
     random = np.random.default_rng(3)
-    pairs = [
-        (slower, estimate_undisturbed(disturbed(random), disturbed(random, slower)))
-        for slower in [1.0, 1.05] * 50
-    ]
-    wrong = [one for slower, one in pairs if (one.p_value <= 0.05) != (slower > 1)]
-    assert len(wrong) <= 2
-    assert all(abs(one.change / one.a - slower + 1) < 0.02 for slower, one in pairs)
+    pairs = [(slower, estimate_rounds(*rounds(random, slower))) for slower in [1, 1.05] * 100]
+    wrong = [one for slower, one in pairs if (one.p_value <= 0.01) != (slower > 1)]
+    assert len(wrong) <= 6  # 1 in 100 alarms, and some that are not found
+    assert all(abs(one.change / one.a - slower + 1) < 0.03 for slower, one in pairs)
