@@ -1,4 +1,4 @@
-// What Python sees of device activity.
+// Python bindings of device activity.
 #include "gpu/bindings.h"
 
 #include <nanobind/stl/string.h>

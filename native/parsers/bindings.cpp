@@ -1,4 +1,4 @@
-// What Python sees of the readers.
+// Python bindings of the readers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

@@ -1,4 +1,4 @@
-// What Python sees of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
+// Python bindings of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

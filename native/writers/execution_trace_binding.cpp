@@ -1,4 +1,4 @@
-// What Python sees of the execution trace writer.
+// Python bindings of the execution trace writer.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

@@ -1,4 +1,4 @@
-// What Python sees of the Perfetto writer.
+// Python bindings of the Perfetto writer.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

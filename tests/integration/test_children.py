@@ -14,9 +14,7 @@ from opscope.cli import main
 from opscope.columns.ledger import COMPUTED, WAITED
 from opscope.live.children import start_hook
 from opscope.storage.manifest import unfinished_recordings
-from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import Processes
-from support.gloo_jobs import run_gloo_job
 from support.processes import run_python, wait_until
 from support.recorded import count
 from support.torch_processes import run_torch
@@ -318,33 +316,6 @@ def test_children_after_the_folder_was_removed_run_as_ever(tmp_path):
     done = run_with_children(tmp_path / "removed", REMOVED)
     assert (done.returncode, done.stdout) == (0, "4\n5\n"), done.stderr
     assert [str(part) for part in Processes.in_folder(tmp_path / "removed").parts] != []
-
-
-TWO_RANKS = """
-import os, torch
-rank = int(os.environ["RANK"])
-for _ in range(rank + 2):
-    torch.ones(3).add(1)
-child = os.fork()
-if child == 0:
-    torch.ones(3).mul(1)
-    os._exit(0)
-os.waitpid(child, 0)
-"""
-
-
-def test_ranks_of_torchrun_are_ranks_and_their_children_are_not(tmp_path):
-    folder, program = tmp_path / "ranks", tmp_path / "program.py"
-    program.write_text(TWO_RANKS)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    recorder = ["-m", "opscope", "run", "--children", "-o", folder]
-    run_gloo_job([*recorder, *torchrun, program])
-    processes = Processes.in_folder(folder)
-    for rank in range(2):
-        trace = processes.load(Partition(RANK, rank))
-        assert (count(trace, "aten::add"), count(trace, "aten::mul")) == (rank + 2, 0)
-    others = [processes.load(part) for part in processes.parts if part.kind == PROCESS]
-    assert sum(count(trace, "aten::mul") for trace in others) == 2
 
 
 def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):

@@ -296,7 +296,7 @@ open("out", "w").close()
 """
     recorded = execute(program, options=["--output", "out/trace"])
     assert recorded.code == 0
-    assert "to another place" in recorded.err
+    assert "to another folder" in recorded.err
     (line,) = [line for line in recorded.own_words if "trace written to " in line]
     rescued = Path(line.partition("trace written to ")[2])
     assert recorded.folder not in rescued.parents

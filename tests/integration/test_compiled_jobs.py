@@ -8,7 +8,10 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.storage.manifest import rank_folders
+from opscope.storage.partition import PROCESS, RANK
+from opscope.storage.processes import Processes
 from support.gloo_jobs import run_gloo_job
+from support.recorded import count
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -70,22 +73,9 @@ def test_code_that_a_child_compiled_has_its_lines(job):
     assert len(trace.table("compilations")) > 0
 
 
-@pytest.mark.parametrize("command", ["--compiled", "--gpu"])
-def test_what_is_said_of_all_is_said_of_each(asked, job, command):
-    of_rank = by_rank(json.loads(asked("summary", command, "--format", "json").out))
-    assert set(of_rank) == set(range(RANKS))
-    for rank in range(RANKS):
-        alone = json.loads(asked("summary", command, "--rank", str(rank), "--format", "json").out)
-        assert of_rank[rank] == {"rank": rank, **alone}
-
-
-def test_operators_of_all_ranks_are_compared_with_one_machine(asked, job, monkeypatch, tmp_path):
-    monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path))
-    of_rank = by_rank(json.loads(asked("summary", "--roofline", "--format", "json").out))
-    assert set(of_rank) == set(range(RANKS))
-    products = {row["operator"]: row["calls"] for row in of_rank[EAGER]["rows"]}
-    assert products["aten::mm"] == STEPS
-    alone = opscope.load(job, rank=EAGER).roofline(period="all")
-    assert of_rank[EAGER]["operator_ns"] == alone.operator_ns
-    machines = [one["peaks"]["bytes_per_s"] for one in of_rank.values()]
-    assert all(machine == machines[0] for machine in machines)
+def test_children_of_ranks_are_processes_and_no_ranks(job):
+    processes = Processes.in_folder(job)
+    traces = {part: processes.load(part) for part in processes.parts}
+    assert len(traces) == 2 * RANKS + 1  # and who started them
+    counts = [(part.kind, count(trace, "aten::cos")) for part, trace in traces.items()]
+    assert counts.count((PROCESS, 1)) == counts.count((RANK, 0)) == RANKS

@@ -14,7 +14,6 @@ CASES = (
     "exception_inside",  # in a child, which is forked before anything was compiled
     "training",
     "left_as_it_was",
-    "two_recordings",
     "in_a_thread",
     "dynamic_shapes",
     "forked",
@@ -91,9 +90,7 @@ def test_the_cache_keeps_the_line_of_each_call(found, again):
 
 
 def test_other_programs_are_left_as_they_were_and_have_their_lines(found):
-    assert found["left_as_it_was"] == [1, True, True]
-
-    assert found["two_recordings"] == [3, 1, True]
+    assert found["left_as_it_was"] == [3, 1, True, True]
 
     assert {tuple(lines) for _, lines in lines_of(found["wrapper_in_cpp"])} == {("cpp",)}
 

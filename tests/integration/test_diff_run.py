@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("torch", reason="records programs")
 
-from support.processes import run_opscope
+from opscope.readers import version_comparison
+from support.processes import opscope_here
 
 PROGRAM = """
 import sys, torch
@@ -23,24 +24,21 @@ print("done")
 
 
 @pytest.fixture
-def scripts(tmp_path):
-    def write(name, again=1):
-        (tmp_path / name).write_text(PROGRAM.format(again=again))
-        return name
+def scripts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.py").write_text(PROGRAM.format(again=1))
+    (tmp_path / "new.py").write_text(PROGRAM.format(again=5))
+    (tmp_path / "wrong.py").write_text("x = = 1")
+    return tmp_path
 
-    return tmp_path, write
 
-
-def test_two_scripts_are_recorded_in_turns(scripts):
-    folder, write = scripts
-    old, new = write("old.py"), write("new.py", again=5)
-    gate = ("--gate", "count==")
-    done = run_opscope("diff", "--run", 3, *gate, old, new, "--", "14", cwd=folder)
+def test_two_scripts_are_recorded_and_compared(scripts, monkeypatch):
+    """In one round, which takes less; tests/unit/readers has the turns of several."""
+    monkeypatch.setattr(version_comparison, "LEAST", 1)
+    done = opscope_here("diff", "--run", 1, "--gate", "count==", "old.py", "new.py", "--", "14")
     assert done.returncode == 3 and "reject the new version" in done.stderr, done.stderr
     assert "same output, exit code 0" in done.stderr and "aten::mm" in done.stdout
-    turns = [line for line in done.stderr.splitlines() if "round" in line]
-    assert [line.split()[-1] for line in turns] == [old, new, new, old, old, new]
-    assert len(list((folder / "opscope-rounds").glob("*.opscope"))) == 6
+    assert len(list((scripts / "opscope-rounds").glob("*.opscope"))) == 2
     # What only steps in detail know divides no place: 1 call and 5 in each step.
     calls = done.stdout.partition("Calls a step\n")[2].splitlines()
     row = next(line for line in calls if line.startswith("aten::mm"))
@@ -48,9 +46,7 @@ def test_two_scripts_are_recorded_in_turns(scripts):
 
 
 def test_a_program_that_cannot_be_recorded_is_named(scripts):
-    folder, write = scripts
-    (folder / "wrong.py").write_text("x = = 1")
-    done = run_opscope("diff", "--run", 3, "wrong.py", write("old.py"), "--", "9", cwd=folder)
+    done = opscope_here("diff", "--run", 3, "wrong.py", "old.py", "--", "9")
     assert done.returncode == 2 and "wrong.py was not recorded" in done.stderr
-    done = run_opscope("diff", "--run", 3, "old.py", cwd=folder)
+    done = opscope_here("diff", "--run", 3, "old.py")
     assert done.returncode == 2 and "two scripts" in done.stderr

@@ -59,6 +59,14 @@ def test_without_a_keeper_one_is_begun_at_the_end(execute, tmp_path):
     assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()
 
 
+def test_a_program_that_runs_nothing_waits_for_nothing_unless_asked_to(execute, tmp_path):
+    said = execute("-c", "import torch", run=run_python, OPSCOPE_END_WAIT="").stderr
+    assert said.count("ran no torch operators") == 1 and "trace written to" not in said
+    assert len(opscope.load(tmp_path / "t").events) < 100
+    said = execute("-c", "import torch", run=run_python).stderr
+    assert said.count("ran no torch operators") == said.count("trace written to") == 1
+
+
 BURSTS = """
 import time, torch
 net = torch.nn.Linear(4, 1)

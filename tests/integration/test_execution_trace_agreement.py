@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -57,35 +56,6 @@ def test_jagged_nested_tensors(tmp_path):
         (jagged * 2).sum()
 
     program()
-    assert_same_run(*watch(program, tmp_path))
-
-
-def test_a_compiled_training_step(tmp_path):
-    model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.GELU(), torch.nn.Linear(5, 2))
-    compiled = torch.compile(model, backend="aot_eager")
-
-    def step():
-        compiled(torch.ones(3, 4)).sum().backward()
-
-    step()
-    torchs, ours = watch(step, tmp_path)
-
-    assert_same_run(torchs, ours)
-    assert any(name.startswith("CompiledFunction") for name in names_of(ours))
-
-
-def test_threads(tmp_path):
-    def work():
-        for _ in range(3):
-            torch.ones(3) + 1
-
-    def program():
-        for _ in range(2):
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join()
-        work()
-
     assert_same_run(*watch(program, tmp_path))
 
 

@@ -87,19 +87,6 @@ def writers_of(folder):
     return found
 
 
-def test_many_dumps_at_once_are_made_in_turn(tmp_path, model, optimizer):
-    other = held_up(tmp_path)
-    with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
-        step(model, optimizer)
-        for number in range(10):
-            recorder.dump(str(number))
-        assert len(wait_for_blocked(tmp_path, 10)) == 10
-        assert not list(tmp_path.glob("*.opscope"))
-        os.close(other)
-    assert len(dumps_in(tmp_path)) == 10
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
 def test_when_a_process_is_killed_the_others_make_theirs(tmp_path, model, optimizer, capfd):
     other = held_up(tmp_path)
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:

@@ -16,6 +16,7 @@ from opscope.cli.views.completeness import describe_completeness
 from opscope.columns.ledger import NOT_KNOWN_MS
 from opscope.errors import LifecycleError
 from support.processes import wait_until
+from support.torch_processes import TorchProgram
 
 
 def test_a_slow_step_makes_a_dump(tmp_path, model, optimizer):
@@ -175,6 +176,33 @@ def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_g
     assert "in stands_still" in trace.metadata["dump"]["python_stacks"]
     (event,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "never ends"]
     assert trace.events["unfinished"][event]
+
+
+STOPPED = """
+import sys, time, torch, opscope
+from opscope import triggers
+hang = [triggers.Hang("900ms")]
+with opscope.flight_recorder("30s", directory=sys.argv[1], triggers=hang) as recorder:
+    print("ready", flush=True)
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        time.sleep(0.005)
+        recorder.step()
+"""
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/schedstat"), reason="this kernel does not count waiting"
+)
+def test_a_program_that_was_stopped_did_not_hang(tmp_path):
+    with TorchProgram("-c", STOPPED, tmp_path) as running:
+        assert running.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        os.kill(running.pid, signal.SIGSTOP)
+        time.sleep(2.5)
+        os.kill(running.pid, signal.SIGCONT)
+        running.communicate(timeout=120)
+    assert running.returncode == 0 and not dumps_in(tmp_path)
 
 
 def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):

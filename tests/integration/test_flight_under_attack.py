@@ -11,14 +11,15 @@ import time
 
 import pytest
 import torch
-from tests.support.flight_recordings import dumps_in, reason_of, run
+from tests.support.flight_recordings import dumps_in, reason_of
 
 import opscope
 from opscope import flight_recorder, triggers
 from opscope.cli.application import main
 from opscope.errors import LifecycleError
 from opscope.live.flight.trigger import Trigger
-from support.processes import run_opscope, wait_until
+from support.processes import wait_until
+from support.torch_processes import run_torch
 
 
 def details_in(folder):
@@ -151,20 +152,6 @@ def test_forks_in_the_middle_of_dumps(tmp_path):
     assert len(dumps_in(tmp_path)) == 5
 
 
-def test_a_dump_of_nothing_is_a_trace_of_nothing(tmp_path):
-    done = run(
-        """
-        import sys, opscope
-        with opscope.flight_recorder(directory=sys.argv[1], triggers=[]) as recorder:
-            recorder.dump("nothing was done", wait=True)
-        """,
-        tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    (trace,) = dumps_in(tmp_path)
-    assert len(trace.events) == 0 and trace.metadata["dump"]["detail"] == "nothing was done"
-
-
 class _Failing(Trigger):
     """Raises in the method that is named."""
 
@@ -229,6 +216,6 @@ def test_a_program_whose_dump_failed_is_not_said_to_have_wanted_none(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         """
     command = ("run", "--flight-recorder", "9s", "-o", tmp_path, "-c", textwrap.dedent(program))
-    ran = run_opscope(*command)
+    ran = run_torch("-m", "opscope", *command)
     assert "could not be written" in ran.stdout and "a dump failed" in ran.stderr
     assert "nothing unusual happened" not in ran.stderr

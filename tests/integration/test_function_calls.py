@@ -49,29 +49,6 @@ def test_functions_modules_and_optimizers_are_as_with_stacks_but_for_c_functions
     assert not np.any(functions.trace.events["kind"] == 3)
 
 
-def test_callers_lines_are_known() -> None:
-    def outer() -> None:
-        torch.ones(2)
-        train(model, optimizer)
-
-    model = Block()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with opscope.profile(with_functions=True) as prof:
-        outer()
-    trace = prof.trace
-    rows = {
-        trace.names[int(trace.events["name"][event])]: int(line)
-        for event, line in zip(
-            trace.table("python_calls")["event"],
-            trace.table("python_calls")["caller_line"],
-            strict=True,
-        )
-    }
-    first = outer.__code__.co_firstlineno
-    (line,) = [line for name, line in rows.items() if name.endswith(": train")]
-    assert line == first + 2
-
-
 LIBRARY = """
 def fit(step):
     for number in range(3):

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 
-import numpy as np
 import pytest
 import torch
 from tests.gpu.device_work import read_device_work
@@ -17,7 +16,6 @@ import opscope
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind
-from opscope.columns.table import Table
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 from support.loaded import load_trace
 
@@ -228,31 +226,6 @@ def test_the_event_tree_has_work_inside_the_call_that_launched_it(fake: FakeCupt
     assert kernel.end_time_ns - kernel.start_time_ns == kernel.duration_time_ns
     assert kernel.duration_time_ns == pytest.approx(1000, abs=2)
     assert len({event.id for event in (launching, call, kernel)}) == 3
-
-
-def test_work_whose_launch_is_unknown_is_at_the_top_of_the_event_tree(fake: FakeCupti) -> None:
-    with opscope.profile(activities=BOTH) as prof:
-        fake.launch("k")
-    gpu = prof.trace.table("gpu")
-    lost = {**gpu.given, "launch": np.full(len(gpu), -1, dtype=np.int32)}
-    trace = prof.trace.with_tables({"gpu": Table(gpu.schema, lost)})
-    names = [event.name for event in ProfilerTree(trace).roots]
-    assert [name for name in names if name in ("cudaLaunchKernel", "k")] == [
-        "cudaLaunchKernel",
-        "k",
-    ]
-
-
-def test_averages_have_device_time(fake: FakeCupti) -> None:
-    with opscope.profile(activities=BOTH) as prof:
-        with record_function("step"):
-            fake.launch("k", duration_ns=7000)
-        fake.launch("k", duration_ns=5000)
-    averages = {entry.key: entry for entry in prof.key_averages()}
-    assert averages["k"].self_device_time_total == pytest.approx(12.0, abs=0.01)
-    assert averages["k"].count == 2
-    assert averages["step"].device_time_total == pytest.approx(7.0, abs=0.01)
-    assert "Self CUDA" in prof.key_averages().table()
 
 
 def test_rules_are_checked_on_what_was_recorded(

@@ -7,7 +7,7 @@ import pytest
 import opscope
 from opscope.columns.causes import Cause
 from opscope.storage.partition import RANK, Partition
-from support.gloo_jobs import run_gloo_job, run_ranks
+from support.gloo_jobs import run_ranks
 from support.recorded import steps_of
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
@@ -65,26 +65,3 @@ def test_every_rank_is_recorded_and_computes_the_same_and_the_slow_one_is_named(
 def line_of_sleep():
     lines = PROGRAM.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if "time.sleep" in line)
-
-
-def test_a_job_that_is_recorded_from_outside_is_the_same_and_its_slow_rank_is_named(
-    by_itself, tmp_path
-):
-    recorder = ("-m", "opscope", "run", "--children", "--why", "-o", str(tmp_path / "job"))
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
-    arguments = [*recorder, *launcher, PROGRAM, "ddp", str(SLOW)]
-    done = run_gloo_job(arguments, OMP_NUM_THREADS="1")
-    assert set(results(done, "ddp")) == set(results(by_itself[1], "ddp"))
-    of_program = [line for line in done.stdout.splitlines() if not line.startswith("[Gloo]")]
-    assert len(of_program) == RANKS  # opscope says nothing there
-
-    job = opscope.load(tmp_path / "job")
-    assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
-    assert len(job) == RANKS + 1  # and who started them
-    assert [steps_of(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
-
-    (slow,) = job.slow_ranks().found
-    assert slow.process == Partition(RANK, SLOW)
-    assert f"opscope: {slow}" in done.stderr
-    assert f"(rank {SLOW}), because the others wait for it" in done.stderr
-    assert f" of {RANKS + 1} processes completed warm-up" in done.stderr

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -191,38 +190,6 @@ def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     assert count(trace, "small") + dropped(trace) == 100_000
     assert count(trace, "after") == 20_000
     assert trace.ledger["recording"]["times without free space"] == 1
-
-
-def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
-    monkeypatch.setattr(segments, "RECORDS", 20_000)
-    monkeypatch.setattr(segments, "MARGIN_NS", 0)
-    folder = tmp_path / "t"
-    done = threading.Event()
-    counts = []
-
-    def work():
-        counted = 0
-        while not done.is_set():
-            with opscope.record_function("outer"):
-                spans(50)
-            counted += 1
-        counts.append(counted)
-
-    with streaming(folder):
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        path = the_file(folder)
-        while len(segments_of(path)) < 3:
-            with draining(path):
-                Drain(path, about_of(path)["prefixes"]).next()
-        done.set()
-        for thread in threads:
-            thread.join()
-    trace = opscope.load(folder)
-    assert count(trace, "outer") == sum(counts)
-    assert count(trace, "small") == 50 * sum(counts)
-    check_nesting(trace)
 
 
 DRAINS = """

@@ -86,6 +86,12 @@ def check_whole(trace):
     assert [count for count in counts if "dropped" in count[0] and count[1] > 0] == []
 
 
+def need_a_steady_clock(trace):
+    """Where the machine's clock stood or jumped, times end with the window: the ledger says it."""
+    if "clock" in trace.ledger:
+        pytest.skip(f"the machine's clock: {trace.ledger['clock']}")
+
+
 @work_or_watch
 def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_recording_or_in_it(
     works_here,
@@ -115,6 +121,7 @@ def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_rec
         found = {n.name for n in build_tree(trace).depth_first() if name_of(n).endswith(module)}
         assert found == {f"nn.Module: {module}_{number}" for number in range(len(working))}
 
+    need_a_steady_clock(trace)
     start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
     for worker in crew.workers:
         roots = roots_of(trace, worker.native_id)
@@ -163,8 +170,9 @@ def test_the_next_recording_finds_threads_where_the_last_one_left_them():
         with opscope.profile(with_stack=True, record_shapes=True) as prof:
             crew.dismiss(BEGINS)
 
-    start_ns, end_ns = prof.trace.metadata["start_ns"], prof.trace.metadata["end_ns"]
     check_whole(prof.trace)
+    need_a_steady_clock(prof.trace)
+    start_ns, end_ns = prof.trace.metadata["start_ns"], prof.trace.metadata["end_ns"]
     for worker in crew.workers:
         roots = roots_of(prof.trace, worker.native_id)
         # THEN they wait there still, in the same functions, and those that ended are gone

@@ -59,9 +59,9 @@ def names_of(trace):
 
 
 def recorded_of(asking, recorded=()):
-    asking.ask("record", recorded=arguments_of(frozenset(recorded)))
+    asking.request("record", recorded=arguments_of(frozenset(recorded)))
     torch.ones(2).add(1)
-    log, answer = asking.log_of("hand over")
+    log, answer = asking.request_log("hand over")
     return trace_of_log(log, answer["facts"])
 
 
@@ -104,7 +104,7 @@ def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch)
     with client.connect(listening) as asking:
         for word in ("record", "start"):
             with pytest.raises(ReachError, match="no place"):
-                asking.ask(word, recorded={})
+                asking.request(word, recorded={})
     assert _native.statistics()["wanted"] == 0
 
 
@@ -201,9 +201,9 @@ def test_what_cannot_be_reached_says_what_to_do():
         client.connect(other.pid)
     with running(bare) as other, client.connect(other.pid) as asking:
         with pytest.raises(ReachError, match="has not imported torch"):
-            asking.ask("record")
+            asking.request("record")
         with pytest.raises(ReachError, match="does not know the request 'dance'"):
-            asking.ask("dance")
+            asking.request("dance")
     assert str(other.pid) not in command("attach").stdout.split()  # its socket is cleared away
 
 
@@ -228,7 +228,7 @@ def test_the_end_of_a_process_is_seen_although_its_forked_child_goes_on():
             process.kill()
             process.wait()
             with pytest.raises(ReachError, match="has ended"):
-                asking.ask("status", limit_s=60)
+                asking.request("status", limit_s=60)
         finally:
             os.kill(child, signal.SIGKILL)
 
@@ -252,7 +252,7 @@ def test_whoever_records_a_process_does_not_wait_for_one_that_is_gone(tmp_path, 
 
 def test_whoever_asked_and_is_gone_leaves_nothing_recording(listening):
     asking = client.connect(listening)
-    asking.ask("record")
+    asking.request("record")
     assert _native.statistics()["wanted"] != 0
     asking.close()
     with client.connect(listening) as other:  # answered after the one that is gone
@@ -348,8 +348,8 @@ def test_many_starts_and_stops_beside_busy_threads_with_stacks(listening):
     try:
         for _ in range(rounds):
             with client.connect(listening, answer_s=60) as asking:
-                asking.ask("record", recorded={"with_stack": True})
-                log, answer = asking.log_of("hand over")
+                asking.request("record", recorded={"with_stack": True})
+                log, answer = asking.request_log("hand over")
         trace = trace_of_log(log, answer["facts"])
     finally:
         ending.set()

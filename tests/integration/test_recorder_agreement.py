@@ -1,7 +1,6 @@
 """opscope and torch.profiler record the same program: everything but times must agree."""
 
 import re
-import runpy
 import warnings
 
 import pytest
@@ -11,7 +10,6 @@ from torch.profiler import profile as torch_profile
 import opscope
 from programs import torch_programs
 from programs.torch_programs import PROGRAMS
-from support.processes import run_python
 from support.recorded import without_collections
 from support.structure import differences, structure
 
@@ -97,58 +95,6 @@ def test_tables_are_torchs_but_for_times(grouping, options):
         tables.append(rows.table(sort_by="count", **options).splitlines())
     ours, theirs = ([NUMBER.sub(" ", line) for line in table] for table in tables)
     assert ours[: len(theirs)] == theirs  # below there is what was lost
-
-
-FUTURES = """
-import torch
-
-@torch.jit.script
-def scripted(x: torch.Tensor) -> torch.Tensor:
-    future = torch.jit.fork(torch.neg, x)
-    return torch.jit.wait(future) + x.abs()
-
-def program():
-    for _ in range(3):
-        scripted(torch.ones(3))
-
-program()
-"""
-FUTURES_BY_TORCH = """
-for _ in range(30):
-    with torch.profiler.profile(record_shapes=True) as prof:
-        program()
-    try:
-        print(*sorted(event.name for event in prof.events()), sep=",", flush=True)
-    except RuntimeError:
-        continue
-"""
-
-
-def test_futures_agree(tmp_path):
-    # Which thread goes on after a wait is a matter of time, so only what ran is compared; and a
-    # worker may still be on its way out of what it ran when the recording stops. torch's profiler
-    # then writes to what it has freed, so that it records in a process of its own, which may crash
-    # or fail to read what was written there.
-    path = tmp_path / "futures.py"
-    path.write_text(FUTURES)
-    child = tmp_path / "by_torch.py"
-    child.write_text(FUTURES + FUTURES_BY_TORCH)
-    theirs: set[str] = set()
-    for _ in range(5):
-        said = run_python(child)
-        theirs.update(line for line in said.stdout.splitlines() if "aten::neg" in line)
-        if theirs:
-            break
-    assert theirs, said.stderr[-2000:]
-
-    program = runpy.run_path(str(path))["program"]
-
-    def agree():
-        ours = recorded_by(opscope.profile, program)
-        names = ",".join(sorted(event.name for event in ours.events()))
-        return ours.trace.ledger["events"]["unfinished"] == 0 and names in theirs
-
-    assert any(agree() for _ in range(50))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import opscope
-from opscope import _native
 from support.processes import forked
 from support.recorded import names, record
 from support.torch_processes import run_torch
@@ -15,23 +14,6 @@ from support.torch_processes import run_torch
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 OPTIONS = {"record_shapes": True, "profile_memory": True, "with_modules": True, "with_stack": True}
-
-
-def test_a_forked_child_records_nothing_of_its_own_accord():
-    def child():
-        assert _native.statistics()["wanted"] == 0
-        assert not torch.autograd._profiler_enabled()
-        torch.zeros(1)
-
-    prof = opscope.profile(**OPTIONS)
-    with prof:
-        torch.ones(1)
-        assert forked(child) == 0
-        torch.full((1,), 1)
-    found = names(prof.trace)
-    assert {"aten::ones", "aten::full"} <= set(found)
-    assert "aten::zeros" not in found
-    assert prof.trace.ledger["events"]["ends without a start"] == 0
 
 
 def test_a_forked_child_may_profile_itself():

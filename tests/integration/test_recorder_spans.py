@@ -111,24 +111,6 @@ def test_a_decorated_function_is_a_span_per_call():
     assert work(torch.ones(1)).item() == 2  # also while nothing records
 
 
-def test_a_generator_left_in_the_middle_closes_its_span_when_it_goes():
-    def numbers():
-        with opscope.record_function("generator"):
-            yield torch.ones(1)
-            yield torch.ones(1)
-
-    def program():
-        source = numbers()
-        next(source)
-        torch.zeros(1)
-        source.close()
-        torch.full((1,), 2)
-
-    trace = record(program)
-    assert parents(trace)["aten::zeros"] == "generator"
-    assert parents(trace)["aten::full"] == ""
-
-
 def test_a_span_begun_here_may_end_there():
     def program():
         span = opscope.record_function("moving")

@@ -41,31 +41,6 @@ def live_briefly(*arguments, **options):
         os.sched_yield()
 
 
-def thread_of(trace, name):
-    """The threads (row numbers) on which events of this name began, in order."""
-    return [int(trace.events["thread"][row]) for row, n in enumerate(names(trace)) if n == name]
-
-
-def test_every_thread_has_a_tree_of_its_own():
-    def work(number):
-        for step in range(20):
-            with opscope.record_function(f"worker {number}"):
-                torch.full((2,), number).add_(step)
-
-    trace = record(lambda: in_threads(24, work))
-
-    events, found = trace.events, names(trace)
-    assert len({thread for n in range(24) for thread in thread_of(trace, f"worker {n}")}) == 24
-    for number in range(24):
-        assert len(set(thread_of(trace, f"worker {number}"))) == 1
-        assert found.count(f"worker {number}") == 20
-    assert found.count("aten::full") == found.count("aten::add_") == 24 * 20
-    inside = events["parent"] >= 0
-    assert (events["thread"][inside] == events["thread"][events["parent"][inside]]).all()
-    assert trace.ledger["events"]["ends without a start"] == 0
-    assert trace.ledger["events"]["unfinished"] == 0
-
-
 def test_memory_of_threads_that_are_gone_is_used_again():
     def program():
         for _ in range(100):

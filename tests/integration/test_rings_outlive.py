@@ -15,7 +15,7 @@ from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.live.flight.orphaned_rings import dump_ring
 from support.left_behind import file_of_ring, rings_in
-from support.processes import run_opscope, wait_until
+from support.processes import opscope_here, wait_until
 from support.torch_processes import run_torch
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
@@ -114,7 +114,7 @@ def test_a_dump_names_what_threads_were_doing(tmp_path):
     assert trace.events["unfinished"][row]
     assert trace.events["duration_ns"][row] > 0.3e9  # until it was last seen to be there
     (saved,) = tmp_path.glob("*.opscope")
-    shown = run_opscope("summary", saved, check=True).stdout
+    shown = opscope_here("summary", saved).stdout
     assert "dump because of: death (killed by SIGKILL)" in shown
     assert "was in never ends for" in shown
 
@@ -136,8 +136,8 @@ def test_where_the_keeper_was_killed_too_it_is_recovered(tmp_path):
     (name,) = rings_in(tmp_path)
     file = file_of_ring(name)
     assert file.exists()
-    done = run_opscope("doctor", "--recover", tmp_path, check=True)
-    assert "dump because of: death" in done.stderr
+    done = opscope_here("doctor", "--recover", tmp_path)
+    assert done.returncode == 0 and "dump because of: death" in done.stderr
     assert len(dump_of(tmp_path).events) > 0
     assert not rings_in(tmp_path)
     assert not file.exists()
@@ -228,7 +228,7 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
     assert "the last part is missing" in trace.metadata["dump"]["limited_by"]
     assert trace.metadata["ended"]["dropped_from_ns"] is not None
     (saved,) = tmp_path.glob("*.opscope")
-    shown = run_opscope("summary", saved, check=True)
+    shown = opscope_here("summary", saved)
     assert "none dropped" not in shown.stderr
 
 

@@ -5,7 +5,7 @@ import zipapp
 import pytest
 
 import opscope
-from support.processes import run_opscope
+from support.processes import opscope_here, run_opscope
 from support.torch_processes import run_torch
 
 PROGRAM = """\
@@ -39,7 +39,9 @@ def texts_of(trace):
     return dict(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 
-def test_lines_that_made_calls_are_kept_and_shown_and_memory_is_traced_to_them(record, tmp_path):
+def test_lines_that_made_calls_are_kept_and_shown_and_memory_is_traced_to_them(
+    record, tmp_path, monkeypatch
+):
     trace = record("--stack", "--memory", "--shapes", "--modules")
     texts = texts_of(trace)
     assert texts[5] == "return network(torch.ones(2, 4)).sum().item()  # waits"
@@ -49,7 +51,8 @@ def test_lines_that_made_calls_are_kept_and_shown_and_memory_is_traced_to_them(r
     check_memory_by_line(trace)
 
     (tmp_path / "train.py").unlink()  # shown from the trace, not from the file
-    shown = run_opscope("summary", cwd=tmp_path, added={"COLUMNS": "160"})
+    monkeypatch.setenv("COLUMNS", "160")
+    shown = opscope_here("summary", tmp_path / "train.opscope")
     assert "Line of your program" in shown.stdout
     assert "train.py:5 in step" in shown.stdout
     assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout

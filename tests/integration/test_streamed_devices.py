@@ -15,7 +15,7 @@ from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
 from opscope.recording.recovered import recover_file
 from opscope.storage.manifest import unfinished_recordings
-from support.processes import run_opscope
+from support.processes import opscope_here
 from support.torch_processes import run_torch
 
 PROGRAM = """
@@ -87,7 +87,7 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     recover_file(path)
     again = opscope.load(tmp_path / "t")
     np.testing.assert_array_equal(again.table("gpu")["start_ns"], gpu["start_ns"])
-    told = run_opscope("summary", tmp_path / "t", check=True)
+    told = opscope_here("summary", tmp_path / "t")
     assert "the last device data is from" in told.stdout + told.stderr
 
 

@@ -12,10 +12,10 @@ import torch
 
 import opscope
 from opscope.columns.table import ListColumn
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording import recovered
-from opscope.recording.recovered import recover, recover_file
+from opscope.recording.recovered import recover_file
 from opscope.storage.manifest import unfinished_recordings
 from support.recorded import count
 from support.torch_processes import run_torch
@@ -252,18 +252,6 @@ def test_a_rank_that_did_not_end_is_not_taken_for_another(tmp_path):
         opscope.load(tmp_path, rank=2)
 
 
-def test_each_cycle_of_a_schedule_has_its_own(tmp_path):
-    schedule = opscope.schedule(wait=0, warmup=0, active=2, repeat=3)
-    with streaming(tmp_path, schedule=schedule) as profile:
-        for _ in range(6):
-            work(1)
-            profile.step()
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cycle-1", "cycle-2", "cycle-3"]
-    for cycle in tmp_path.iterdir():
-        assert count(opscope.load(cycle), "step") == 2
-        assert unfinished_recordings(cycle) == []
-
-
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     profile = streaming(tmp_path / "file" / "t")
@@ -314,13 +302,3 @@ def test_memory_of_ended_recordings_is_given_back(tmp_path):
         assert count(profile.trace, "step") == 200
     del profile
     assert mapped() <= 2  # what threads that record nothing now wrote to last
-
-
-def test_what_is_no_recording_is_refused(tmp_path):
-    path = tmp_path / ".recording-1-1.opscope"
-    path.write_bytes(b"something else" * 10_000)
-    with pytest.raises(TraceFormatError, match="it is no recording"):
-        recover(path)
-    path.write_bytes(b"")
-    with pytest.raises(TraceFormatError, match="it is empty"):
-        opscope.load(tmp_path)

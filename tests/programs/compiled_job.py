@@ -1,6 +1,11 @@
-"""A rank of a job on gloo, under torchrun: all but the last compile what they do, with a break."""
+"""A rank of a job on gloo, under torchrun: all but the last compile what they do, with a break.
+
+Each forks a child first, which is no rank.
+"""
 
 from __future__ import annotations
+
+import os
 
 import torch
 import torch.distributed as dist
@@ -15,6 +20,10 @@ def forward(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
+    if (child := os.fork()) == 0:
+        torch.ones(3).cos()
+        os._exit(0)
+    os.waitpid(child, 0)
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     is_last = dist.get_rank() == dist.get_world_size() - 1

@@ -99,33 +99,21 @@ def function_of(call):
 
 
 def left_as_it_was():
-    """The generated modules before, during and after a recording, and what a later call gives."""
+    """Runs during two recordings, one in the other; the generated module before, and after both."""
     from torch._inductor.codecache import PyCodeCache
 
     compiled, x = torch.compile(lambda x: (x + 1).sin() * 2), torch.randn(16)
     before = compiled(x)
     module = PyCodeCache.modules[-1]
     state = dict(vars(module)), function_of(module.call).__code__
-    trace = recorded(lambda: compiled(x))
-    after = dict(vars(module)), function_of(module.call).__code__
-    return [trace.compiled("all").graphs, after == state, bool(torch.equal(compiled(x), before))]
-
-
-def two_recordings():
-    """Each has the runs during it, and the last leaves generated code as it was."""
-    from torch._inductor.codecache import PyCodeCache
-
-    compiled, x = torch.compile(lambda x: (x * 2).cos()), torch.randn(16)
-    compiled(x)
-    function = function_of(PyCodeCache.modules[-1].call)
-    code = function.__code__
     with opscope.profile() as outer:
         compiled(x)
         with opscope.profile() as inner:
             compiled(x)
         compiled(x)
+    after = dict(vars(module)), function_of(module.call).__code__
     graphs = [prof.trace.compiled("all").graphs for prof in (outer, inner)]
-    return [*graphs, function.__code__ is code]
+    return [*graphs, after == state, bool(torch.equal(compiled(x), before))]
 
 
 def in_a_thread():

@@ -15,11 +15,10 @@ from pathlib import Path
 from unittest import mock
 
 from opscope.cli import main
-from support.gloo_jobs import ABORTED, ATTEMPTS
+from support.gloo_jobs import ABORTED, ATTEMPTS, run_ranks
 from support.torch_processes import run_torch
 
 COLUMNS = "100"
-_MODULES = {"opscope": "opscope", "torchrun": "torch.distributed.run"}
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -55,12 +54,14 @@ def run_command(command: str, folder: Path) -> str:
     needs_shell = {"<", ">", "2>", "|", "||"} & set(arguments)
     if name == "opscope" and arguments[0] not in ("run", "doctor") and not needs_shell:
         return _run_here(arguments)
+    if name == "torchrun":  # --nproc-per-node N PROGRAM; each of its ranks would import torch
+        return run_ranks(Path(folder, arguments[2]), int(arguments[1])).stdout
     added = {"COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
     # What another program compiled has that one's lines.
     added["TORCHINDUCTOR_CACHE_DIR"] = os.fspath(Path(folder) / ".inductor")
     for _ in range(ATTEMPTS):
         if not needs_shell:
-            start = arguments if name == "python" else ["-m", _MODULES[name], *arguments]
+            start = arguments if name == "python" else ["-m", name, *arguments]
             done = run_torch(*start, added=added, cwd=folder)
         else:
             path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -1,7 +1,8 @@
-"""Memory snapshots as torch writes them, made up, and what they say by the plainest computation."""
+"""Memory snapshots as torch writes them, made up, and what is known of their memory."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 from pathlib import Path
@@ -104,51 +105,7 @@ def write_snapshot(path: Path, snapshot: dict[str, Any], protocol: int) -> None:
         pickle.dump(snapshot, file, protocol)
 
 
-def plain_memory(snapshot: dict[str, Any], index: int) -> dict[str, Any]:
-    """Peak, timeline and lines, one event after the other."""
-    trace = [
-        one
-        for one in snapshot["device_traces"][index]
-        if one["action"] in ("alloc", "free_completed")
-    ]
-    seen = {one["addr"] for one in trace}
-    alive: dict[int, tuple[int, Any, bool]] = {}
-    for segment in snapshot["segments"]:
-        address = segment["address"]
-        for block in segment["blocks"] if segment["device"] == index else ():
-            if block["state"].startswith("active") and address not in seen:
-                alive[address] = (block["requested_size"], block["frames"], True)
-            address += block["size"]
-    met = set()
-    for one in trace:
-        if one["addr"] not in met and one["action"] == "free_completed":
-            alive[one["addr"]] = (one["size"], (), True)
-        met.add(one["addr"])
-    peak, at_peak, over_time = sum(size for size, *_ in alive.values()), dict(alive), []
-    for one in trace:
-        if one["action"] == "alloc":
-            alive[one["addr"]] = (one["size"], one.get("frames", ()), False)
-        else:
-            alive.pop(one["addr"], None)
-        over_time.append(sum(size for size, *_ in alive.values()))
-        if over_time[-1] > peak:
-            peak, at_peak = over_time[-1], dict(alive)
-    return {
-        "peak": peak,
-        "before": sum(size for size, _, before in at_peak.values() if before),
-        "at_peak": by_line(at_peak.values()),
-        "at_end": by_line(alive.values()),
-        "over_time": over_time,
-    }
-
-
-def by_line(blocks: Any) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for size, stack, _ in blocks:
-        own = [one for one in stack if one["filename"] == "/home/train.py"]
-        name = (
-            f"/home/train.py:{own[0]['line']} in {own[0]['name']}" if own else "no stack recorded"
-        )
-        total, count = found.get(name, (0, 0))
-        found[name] = (total + size, count + 1)
-    return found
+def known_memory(kind: str, seed: int, index: int = 0) -> dict[str, Any]:
+    """Peak, CRC-32 of the timeline, and lines of a device, which a plain computation gave."""
+    known = json.loads(Path(__file__).with_suffix(".json").read_text())
+    return known[f"{kind} {seed} {index}"]  # type: ignore[no-any-return]

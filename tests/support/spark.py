@@ -5,6 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
+# Most of what a session takes is compiling itself: the quick compiler alone is done sooner.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def why_no_spark() -> str:
     """Why it cannot be asked here; empty where it can."""

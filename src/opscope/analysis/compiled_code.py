@@ -74,8 +74,7 @@ class LineTime:
 
     Attributes:
         line: the line, with all operators that it called.
-        time_ns: time of its calls; a call for several lines is divided by their numbers of
-            operations.
+        time_ns: time of its calls; several lines share a call by their numbers of operations.
         kernels: the calls that do work of the line.
     """
 
@@ -119,8 +118,7 @@ class CompiledCode(ShownResult):
         calls: calls of kernels and operators by generated code, those with most time first.
         graphs: number of runs of graphs.
         graphs_ns: time in graphs: the sum of ``calls`` and ``own_ns``.
-        own_ns: time of generated code itself: ``prepared_ns`` of all calls, and graphs without
-            calls.
+        own_ns: time of generated code itself: ``prepared_ns``, and graphs without calls.
         wall_ns: duration of the period.
         was_recorded: whether compiled code was recorded.
         compilations: compilations of the process, in order, also before the recording.
@@ -183,21 +181,21 @@ class CompiledCode(ShownResult):
 def find_compiled_code(trace: TraceData, which: str = "steady") -> CompiledCode:
     """Time of each call in generated code; see :meth:`opscope.Trace.compiled`."""
     period = period_of(trace, find_which(which))
-    looked_at = period.trace
-    graph = looked_at.events["kind"] == EventKind.COMPILED_GRAPH
-    tree = event_tree(looked_at)
-    placed = _Placed.of(looked_at)
+    part = period.trace
+    graph = part.events["kind"] == EventKind.COMPILED_GRAPH
+    tree = event_tree(part)
+    placed = _Placed.of(part)
     outermost = graph & (nearest_ancestor(tree.parent, graph) < 0)
     innermost = nearest_ancestor(tree.parent, graph | placed.is_call)
     called = placed.is_call & (innermost >= 0) & graph[innermost]
     around = nearest_ancestor(tree.parent, graph | called)
     inside = (graph | called) & ((around >= 0) | graph)
-    own = minus_children(np.where(inside | outermost, around, -1), tree.duration_ns)
+    self_ns = minus_children(np.where(inside | outermost, around, -1), tree.duration_ns)
     return CompiledCode(
-        calls=_calls(looked_at, placed, np.flatnonzero(called), around),
+        calls=_calls(part, placed, np.flatnonzero(called), around),
         graphs=int(graph.sum()),
         graphs_ns=int(tree.duration_ns[outermost].sum()),
-        own_ns=int(own[graph].sum()),
+        own_ns=int(self_ns[graph].sum()),
         wall_ns=period.wall_ns,
         was_recorded=bool(trace.metadata.get("options", {}).get("compiled", False)),
         compilations=_compilations(trace),
@@ -243,13 +241,13 @@ class _Placed:
         of_graph = trace.events["kind"][calls["event"]] == EventKind.COMPILED_GRAPH
         generated = np.unique(frames["file"][calls["frame"][of_graph]])
         for table in (calls, trace.table("operator_calls")):
-            made = np.flatnonzero((table["caller"] >= 0) & (table["caller_line"] > 0))
-            caller_file = frames["file"][table["caller"][made]]
+            rows = np.flatnonzero((table["caller"] >= 0) & (table["caller_line"] > 0))
+            caller_file = frames["file"][table["caller"][rows]]
             is_generated = np.isin(caller_file, generated)
-            made = made[is_generated]
-            file[table["event"][made]] = caller_file[is_generated]
-            line[table["event"][made]] = table["caller_line"][made]
-        _hand_on_places(trace, file, line)
+            rows = rows[is_generated]
+            file[table["event"][rows]] = caller_file[is_generated]
+            line[table["event"][rows]] = table["caller_line"][rows]
+        _give_positions_to_callees(trace, file, line)
         is_call = file >= 0
         # With Python calls recorded, the function that runs the graph is one of them.
         known = calls["frame"] >= 0
@@ -258,7 +256,7 @@ class _Placed:
         return cls(file, line, is_call)
 
 
-def _hand_on_places(trace: TraceData, file: Values, line: Values) -> None:
+def _give_positions_to_callees(trace: TraceData, file: Values, line: Values) -> None:
     """Give events inside a C function its position; the C function is only Python's way to call."""
     of_c = trace.events["kind"] == EventKind.C_CALL
     parent = event_tree(trace).parent
@@ -342,36 +340,36 @@ def _recorded_sites(trace: TraceData) -> Mapping[tuple[int, int], _Site]:
 def _lines_of_sites(trace: TraceData) -> Mapping[int, tuple[CompiledLine, ...]]:
     table, names = trace.table("compiled_origins"), trace.names
     columns = ("site", "file", "line", "function", "module", "operator")
-    found: dict[int, dict[tuple[int, int, int, int], dict[str, None]]] = {}
+    by_site: dict[int, dict[tuple[int, int, int, int], dict[str, None]]] = {}
     for site, file, line, function, module, operator in zip(
         *(table[name].tolist() for name in columns), strict=True
     ):
         if file >= 0:
-            lines = found.setdefault(site, {})
+            lines = by_site.setdefault(site, {})
             lines.setdefault((file, line, function, module), {})[names[operator]] = None
     return {
         site: tuple(
             CompiledLine(names[file], line, names[function], names[module], tuple(ops))
             for (file, line, function, module), ops in lines.items()
         )
-        for site, lines in found.items()
+        for site, lines in by_site.items()
     }
 
 
 def _by_line(calls: tuple[CompiledCall, ...]) -> tuple[LineTime, ...]:
-    found: dict[tuple[str, int], list[tuple[CompiledLine, float, str]]] = {}
+    by_line: dict[tuple[str, int], list[tuple[CompiledLine, float, str]]] = {}
     for call in calls:
         operations = sum(len(line.operators) for line in call.lines)
         for line in call.lines:
             share = call.time_ns * len(line.operators) / max(operations, 1)
-            found.setdefault((line.file, line.line), []).append((line, share, call.callee))
+            by_line.setdefault((line.file, line.line), []).append((line, share, call.callee))
     rows = [
         LineTime(
             _joined([line for line, _, _ in parts]),
             round(sum(time_ns for _, time_ns, _ in parts)),
             tuple(dict.fromkeys(callee for _, _, callee in parts)),
         )
-        for parts in found.values()
+        for parts in by_line.values()
     ]
     return tuple(sorted(rows, key=lambda one: -one.time_ns))
 

@@ -26,8 +26,7 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_
 _COUNT = r"(\d{1,12})"
 _VLLM = re.compile(rf"execute_context_{_COUNT}\({_COUNT}\)_generation_{_COUNT}\({_COUNT}\)")
 _SGLANG = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
-_SLOW = 2.0
-"""A step is slow if it takes this many times the median of its phase."""
+_SLOW = 2.0  # a step is slow if it takes this many times the median of its phase
 _MOST_SLOW, _MOST_OPERATORS = 3, 3
 
 
@@ -90,24 +89,24 @@ class EngineSteps(ShownResult):
 
     def by_phase(self) -> list[PhaseSummary]:
         """Summary of each phase that occurs."""
-        found = []
+        summaries = []
         for phase in EnginePhase:
-            mine = self.phase == phase
-            if not mine.any():
+            in_phase = self.phase == phase
+            if not in_phase.any():
                 continue
-            took = self.duration_ns[mine]
-            found.append(
+            took = self.duration_ns[in_phase]
+            summaries.append(
                 PhaseSummary(
                     phase,
-                    steps=int(mine.sum()),
+                    steps=int(in_phase.sum()),
                     median_ns=int(np.median(took)),
                     p99_ns=int(np.percentile(took, 99)),
                     total_ns=int(took.sum()),
-                    requests=float(np.mean(self.requests[mine])),
-                    tokens=int((self.prefill_tokens + self.decode_tokens)[mine].sum()),
+                    requests=float(np.mean(self.requests[in_phase])),
+                    tokens=int((self.prefill_tokens + self.decode_tokens)[in_phase].sum()),
                 )
             )
-        return found
+        return summaries
 
     def _shown(self) -> ShownTable:
         """Table by phase; tokens per second refer to the time in its steps."""
@@ -136,13 +135,13 @@ _PLAIN = {
 
 def find_engine_steps(trace: TraceData) -> EngineSteps:
     """Find steps by their names; empty if no span has a name of an engine's step."""
-    known = {row: about for row, name in enumerate(trace.names) if (about := _about(name))}
+    steps_by_name = {row: about for row, name in enumerate(trace.names) if (about := _about(name))}
     is_annotation = trace.events["kind"] == EventKind.ANNOTATION
-    events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*known]))
+    events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*steps_by_name]))
     tree = event_tree(trace)
     events = events[np.argsort(tree.start_ns[events], kind="stable")]
     names = trace.events["name"][events].tolist()
-    rows: Values = np.array([known[name] for name in names], dtype=np.int64).reshape(-1, 4)
+    rows: Values = np.array([steps_by_name[name] for name in names], dtype=np.int64).reshape(-1, 4)
     duration, phase = tree.duration_ns[events], rows[:, 0]
     return EngineSteps(
         event=events,
@@ -158,18 +157,18 @@ def find_engine_steps(trace: TraceData) -> EngineSteps:
 
 def _about(name: str) -> tuple[int, int, int, int] | None:
     """Phase, requests, prompt tokens and generated tokens from a name; None if it is no step."""
-    if found := _VLLM.fullmatch(name):
-        contexts, context_tokens, generations, generated = map(int, found.groups())
+    if match := _VLLM.fullmatch(name):
+        contexts, context_tokens, generations, generated = map(int, match.groups())
         phase = EnginePhase.MIXED if contexts and generations else EnginePhase.PREFILL
         if not contexts:
             phase = EnginePhase.DECODE if generations else EnginePhase.OTHER
         return phase, contexts + generations, context_tokens, generated
     if name in _PLAIN:
         return _PLAIN[name], 0, 0, 0
-    if found := _SGLANG.fullmatch(name):
-        fields = dict(pair.split("=") for pair in found[2].split())
+    if match := _SGLANG.fullmatch(name):
+        fields = dict(pair.split("=") for pair in match[2].split())
         number = {key: min(int(value), 1 << 40) for key, value in fields.items()}
-        return _of_sglang(found[1].lower(), number)
+        return _of_sglang(match[1].lower(), number)
     return None
 
 
@@ -206,18 +205,18 @@ def _slow_steps(
     return tuple(
         f"slow: {trace.event_name(int(events[row]))} took {time_text(int(duration[row]))} (median "
         f"{time_text(int(medians[phase[row]]))}): "
-        f"{_most(trace, np.flatnonzero(around == events[row]), own, int(duration[row]))}"
+        f"{_top_text(trace, np.flatnonzero(around == events[row]), own, int(duration[row]))}"
         for row in slow
     )
 
 
-def _most(trace: TraceData, inside: Values, own: Values, whole: int) -> str:
+def _top_text(trace: TraceData, inside: Values, self_ns: Values, total_ns: int) -> str:
     name = trace.events["name"][inside]
-    summed = np.bincount(name, weights=own[inside], minlength=1) if len(inside) else np.zeros(1)
+    summed = np.bincount(name, weights=self_ns[inside], minlength=1) if len(inside) else np.zeros(1)
     first = np.argsort(-summed, kind="stable")[:_MOST_OPERATORS]
     shares = [
-        f"{printable(trace.names[row])} {share_text(summed[row] / max(whole, 1))}"
+        f"{printable(trace.names[row])} {share_text(summed[row] / max(total_ns, 1))}"
         for row in first
-        if summed[row] > 0.01 * whole
+        if summed[row] > 0.01 * total_ns
     ]
     return ", ".join(shares) or "nothing inside it was recorded"

@@ -30,12 +30,12 @@ def arguments_of_callers(trace: TraceData, wanted: Flags) -> Rows:
     """
     skipped = np.zeros(len(trace.events), dtype=np.int32)
     parent, name = trace.events["parent"], trace.events["name"]
-    again = wanted & (parent >= 0) & wanted[parent] & (name == name[parent])
-    if not again.any():
+    is_repeated = wanted & (parent >= 0) & wanted[parent] & (name == name[parent])
+    if not is_repeated.any():
         return skipped
     counts = _argument_counts(trace)
-    own = counts[nearest_ancestor(parent, wanted & ~again)]
-    stacked = again & (own > 0) & (counts > own)
+    own = counts[nearest_ancestor(parent, wanted & ~is_repeated)]
+    stacked = is_repeated & (own > 0) & (counts > own)
     stacked[stacked] = counts[stacked] % own[stacked] == 0
     skipped[stacked] = (counts - own)[stacked]
     return skipped
@@ -79,10 +79,9 @@ def _argument_counts(trace: TraceData) -> Rows:
 class FlopCounts:
     """Counted operations."""
 
-    # operations of each event, 0 without a formula; shape (events,). An event inside a counted one
-    # has none of its own, so values add up. Unknown ones are not counted: products of sparse
-    # tensors, whose shapes do not give their number of elements, and operators that raised an
-    # exception
+    # operations of each event, 0 without a formula and inside counted events, so that values add
+    # up; shape (events,). Not counted: products of sparse tensors, whose shapes do not give their
+    # number of elements, and operators that raised an exception
     flops: Values
     covered_ns: int  # time of the counted events
     operator_ns: int  # time of all outermost operators

@@ -1,7 +1,7 @@
 """Self time of functions by line, between the lines of their calls.
 
-Of code that calls nothing no event has a line. What is known are the calls before and after it;
-the source, where it can be read, shows which statements are between those lines.
+No event has a line of code that calls nothing. The calls before and after it are known; the source,
+if readable, has the statements between their lines.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from opscope.timeline.signatures import group_sums
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_OTHERS = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
-"""What is in these does not run where they are."""
-
+_OTHERS = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)  # code inside these does not run where they are
 _BRANCHES = (ast.If, ast.ExceptHandler, ast.match_case)
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _OPERATIONS = (
@@ -35,10 +33,9 @@ _OPERATIONS = (
     ast.JoinedStr, *_COMPREHENSIONS,
 )  # fmt: skip
 _KEEPING = ("append", "appendleft", "add", "extend", "insert", "put", "setdefault")
-"""Methods that keep what they get."""
+"""Methods that store their argument."""
 
-_MOST_FILES = 64
-"""Whose functions are kept: each of a file's functions needs them."""
+_MOST_FILES = 64  # number of files whose parsed functions are cached
 
 
 def gap_lines(
@@ -48,21 +45,21 @@ def gap_lines(
     group: npt.NDArray[np.int32],
     functions: Sequence[tuple[str, int]],
 ) -> dict[int, int]:
-    """Line with most self time in the calls of each function, by its number, for those with calls.
+    """Line with most self time in the calls of each function, by the function's number.
 
     Args:
-        sites: places of a trace's events.
+        sites: locations of a trace's events.
         times_ns: start and duration of each event. Shape (events,) each.
         is_call: whether an event is a call of one of the functions. Shape (events,).
         group: number of the function that an event calls; any for others. Shape (events,).
         functions: file and first line of each function, by number.
     """
-    found: dict[int, int] = {}
+    lines: dict[int, int] = {}
     parent = sites.listing.tree.parent
     for number, before, after in widest_gaps(parent, is_call, group, sites.caller_line, *times_ns):
         file, first = functions[number]
-        found[number] = _line_between(_source(sites.listing.trace, file), first, before, after)
-    return found
+        lines[number] = _line_between(_source(sites.listing.trace, file), first, before, after)
+    return lines
 
 
 def widest_gaps(
@@ -73,10 +70,10 @@ def widest_gaps(
     start_ns: Values,
     took_ns: Values,
 ) -> list[tuple[int, int, int]]:
-    """The two lines between which each group of calls has most self time: group, line before and
-    line after; -1 for the beginning and the end of a call.
+    """Gap between two calls with most self time in each group: group, line before, line after.
 
-    Arguments have shape (events,); ``line`` is the line that an event is called from.
+    -1 stands for the beginning and the end of a call. Arguments have shape (events,); ``line`` is
+    the line that an event is called from.
     """
     calls = np.flatnonzero(is_call)
     inner = np.flatnonzero((parent >= 0) & is_call[parent])
@@ -85,15 +82,15 @@ def widest_gaps(
     is_first = np.append(True, call[1:] != call[:-1])[: len(inner)]
     began_ns = np.where(is_first, start_ns[call], np.roll(end_ns, 1))
     before = np.where(is_first, -1, np.roll(line[inner], 1))
-    # After what a call calls last.
+    # The gap after the last inner call.
     is_last = np.append(call[1:] != call[:-1], True)[: len(inner)]
     at = np.searchsorted(calls, call[is_last])
-    left_ns, left = start_ns[calls], np.full(len(calls), -1, dtype=np.int64)
-    left_ns[at], left[at] = end_ns[is_last], line[inner][is_last]
-    gap_ns = np.append(start_ns[inner] - began_ns, start_ns[calls] + took_ns[calls] - left_ns)
+    last_end_ns, last_line = start_ns[calls], np.full(len(calls), -1, dtype=np.int64)
+    last_end_ns[at], last_line[at] = end_ns[is_last], line[inner][is_last]
+    gap_ns = np.append(start_ns[inner] - began_ns, start_ns[calls] + took_ns[calls] - last_end_ns)
     gaps = group_rows(
         np.append(group[call], group[calls]),
-        np.append(before, left),
+        np.append(before, last_line),
         np.append(line[inner], np.full(len(calls), -1)),
     )
     time_ns = group_sums(np.maximum(gap_ns, 0), gaps.group, len(gaps))
@@ -108,7 +105,6 @@ def keeping_line(trace: TraceData, file: str, first: int, line: int) -> int:
 
     Args:
         trace: the recording, with texts of source lines.
-        file: file of the function.
         first: first line of the function.
         line: line of the assignment.
     """
@@ -117,20 +113,20 @@ def keeping_line(trace: TraceData, file: str, first: int, line: int) -> int:
     made = [one for one in nodes if isinstance(one, ast.Assign) and _is_around(one, line)]
     names = {name for one in made for target in one.targets for name in _names_in(target)}
     for node in nodes:
-        kept: Sequence[ast.AST] = ()
+        stored: Sequence[ast.AST] = ()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            kept = node.args if node.func.attr in _KEEPING else ()
-            if kept and _is_around(node, line):
+            stored = node.args if node.func.attr in _KEEPING else ()
+            if stored and _is_around(node, line):
                 return node.lineno
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            kept = [node.value]
-        if any(name in names for one in kept for name in _names_in(one)):
+            stored = [node.value]
+        if any(name in names for one in stored for name in _names_in(one)):
             return node.lineno
     return -1
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:
-    """Names of an expression, but those that a call gets: it may keep a part of them."""
+    """Names in an expression, without arguments of calls, which may use only a part of them."""
     if isinstance(node, ast.Name):
         yield node.id
     if not isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
@@ -139,28 +135,30 @@ def _names_in(node: ast.AST) -> Iterator[str]:
 
 
 def _line_between(source: str, first: int, before: int, after: int) -> int:
-    """The line of the code between two calls: a loop if there is one, else what calls something
-    first, else the line of the next call, whose arguments may take long."""
+    """Line of the code between two calls: a loop, else the first call, else the next call's line.
+
+    The next call's arguments may take long.
+    """
     function = _function_at(source, first, max(before, after))
     if function is None:
         return before if before >= 0 else after if after >= 0 else first
     nodes = [*_nodes(function, before, after)]
     loops = [node for node in nodes if isinstance(node, _LOOPS)]
     between = [node for node in nodes if _is_between(node.lineno, before, after, loops)]
-    there = [node for node in nodes if node.lineno == after and isinstance(node, _OPERATIONS)]
-    has_arguments = len(there) > 1 and any(isinstance(node, ast.Call) for node in there)
+    next_calls = [node for node in nodes if node.lineno == after and isinstance(node, _OPERATIONS)]
+    has_arguments = len(next_calls) > 1 and any(isinstance(node, ast.Call) for node in next_calls)
     candidates: tuple[Sequence[ast.expr | ast.stmt], ...] = (
-        [one for one in between if isinstance(one, _COMPREHENSIONS) or _is_whole(one, after)],
+        [one for one in between if isinstance(one, _COMPREHENSIONS) or _is_ended_loop(one, after)],
         [one for one in between if isinstance(one, ast.Call) and not _is_range(one)],
-        # What a loop goes through was called, and all of its rounds came after that.
-        [one for one in loops if one.lineno == before and _is_whole(one, after)],
-        there if has_arguments else [],
+        # The first call made what the loop iterates over.
+        [one for one in loops if one.lineno == before and _is_ended_loop(one, after)],
+        next_calls if has_arguments else [],
         [one for one in between if isinstance(one, _OPERATIONS) and not _is_range(one)],
     )
     for found in candidates:
         if found:
             lines = [node.lineno for node in found]
-            # In a round that begins anew, its rest comes first.
+            # In the next iteration, the rest of this one comes first.
             return min([line for line in lines if line > before] or lines)
     return max(before, first)
 
@@ -168,31 +166,33 @@ def _line_between(source: str, first: int, before: int, after: int) -> int:
 def _nodes(owner: ast.AST, before: int, after: int) -> Iterator[ast.expr | ast.stmt]:
     """Nodes that a function evaluates, without blocks that leave it or a loop before ``after``."""
     for _, value in ast.iter_fields(owner):
-        block = [one for one in (value if isinstance(value, list) else [value])
-                 if isinstance(one, ast.AST)]  # fmt: skip
-        # A ``with`` that was left says the line that it was entered at.
+        block = [part for part in (value if isinstance(value, list) else [value])
+                 if isinstance(part, ast.AST)]  # fmt: skip
+        # Leaving a ``with`` has the line at which it was entered.
         is_left = isinstance(owner, ast.With | ast.AsyncWith) and owner.lineno == before
-        leaves = isinstance(owner, _BRANCHES) and any(isinstance(one, _LEAVING) for one in block)
-        if (is_left or leaves) and not any(_is_around(one, after) for one in block):
+        leaves = isinstance(owner, _BRANCHES) and any(isinstance(part, _LEAVING) for part in block)
+        if (is_left or leaves) and not any(_is_around(part, after) for part in block):
             continue
-        for one in block:
-            if isinstance(one, ast.expr | ast.stmt) and not isinstance(one, _OTHERS):
-                yield one
-            if not isinstance(one, _OTHERS):
-                yield from _nodes(one, before, after)
+        for part in block:
+            if isinstance(part, ast.expr | ast.stmt) and not isinstance(part, _OTHERS):
+                yield part
+            if not isinstance(part, _OTHERS):
+                yield from _nodes(part, before, after)
 
 
 def _is_between(line: int, before: int, after: int, loops: Sequence[ast.stmt]) -> bool:
-    """Whether a line runs after one and before another: in the rest of a loop and its begin, if
-    that is above; -1 for the begin of the function, and for its end."""
+    """Whether a line runs after ``before`` and before ``after``, maybe in a loop's next iteration.
+
+    -1 for the begin of the function, and for its end.
+    """
     around = [one for one in loops if _is_around(one, before) and _is_around(one, after)]
     if 0 <= after <= before and around:
         return before < line <= (around[-1].end_lineno or 0) or around[-1].lineno < line < after
     return before < line and (after < 0 or line < after)
 
 
-def _is_whole(node: ast.AST, after: int) -> bool:
-    """Whether it is a loop that is over before a line."""
+def _is_ended_loop(node: ast.AST, after: int) -> bool:
+    """Whether a node is a loop that ends before a line."""
     return isinstance(node, _LOOPS) and not _is_around(node, after)
 
 
@@ -201,13 +201,13 @@ def _is_range(node: ast.AST) -> bool:
 
 
 def _is_around(node: ast.AST, line: int) -> bool:
-    """Whether a line is of it or of what is inside of it."""
+    """Whether a line is inside a node."""
     begin = getattr(node, "lineno", line + 1)
     return begin <= line <= (getattr(node, "end_lineno", None) or begin)
 
 
 def _source(trace: TraceData, file: str) -> str:
-    """The text of a file; empty if it cannot be read, or is not what was recorded."""
+    """Text of a file; empty if it cannot be read, or differs from the recorded lines."""
     lines = lines_of_source(file)
     is_same = all(
         0 < at <= len(lines) and lines[at - 1].strip().startswith(text)
@@ -225,7 +225,7 @@ def _lines_by_file(trace: TraceData) -> dict[str, list[tuple[int, str]]]:
 
 
 def _function_at(text: str, line: int, inside: int) -> ast.AST | None:
-    """The function that begins at a line of a source and has another; None if there is none."""
+    """The function that begins at ``line``; for line 1, one with line ``inside``, or the module."""
     found = _functions(text).get(max(line, 1))
     if isinstance(found, ast.Module) and found.body and isinstance(found.body[0], _FUNCTIONS):
         one = found.body[0]  # may begin where the module does
@@ -235,14 +235,14 @@ def _function_at(text: str, line: int, inside: int) -> ast.AST | None:
 
 @lru_cache(maxsize=_MOST_FILES)
 def _functions(text: str) -> Mapping[int, ast.AST]:
-    """The functions of a source by the line that each begins at; all of it is at line 1."""
+    """Functions of a source by first line; the module is at line 1."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[int, ast.AST] = {1: tree} if text else {}
+    by_line: dict[int, ast.AST] = {1: tree} if text else {}
     for node in ast.walk(tree):
         if isinstance(node, (*_FUNCTIONS, ast.Lambda, *_COMPREHENSIONS)):
             decorators = [one.lineno for one in getattr(node, "decorator_list", [])]
-            found.setdefault(min([node.lineno, *decorators]), node)
-    return found
+            by_line.setdefault(min([node.lineno, *decorators]), node)
+    return by_line

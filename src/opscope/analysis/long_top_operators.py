@@ -21,8 +21,7 @@ _COLUMNS = (
     *("is_async", "unfinished"),
 )
 """Columns of events that times by name need."""
-_TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")
-"""Columns that are summed over slices."""
+_TIMES = ("calls", "cpu_self_ns", "cpu_total_ns")  # columns that are summed over slices
 
 
 def find_long_top_operators(
@@ -40,13 +39,13 @@ def find_long_top_operators(
     begin_ns, end_ns = trace.span_ns
     for part in trace.slices(_SLICE_EVENTS, _COLUMNS):
         _add(part, working, waiting)
-    rows, others = _rows(working, column.key), _rows(waiting, column.key)
+    rows, waits = _rows(working, column.key), _rows(waiting, column.key)
     shown = len(rows) if row_limit == -1 else row_limit
     return TopOperators(
         rows=rows[:shown],
-        waiting=others,
+        waiting=waits,
         left_out=max(len(rows) - shown, 0),
-        total_cpu_ns=sum(row["cpu_self_ns"] for row in [*rows, *others]),
+        total_cpu_ns=sum(row["cpu_self_ns"] for row in [*rows, *waits]),
         period=_period(TraceData({}, trace.small.names), begin_ns, end_ns),
         used=tuple(c for c in COLUMNS if c.key in (*_TIMES, "cpu_mean_ns")),
         sorted_by=column,

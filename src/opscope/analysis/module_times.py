@@ -25,8 +25,7 @@ class ModuleTimes:
     calls: Values  # number of calls
     total_ns: Values  # time of its forward, including what it called
     self_ns: Values  # part of it outside the modules it called
-    # time of its backward, outside the modules it called
-    backward_ns: Values
+    backward_ns: Values  # time of its backward, outside the modules it called
     device_ns: Values  # device work launched in its forward, including what it called
 
     def __len__(self) -> int:
@@ -39,22 +38,22 @@ def module_times(trace: TraceData, listing: TorchListing | None = None) -> Modul
     The backward pass counts for the module of its forward.
     """
     listing = listing or TorchListing(trace)
-    found = attribute_to_modules(trace)
+    attribution = attribute_to_modules(trace)
     is_module = trace.events["kind"] == EventKind.MODULE_CALL
-    rows, count = np.flatnonzero(is_module), len(found.paths)
-    path = found.path[rows]
+    rows, count = np.flatnonzero(is_module), len(attribution.paths)
+    path = attribution.path[rows]
     around = nearest_ancestor(listing.tree.parent, is_module)
-    own = minus_children(np.where(is_module, around, -1), listing.duration_ns)
+    self_ns = minus_children(np.where(is_module, around, -1), listing.duration_ns)
     device = measure_device_time(listing).total_ns
-    backward = np.flatnonzero(found.is_backward)
+    backward = np.flatnonzero(attribution.is_backward)
     spent = self_times(listing.tree, listing.is_async)[backward]
     return ModuleTimes(
-        paths=found.paths,
-        classes=found.classes,
-        depth=np.array([len(path) - 1 for path in found.paths], dtype=np.int64),
+        paths=attribution.paths,
+        classes=attribution.classes,
+        depth=np.array([len(path) - 1 for path in attribution.paths], dtype=np.int64),
         calls=np.bincount(path, minlength=count),
         total_ns=group_sums(listing.duration_ns[rows], path, count),
-        self_ns=group_sums(own[rows], path, count),
-        backward_ns=group_sums(spent, found.path[backward], count),
+        self_ns=group_sums(self_ns[rows], path, count),
+        backward_ns=group_sums(spent, attribution.path[backward], count),
         device_ns=group_sums(device[rows], path, count),
     )

@@ -32,7 +32,7 @@ _IN_PROGRAMS = 1.3
 
 def has_measured_cost(trace: TraceData) -> bool:
     """Whether the cost of recording was measured."""
-    return _of_one_ns(trace) is not None
+    return _cost_by_kind_ns(trace) is not None
 
 
 @derived
@@ -41,45 +41,45 @@ def costs_of_events_ns(trace: TraceData) -> Amounts | None:
 
     Nanoseconds, shape (events,). Cached for each trace.
     """
-    of_one_ns = _of_one_ns(trace)
-    if of_one_ns is None:
+    by_kind_ns = _cost_by_kind_ns(trace)
+    if by_kind_ns is None:
         return None
     count = len(trace.events)
-    result = _of_code_ns(of_one_ns)[trace.events["kind"]]
-    result[_is_inner_operator(trace)] = of_one_ns[CostKind.INNER_OPERATOR]
+    result = _cost_by_code_ns(by_kind_ns)[trace.events["kind"]]
+    result[_is_inner_operator(trace)] = by_kind_ns[CostKind.INNER_OPERATOR]
     for table, cost_kind in _TABLES.items():
         event = trace.table(table)["event"]
-        result += of_one_ns[cost_kind] * np.bincount(event[event >= 0], minlength=count)
+        result += by_kind_ns[cost_kind] * np.bincount(event[event >= 0], minlength=count)
     return np.asarray(_IN_PROGRAMS * result)
 
 
 @derived
 def cost_of_an_event_ns(trace: TraceData) -> float | None:
     """Mean cost of recording an event in nanoseconds, by counts of kinds; None if not measured."""
-    of_one_ns, events = _of_one_ns(trace), len(trace.events)
-    if of_one_ns is None or not events:
+    by_kind_ns, events = _cost_by_kind_ns(trace), len(trace.events)
+    if by_kind_ns is None or not events:
         return None
     by_code = np.bincount(trace.events["kind"], minlength=256)
     inner = np.count_nonzero(_is_inner_operator(trace))
-    total = float(by_code @ _of_code_ns(of_one_ns))
-    total += inner * (of_one_ns[CostKind.INNER_OPERATOR] - of_one_ns[CostKind.OPERATOR])
+    total = float(by_code @ _cost_by_code_ns(by_kind_ns))
+    total += inner * (by_kind_ns[CostKind.INNER_OPERATOR] - by_kind_ns[CostKind.OPERATOR])
     for table, cost_kind in _TABLES.items():
-        total += of_one_ns[cost_kind] * np.count_nonzero(trace.table(table)["event"] >= 0)
+        total += by_kind_ns[cost_kind] * np.count_nonzero(trace.table(table)["event"] >= 0)
     return _IN_PROGRAMS * total / events or None
 
 
-def _of_one_ns(trace: TraceData) -> dict[CostKind, float] | None:
+def _cost_by_kind_ns(trace: TraceData) -> dict[CostKind, float] | None:
     rows = trace.ledger.get("recorder", {})
     found = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
     return found if any(found.values()) else None
 
 
-def _of_code_ns(of_one_ns: dict[CostKind, float]) -> Amounts:
+def _cost_by_code_ns(by_kind_ns: dict[CostKind, float]) -> Amounts:
     """Cost by code of an event's kind; 0 for kinds of a newer opscope."""
     of_code = np.zeros(256)
-    of_code[EventKind.OPERATOR] = of_one_ns[CostKind.OPERATOR]
+    of_code[EventKind.OPERATOR] = by_kind_ns[CostKind.OPERATOR]
     for code, cost_kind in _KINDS.items():
-        of_code[code] = of_one_ns[cost_kind]
+        of_code[code] = by_kind_ns[cost_kind]
     return of_code
 
 

@@ -96,8 +96,7 @@ class Sites:
 
     @cached_property
     def knows_lines(self) -> bool:
-        """Whether the exact line of any call is known; torch.profiler's files have only the first
-        line of the calling function."""
+        """Whether a call has its exact line; torch.profiler's files have functions' first lines."""
         callers, lines = self.caller[self.called_here], self.caller_line[self.called_here]
         return bool((lines != self.first_line[callers]).any()) if len(callers) else False
 
@@ -136,13 +135,13 @@ class Sites:
         modules = np.full(len(events), -1, dtype=np.int64)
         if with_modules and len(self.listing.trace.table("modules")):
             modules = attribute_to_modules(self.listing.trace).path[events].astype(np.int64)
-        found = group_rows(frame[events], line[events], modules)
-        total = group_sums(time_ns, found.group, len(found))
+        groups = group_rows(frame[events], line[events], modules)
+        total = group_sums(time_ns, groups.group, len(groups))
         # A line precedes other lines of its modules that took less: one line may call many modules.
-        lines = group_rows(*found.columns[:2]).group
+        lines = group_rows(*groups.columns[:2]).group
         at_line = np.bincount(lines, weights=total)[lines].astype(np.int64)
-        order = np.lexsort((-found.count, -total, -at_line))[: MOST_PLACES + 1]
-        columns = (column[order].tolist() for column in (*found.columns, found.count, total))
+        order = np.lexsort((-groups.count, -total, -at_line))[: MOST_PLACES + 1]
+        columns = (column[order].tolist() for column in (*groups.columns, groups.count, total))
         places = [self.place(*values) for values in zip(*columns, strict=True)]
         return tuple(place for place in places if place.file or place.module)[:MOST_PLACES]
 

@@ -31,8 +31,7 @@ class ProgramLine(Location):
 
     text: str = ""  # source text; empty if not in the recording
     calls: int = 0  # number of calls from it
-    # time in these calls, without calls made from other such lines, and without waits
-    time_ns: int = 0
+    time_ns: int = 0  # time in them, without waits, and without calls of other lines
     waiting_ns: int = 0  # time of waits in these calls
 
 
@@ -52,23 +51,23 @@ def program_lines(trace: TraceData) -> list[ProgramLine]:
         np.bincount(line, _without_inner(parent, event, value)[event], len(first))
         for value in (event_tree(trace).duration_ns - waited, waited)
     )
-    made = np.bincount(line, minlength=len(first))
+    counts = np.bincount(line, minlength=len(first))
     texts = line_texts(trace)
-    found = [
+    lines = [
         ProgramLine.at(
             trace,
             frame,
-            at,
-            text=texts.get((names[frames["file"][frame]], at), ""),
-            calls=int(made[row]),
+            line_number,
+            text=texts.get((names[frames["file"][frame]], line_number), ""),
+            calls=int(counts[row]),
             time_ns=int(time_ns[row]),
             waiting_ns=int(waiting[row]),
         )
-        for row, (frame, at) in enumerate(
+        for row, (frame, line_number) in enumerate(
             zip(caller[first].tolist(), number[first].tolist(), strict=True)
         )
     ]
-    return sorted(found, key=lambda one: -one.time_ns)
+    return sorted(lines, key=lambda one: -one.time_ns)
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,7 @@ class SourceLines:
 
     places: list[Location]  # the lines
     calls: Values  # calls made from the line
-    # time in them; for nested calls of one line only the outermost counts
-    total_ns: Values
+    total_ns: Values  # time in them; of nested calls of one line the outermost counts
     self_ns: Values  # part of it outside inner calls
     device_ns: Values  # device work launched in them
     call: Values  # every call made from any of them, row of ``events``; shape (calls,)
@@ -139,7 +137,7 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
     lines = len(caller)
     is_call = python_events(trace)
     around = nearest_ancestor(listing.tree.parent, is_call)
-    own = minus_children(np.where(is_call, around, -1), listing.duration_ns)
+    self_ns = minus_children(np.where(is_call, around, -1), listing.duration_ns)
     outermost = outermost_of(trace, event, line)
     device = measure_device_time(listing).total_ns
     return SourceLines(
@@ -149,7 +147,7 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
         ],
         calls=np.bincount(line, minlength=lines),
         total_ns=group_sums(np.where(outermost, listing.duration_ns[event], 0), line, lines),
-        self_ns=group_sums(own[event], line, lines),
+        self_ns=group_sums(self_ns[event], line, lines),
         device_ns=group_sums(np.where(outermost, device[event], 0), line, lines),
         call=event,
         line_of_call=line.astype(np.int64),

@@ -54,15 +54,15 @@ def find_stages(trace: TraceData) -> list[Stage]:
     tree = event_tree(trace)
     is_step = np.zeros(len(trace.events), dtype=np.bool_)
     is_step[steps.event] = True
-    around, own = nearest_ancestor(tree.parent, is_step), self_times(tree)
+    around, self_ns = nearest_ancestor(tree.parent, is_step), self_times(tree)
     is_operator = trace.events["kind"] == EventKind.OPERATOR
-    found = []
+    stages = []
     for summary in steps.by_phase():
         mine = steps.event[steps.phase == summary.phase]
         inside = np.flatnonzero(is_operator & np.isin(around, mine))
         names, where = np.unique(trace.events["name"][inside], return_inverse=True)
-        took = np.bincount(where, weights=own[inside], minlength=len(names))
+        took = np.bincount(where, weights=self_ns[inside], minlength=len(names))
         most = np.argsort(-took, kind="stable")[:_MOST_OPERATORS]
         operators = tuple((trace.names[int(names[row])], int(took[row])) for row in most)
-        found.append(Stage(summary, operators))
-    return found
+        stages.append(Stage(summary, operators))
+    return stages

@@ -66,10 +66,8 @@ SORT_KEYS = {column.sort_key: column for column in COLUMNS}
 class TopOperators:
     """Rows of a summary, largest first."""
 
-    # values by column key, plus ``name`` and (grouped by shape) ``input_shapes``
-    rows: list[dict[str, Any]]
-    # the same for waits; a few, or all if all rows are requested
-    waiting: list[dict[str, Any]]
+    rows: list[dict[str, Any]]  # by column key, ``name`` and maybe ``input_shapes``
+    waiting: list[dict[str, Any]]  # waits: a few, or all if all rows are requested
     left_out: int  # number of groups after the last row
     total_cpu_ns: int  # own time of all names, on all threads
     period: Period  # the period; shares are of its ``wall_ns``
@@ -133,14 +131,14 @@ def find_top_operators(
     if row_limit != -1 and trace.has_times:
         waiting &= values["cpu_self_ns"][order] >= _LEAST_WAITING * period.wall_ns
     shown = order[working][:limit]
-    known = [column for column in COLUMNS if column.unit != "ns" or trace.has_times]
+    columns = [column for column in COLUMNS if column.unit != "ns" or trace.has_times]
     return TopOperators(
-        rows=[_row(averages, values, known, int(group)) for group in shown],
-        waiting=[_row(averages, values, known, int(g)) for g in order[waiting][:most_waiting]],
+        rows=[_row(averages, values, columns, int(group)) for group in shown],
+        waiting=[_row(averages, values, columns, int(g)) for g in order[waiting][:most_waiting]],
         left_out=int(working.sum()) - len(shown),
         total_cpu_ns=int(values["cpu_self_ns"].sum()),
         period=period,
-        used=tuple(column for column in known if values[column.key].any()),
+        used=tuple(column for column in columns if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )
 
@@ -182,11 +180,11 @@ def _values(averages: Averages) -> dict[str, Values]:
 
 
 def _row(
-    averages: Averages, values: dict[str, Values], known: Sequence[SummaryColumn], group: int
+    averages: Averages, values: dict[str, Values], columns: Sequence[SummaryColumn], group: int
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"name": averages.names[group]}
     if averages.input_shapes is not None:
         row["input_shapes"] = averages.input_shapes[group]
     numbers: dict[str, int | None] = dict.fromkeys(values)
-    numbers |= {column.key: int(values[column.key][group]) for column in known}
+    numbers |= {column.key: int(values[column.key][group]) for column in columns}
     return row | numbers

@@ -24,17 +24,18 @@ def diff(
     b: Recording | Iterable[Recording],
     despite: Iterable[Despite | str] = (),
 ) -> Diff:
-    """Compare recordings of two versions of a program: what is slower, what is more, what moved.
+    """Compare recordings of two versions of a program: times, calls, bytes, shapes, moved work.
 
-    Steps of the steady state are compared; start-up separately. Calls, bytes and shapes are
-    compared exactly. Times are compared with the variance between recordings if each side has three
-    or more, else with the variance between blocks of steps, which detects only large differences.
+    Compares the steps of the steady state, and start-up separately. Calls, bytes and shapes are
+    compared exactly. A difference of times is compared with the variance between recordings if each
+    side has three or more, else with the variance between blocks of steps, which detects only large
+    differences.
 
     Args:
         a: the old version: a trace or its path, or several.
-        b: the new version, likewise.
-        despite: differences to allow, ``versions`` (of torch and Python) or ``options`` (of the
-            recording). Unless they are allowed, times are not compared.
+        b: the new version: a trace or its path, or several.
+        despite: differences to ignore, ``versions`` (of torch and Python) or ``options`` (of the
+            recording); otherwise such a difference prevents the comparison of times.
 
     Raises:
         UsageError: a side has no recording, a recording is empty, or ``despite`` is invalid.
@@ -48,17 +49,10 @@ def open_sides(
     b: Recording | Iterable[Recording],
     what: tuple[str, str] = ("the first side", "the second side"),
 ) -> tuple[Side, Side]:
-    """Read the recordings of both sides.
-
-    Args:
-        a: one or several.
-        b: likewise.
-        what: names of the sides, for messages.
-    """
-    given = [_as_list(a), _as_list(b)]
-    names = _names(given[0] + given[1])
-    first = len(given[0])
-    return side_of(given[0], names[:first], what[0]), side_of(given[1], names[first:], what[1])
+    """Read the recordings of both sides; ``what``: names of the sides, for messages."""
+    old, new = _as_list(a), _as_list(b)
+    names = _names(old + new)
+    return side_of(old, names[: len(old)], what[0]), side_of(new, names[len(old) :], what[1])
 
 
 def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
@@ -67,12 +61,12 @@ def _as_list(recordings: Recording | Iterable[Recording]) -> list[Recording]:
 
 
 def side_of(
-    given: Sequence[Recording], names: Sequence[str], what: str = "one of the versions"
+    recordings: Sequence[Recording], names: Sequence[str], what: str = "one of the versions"
 ) -> Side:
-    """Read the recordings of one side, which are called ``names`` each, and it ``what``."""
-    if not given:
+    """Read one side's recordings; messages call these ``names`` and the side ``what``."""
+    if not recordings:
         raise UsageError(f"There is no recording of {what}. Give at least one.")
-    traces = [each if isinstance(each, TraceData) else load_trace(each) for each in given]
+    traces = [r if isinstance(r, TraceData) else load_trace(r) for r in recordings]
     for name, trace in zip(names, traces, strict=True):
         if trace.is_empty:
             raise UsageError(
@@ -82,24 +76,24 @@ def side_of(
     return Side(tuple(names), tuple(traces))
 
 
-def _names(given: Sequence[Recording]) -> list[str]:
-    """Names of programs for traces; for paths the shortest distinct ends."""
-    places = {
-        row: _place(each) for row, each in enumerate(given) if not isinstance(each, TraceData)
+def _names(recordings: Sequence[Recording]) -> list[str]:
+    """Name of each recording: a trace's program, or the shortest unique end of a path."""
+    locations = {
+        row: _location(r) for row, r in enumerate(recordings) if not isinstance(r, TraceData)
     }
-    parts = {row: place.split("/") for row, place in places.items()}
-    depth, different = 1, len(set(places.values()))
+    parts = {row: location.split("/") for row, location in locations.items()}
+    depth, different = 1, len(set(locations.values()))
     while len({tuple(path[-depth:]) for path in parts.values()}) < different:
         depth += 1
     return [
         "/".join(parts[row][-depth:])
         if row in parts
-        else str(each.metadata.get("program") or f"recording {row + 1}")  # type: ignore[union-attr]
-        for row, each in enumerate(given)
+        else str(r.metadata.get("program") or f"recording {row + 1}")  # type: ignore[union-attr]
+        for row, r in enumerate(recordings)
     ]
 
 
-def _place(recording: str | os.PathLike[str]) -> str:
+def _location(recording: str | os.PathLike[str]) -> str:
     address = address_of(recording)
     if address is None:
         return os.path.normpath(os.fsdecode(recording))

@@ -44,13 +44,13 @@ _Known = TypeVar("_Known")
 class Job:
     """A folder with the traces of several processes: an opscope folder, or one Chrome trace for
     each rank as torch.profiler writes them. ``job[3]`` is the trace of rank 3; ``for part, trace in
-    job.traces()`` reads one trace after the other, so that not all need to fit in memory. Iterating
-    a job yields its processes, ``len(job)`` is their number. Methods raise ``TraceFormatError`` if
-    a process cannot be read, or if no process has events.
+    job.traces()`` has only one trace in memory at a time. Iterating a job yields its processes,
+    ``len(job)`` is their number. Methods raise ``TraceFormatError`` if a process cannot be read, or
+    if no process has events.
 
     Attributes:
-        path: of the folder.
-        parts: its processes, in their order: ranks by their number, others by their id.
+        path: the folder.
+        parts: the processes, ordered by rank or process id.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Job:
 
         Args:
             path: the folder or its URL, as for :func:`opscope.load`.
-            only: the processes to include, ranks by their number; None for all.
+            only: the processes to include, by rank number or ``Partition``; None for all.
 
         Raises:
-            TraceFormatError: it cannot be read, or contains no opscope recording.
-            UsageError: it has no such process.
+            TraceFormatError: the folder cannot be read, or contains no traces of processes.
+            UsageError: the folder has no such process.
         """
         self.path = local_path(path)
         source = find_recordings(self.path)
@@ -79,7 +79,7 @@ class Job:
         self._source = source
         self._rolled_up = RolledUp()
         self.parts: tuple[Partition, ...] = source.parts
-        self._is_whole = True
+        self._has_all_parts = True
         if only is not None:
             self._choose(only)
 
@@ -101,10 +101,9 @@ class Job:
 
     @property
     def processes(self) -> Processes:
-        """All known (or chosen) processes with their exit status, also those without a
-        recording."""
-        found = self._source.processes()
-        return found if self._is_whole else found.only(self.parts)
+        """The processes with their exit status, also those without a recording."""
+        processes = self._source.processes()
+        return processes if self._has_all_parts else processes.only(self.parts)
 
     @property
     def unfinished(self) -> list[Partition]:
@@ -120,14 +119,14 @@ class Job:
 
     def __contains__(self, part: object) -> bool:
         try:
-            return self._part(part) in self._known
+            return self._part(part) in self._part_set
         except UsageError:  # no process can be called so
             return False
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
         """The trace of one process, by rank number or ``Partition``."""
         with addresses_in_errors():
-            chosen = self._there(part)
+            chosen = self._chosen_part(part)
             return Trace.of(self._source.load(chosen))
 
     def traces(
@@ -135,9 +134,8 @@ class Job:
     ) -> Iterator[tuple[Partition, Trace]]:
         """Iterate over processes and their traces; does not keep the traces in memory.
 
-        Args:
-            when_unreadable: called with a process and the error if its trace is damaged, which is
-                then skipped; None: raise the error.
+        ``when_unreadable`` is called with a process and the error if its trace is damaged, and the
+        process is skipped. None: raise the error.
         """
         self._source.prepare(self.parts)
         for part in self.parts:
@@ -151,33 +149,31 @@ class Job:
                 yield part, trace
 
     def missing_ranks(self) -> str:
-        """Missing ranks, as the beginning of a sentence; usually empty."""
-        there = [part.number for part in self._source.parts if part.kind == RANK]
+        """Text that names the missing ranks; usually empty."""
+        recorded = [part.number for part in self._source.parts if part.kind == RANK]
         ranks = self.ranks
         if not ranks:
             return ""
-        return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), there)
+        return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), recorded)
 
     def ranks_of_another_job(self) -> str:
-        """Ranks in the folder that belong to an earlier job, as a sentence; usually empty."""
+        """Sentence that names ranks of an earlier job in the folder; usually empty."""
         unfinished = self._source.unfinished
-        whole = [part for part in self.parts if part.kind == RANK and part not in unfinished]
-        return of_another_job({part.number: self._source.metadata(part) for part in whole})
+        finished = [part for part in self.parts if part.kind == RANK and part not in unfinished]
+        return of_another_job({part.number: self._source.metadata(part) for part in finished})
 
     def incomplete(self) -> tuple[Partition, ...]:
-        """Processes with dropped events, or with data that only a newer opscope can read;
-        ``query("losses")`` has the details. Unreadable processes are not included. Computes missing
-        rollups.
-        """
+        """Processes with dropped events, or with data that only a newer opscope can read, without
+        unreadable processes; ``query("losses")`` has the details. Computes missing rollups."""
         self._source.prepare(self.parts)
         rollups = self._rolled_up.there(self._source.folders())
-        found = []
+        incomplete_parts = []
         for part in self.parts:
             with suppress(TraceFormatError):
-                one = rollups.get(part)
-                lost = self._source.load(part).ledger.missing() if one is None else one.mark.lost
-                found += [part] if lost else []
-        return tuple(found)
+                kept = rollups.get(part)
+                lost = self._source.load(part).ledger.missing() if kept is None else kept.mark.lost
+                incomplete_parts += [part] if lost else []
+        return tuple(incomplete_parts)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Findings of all processes; equal findings are merged."""
@@ -191,11 +187,8 @@ class Job:
         return compare_rollups(self._some_rollups(), period)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all processes into one opscope folder, which is read much faster than files of
-        other tools write. An earlier trace there is replaced once all are written.
-
-        Returns:
-            ``path``.
+        """Write all processes into one opscope folder, which loads much faster than files of other
+        tools. Once all are written, they replace an earlier trace there. Returns ``path``.
 
         Raises:
             TraceFormatError: a process cannot be read.
@@ -210,36 +203,32 @@ class Job:
         return target
 
     def steps(self) -> RankSteps:
-        """Step times of all ranks (without ranks: of all processes), with and without waits for
-        others.
-        """
+        """Step times of all ranks, or of all processes without ranks, with and without waits."""
         return rank_steps(self.only(self.compared)._some_rollups())
 
     @property
     def most_recorded(self) -> Partition:
-        """The compared process with most events."""
+        """The process with most events, of those that :attr:`compared` has."""
         rows = self.processes.rows_of
         return max(self.compared, key=lambda part: rows(part, "events"))
 
     def verdict(self) -> Verdict:
-        """The verdict: the rank that the others wait for; without one, the verdict on the compared
-        process with most events.
-        """
+        """The verdict: the rank that the others wait for; without one, the verdict on the process
+        with most events."""
         most = self.most_recorded
         return job_verdict(self.slow_ranks().found, lambda: self[most].verdict(), str(most))
 
     def slow_ranks(self) -> SlowRanks:
-        """Which ranks the others wait for, how often, and where in the program."""
+        """The ranks that the others wait for, how often, and where in the program."""
         steps = rank_steps(self.only(self.compared)._rollups())
         silent = sorted({*self.compared} - {*steps.processes})
-        found = find_slow_ranks(steps, self._places, silent)
+        slow = find_slow_ranks(steps, self._places, silent)
         others = filter(None, [self.ranks_of_another_job()])
-        return replace(found, notes=(*found.notes, *others))
+        return replace(slow, notes=(*slow.notes, *others))
 
     def collectives(self) -> JobCollectives:
-        """Collectives that several ranks recorded: waits with the rank that caused them, transfer
-        times, bytes, bandwidths; and the clock error.
-        """
+        """Collectives that several ranks recorded: waits and the rank that caused each, transfer
+        times, bytes, bandwidths; and the clock error."""
         rollups = self.only(self.compared)._rollups()
         return collectives_together(
             {p: (one.collectives(), self._source.metadata(p)) for p, one in rollups.items()}
@@ -256,33 +245,32 @@ class Job:
         limit: int | None = None,
         master: str | None = None,
     ) -> JobAnswer:
-        """Query the rollups of all processes together.
+        """Query the rollups of all :attr:`compared` processes together.
 
-        Covers the ranks, if the job has any. Missing rollups are computed and stored beside the
-        traces, as by ``opscope ranks --rollup``.
+        Missing rollups are computed and stored beside the traces, as by ``opscope ranks --rollup``.
 
         Args:
             question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
                 ``causes``, ``memory`` or ``losses``.
             engine: ``duckdb``, in this process; or ``spark``, with the same results.
             limit: maximum number of rows; None for all.
-            master: Spark master; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. An
-                existing Spark session of the program is used.
+            master: Spark master; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. If the
+                program has a Spark session, that is used.
 
         Returns:
-            Rows in order; times are nanoseconds, sizes bytes.
+            Ordered rows; times are nanoseconds, sizes bytes.
 
         Raises:
             MissingDependencyError: Ibis or the engine is not installed.
             TraceFormatError: a process cannot be read, or none has an event.
             UsageError: there is no such question or engine, or the engine is not reachable.
         """
-        from opscope.jobs.questions.answer import ask_job  # with Arrow
+        from opscope.jobs.questions.answer import ask_job  # imports PyArrow
 
-        named = one_of(JobQuestion, question, "question")
-        by = one_of(EngineName, engine, "engine")
+        job_question = one_of(JobQuestion, question, "question")
+        chosen_engine = one_of(EngineName, engine, "engine")
         rollups = self.only(self.compared)._some_rollups()
-        answer = ask_job(named, rollups, by, limit, master)
+        answer = ask_job(job_question, rollups, chosen_engine, limit, master)
         return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
@@ -299,7 +287,7 @@ class Job:
             TraceFormatError: a process cannot be read.
             UsageError: the statement does not run, or returns no rows.
         """
-        from opscope.jobs.sql import query_several, tables_of  # with DuckDB
+        from opscope.jobs.sql import query_several, tables_of  # imports DuckDB
 
         self._source.prepare(self.parts)
         tables = {
@@ -310,58 +298,57 @@ class Job:
 
     def together(self) -> Trace:
         """All processes as one trace on one clock, for timelines, with an arrow to every rank that
-        waited in a collective; without memory.
-        """
+        waited in a collective; without memory."""
         from opscope.jobs.merged_trace import traces_together
 
         entries = {entry.partition: entry for entry in self.processes.entries}
-        found = [
+        traces = [
             (entries.get(part) or ProcessEntry(0, partition=part), trace)
             for part, trace in self._with_events()
         ]
-        return Trace.of(traces_together(found))
+        return Trace.of(traces_together(traces))
 
     def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
-        """Copy of the job with some of its processes; keeps what was already read."""
-        found = copy(self)
-        found._choose(parts)
-        return found
+        """Copy of the job with some of its processes; shares the data that was already read."""
+        copied = copy(self)
+        copied._choose(parts)
+        return copied
 
     def _choose(self, parts: Iterable[SupportsIndex | Partition]) -> None:
-        chosen = {self._there(part) for part in parts}
+        chosen = {self._chosen_part(part) for part in parts}
         if not chosen:
             raise UsageError("None of the job's processes was chosen. Name at least one.")
-        self._is_whole = self._is_whole and len(chosen) == len(self.parts)
+        self._has_all_parts = self._has_all_parts and len(chosen) == len(self.parts)
         self.parts = tuple(part for part in self.parts if part in chosen)
-        for kept in ("compared", "_known"):
-            vars(self).pop(kept, None)
+        for cached in ("compared", "_part_set"):
+            vars(self).pop(cached, None)
 
     def _rollups(self) -> dict[Partition, Rollup]:
-        """The rollups of all processes with events; computes missing ones."""
+        """Rollups of all processes with events; missing ones are computed."""
         self._source.prepare(self.parts)
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
             folders[part] = self._rolled_up.saved(part, self._load(part))
-        wanted = {part: folders[part] for part in self.parts}
-        found = self._rolled_up.all(wanted, self._unreadable)
-        return {part: rollup for part, rollup in found.items() if rollup.mark.events}
+        part_folders = {part: folders[part] for part in self.parts}
+        rollups = self._rolled_up.all(part_folders, self._unreadable)
+        return {part: rollup for part, rollup in rollups.items() if rollup.mark.events}
 
     def _some_rollups(self) -> dict[Partition, Rollup]:
-        found = self._rollups()
-        if not found:
+        rollups = self._rollups()
+        if not rollups:
             raise self._without_events()
-        return found
+        return rollups
 
     def _places(self, part: Partition) -> ProcessPlaces:
         return self.only([part])._rollups()[part].places()
 
     def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
-        found = False
+        has_events = False
         for part, trace in self.traces():
             if len(trace.events):
-                found = True
+                has_events = True
                 yield part, trace
-        if not found:
+        if not has_events:
             raise self._without_events()
 
     def _without_events(self) -> TraceFormatError:
@@ -381,15 +368,15 @@ class Job:
     def _unreadable(self, part: Partition, why: str) -> UnreadableProcessError:
         return UnreadableProcessError(or_others(why, part, self.parts), part, why)
 
-    def _there(self, part: object) -> Partition:
+    def _chosen_part(self, part: object) -> Partition:
         chosen = self._part(part)
-        if chosen not in self._known:
+        if chosen not in self._part_set:
             raise UsageError(f"{self.path} has no {chosen}. It contains: {listed(self.parts)}.")
         return chosen
 
     @cached_property
-    def _known(self) -> frozenset[Partition]:
-        """``parts`` as a set, for fast lookups."""
+    def _part_set(self) -> frozenset[Partition]:
+        # ``parts`` as a set, for fast lookups.
         return frozenset(self.parts)
 
     def _part(self, part: object) -> Partition:

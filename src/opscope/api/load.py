@@ -42,17 +42,18 @@ def load(
             for each rank; a folder with such folders, one for each host of a job; or a URL such as
             ``s3://bucket/job``, from which the needed files are copied to a temporary folder. If
             the folder has an unfinished recording that is newer than its trace, that recording is
-            read up to its end; its metadata has ``ended``.
+            read, and its metadata has ``ended``.
         rank: the rank to read from a folder with several.
-        process: likewise, the id of a process that has no rank (``opscope run --children``).
+        process: the id of the process to read, if it has no rank (``opscope run --children``).
 
     Returns:
-        A :class:`Trace`; for a folder with several processes, without ``rank`` and ``process``, a
-        :class:`Job`.
+        A :class:`Job` for a folder with several processes, without ``rank`` and ``process``; else a
+        :class:`Trace`.
 
     Raises:
-        TraceFormatError: it is missing, damaged, in an unknown format, or newer than this opscope.
-        InsufficientMemoryError: it does not fit in memory.
+        TraceFormatError: the trace is missing, damaged, in an unknown format, or newer than this
+            opscope.
+        InsufficientMemoryError: the trace does not fit in memory.
         UsageError: there is no such rank or process.
     """
     part = chosen_partition(rank, process)
@@ -79,21 +80,17 @@ def load_trace(
         return loaded
     raise UsageError(
         f"{os.fspath(path)} holds {len(loaded)} processes: choose one with rank= or process=, or "
-        "take load_job()."
+        "call load_job()."
     )
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """:func:`load` for several processes; returns a :class:`Job`.
-
-    Raises:
-        TraceFormatError: it is missing, damaged, in an unknown format, or newer than this opscope.
-    """
+    """:func:`load` for several processes; returns a :class:`Job`."""
     return _job(local_path(path))
 
 
 def _job(path: str | os.PathLike[str]) -> Job:
-    # What a job says of its processes takes pyarrow; a trace of one in Chrome's format does not.
+    # Imported here, because it imports pyarrow, which a single Chrome trace does not need.
     from opscope.api.job import Job
 
     return Job(path)

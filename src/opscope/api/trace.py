@@ -1,6 +1,5 @@
-"""``Trace``: one recording with its views, analyses and exports. Each method imports the room that
-it needs when it is called, so that programs that only record import less.
-"""
+"""``Trace``: one recording with its views, analyses and exports. Each method imports what it needs
+when it is called, so that programs that only record import less."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Trace(TraceData):
 
     @classmethod
     def of(cls, data: TraceData) -> Trace:
-        """A trace of ``data``; copies nothing and keeps cached derived values."""
+        """A trace of ``data``; copies nothing, and shares cached results."""
         if isinstance(data, cls):
             return data
         trace = cls.__new__(cls)
@@ -50,7 +49,7 @@ class Trace(TraceData):
         return self.summary()._repr_html_()
 
     def tree(self) -> Tree:
-        """The events as a tree of nodes; costs nothing until it is walked."""
+        """The events as a tree, whose nodes are made when they are visited."""
         from opscope.timeline.tree.node import build_tree
 
         return build_tree(self)
@@ -77,10 +76,10 @@ class Trace(TraceData):
         Spans that cross the begin are cut there; earlier allocations are not included.
 
         Args:
-            which: ``steady`` is the recording without its start-up (imports, what is made once, the
-                first step), ``start-up`` that alone, ``all`` this trace. A recording with a
-                schedule or without steps has no start-up; all of it is steady. Of one with some
-                steps in detail, either has what was recorded throughout alone.
+            which: ``start-up`` is imports, first allocations and the first step; ``steady`` is the
+                rest without the shut-down; ``all`` is this trace. A recording with a schedule or
+                without steps is all steady. If only some steps were recorded in detail, ``steady``
+                and ``start-up`` have no detail.
 
         Raises:
             UsageError: there is no such part.
@@ -92,12 +91,13 @@ class Trace(TraceData):
     def findings(self, benchmark: bool = False, period: str = "steady") -> Findings:
         """Findings: known performance problems, each with place, fix and estimated saving.
 
-        Savings are estimated from the recording, with the derivation in ``saved_by``. They do not
-        add up, because one fix can remove the saving of another.
+        ``saved_by`` says how a saving is estimated. Savings do not add up, because one fix can
+        remove the saving of another.
 
         Args:
-            benchmark: for measurable fixes, run both variants with torch on this machine and scale
-            the saving. Takes seconds.
+            benchmark: run the current and the fixed code with torch on this machine, where this is
+                possible, and scale the saving accordingly. Takes seconds.
+            period: part of the recording, as in :meth:`period`.
 
         Raises:
             UsageError: there is no such period.
@@ -110,21 +110,13 @@ class Trace(TraceData):
     def verdict(self, period: str = "steady") -> Verdict:
         """The verdict: is this program slow, and why. ``status`` is ``healthy``, the main problem,
         or that the recording is not sufficient. ``lines()`` is text, ``as_dict()`` for programs,
-        ``metrics()`` plain numbers for experiment trackers. Notebooks display it.
-        """
+        ``metrics()`` plain numbers for experiment trackers. Notebooks display it."""
         from opscope.findings.verdict import find_verdict
 
         return find_verdict(self, period)
 
     def summary(self, period: str = "steady") -> Summary:
-        """The verdict and the names with most self time, for ``print`` and notebooks.
-
-        Args:
-            period: part of the recording, as in :meth:`period`.
-
-        Raises:
-            UsageError: there is no such period.
-        """
+        """The verdict and the names with most self time, for ``print`` and notebooks."""
         from opscope.findings.summary import summary_of
 
         return summary_of(self, period)
@@ -151,21 +143,19 @@ class Trace(TraceData):
         return find_engine_steps(self)
 
     def requests(self) -> Requests | None:
-        """Requests that :class:`opscope.serve.MarkRequests` marked; None without any.
-
-        How long they took, and what the typical and the slowest ones waited for, in nanoseconds.
-        """
+        """Requests that :class:`opscope.serve.MarkRequests` marked: their durations, and the waits
+        of typical and slowest requests, in nanoseconds. None without marked requests."""
         from opscope.analysis.requests import find_requests
 
         return find_requests(self)
 
     def account(self, period: str = "steady") -> Account:
-        """Wall time of every thread and device by cause; the causes add up to it.
+        """Wall time of every thread and device by cause.
 
         Causes: operators, torch call overhead, Python, garbage collection, imports, compilation,
         waits (DataLoader, lock, GIL, device, other ranks, files, sleep, CPU), first use of memory,
-        opscope itself, unknown. Times are wall nanoseconds; those of one thread and step add up to
-        the step, and all of a thread to ``wall_ns``. ``error_ns`` is the error of estimated shares.
+        opscope itself, unknown. Times are wall nanoseconds. Those of a thread add up to each step
+        and to ``wall_ns``. ``error_ns`` is the error of estimated times.
         """
         from opscope.analysis.account.find import find_account
 
@@ -173,10 +163,9 @@ class Trace(TraceData):
 
     def critical_path(self, period: str = "steady") -> CriticalPath:
         """The critical path: the longest chain of work in which each part waited for the one
-        before. Order comes from threads, from waits for other threads and devices, and from
-        launches and streams. ``slack_ns`` of an event is the time by which it could be longer
-        without delaying the end. The path is as long as the period; times are wall nanoseconds.
-        """
+        before: on the same thread or stream, for another thread or device, or for its launch.
+        ``slack_ns`` of an event is the time by which it could be longer without delaying the end.
+        The path is as long as the period; times are wall nanoseconds."""
         from opscope.analysis.critical_path.path import find_critical_path
 
         return find_critical_path(self, period)
@@ -190,11 +179,11 @@ class Trace(TraceData):
 
         Args:
             factors: part -> new time as a multiple of the recorded time. A part is the name of an
-            operator, an annotation or a kernel, the path of a module, or a line of the program
-            (``train.py:12``); modules and lines include their backward pass.
+                operator, an annotation or a kernel, the path of a module, or a line of the program
+                (``train.py:12``); modules and lines include their backward pass.
 
         Raises:
-            UsageError: no such part, a factor is below 0, or there is no such period.
+            UsageError: there is no such part or period, or a factor is negative.
         """
         from opscope.analysis.critical_path.what_if import find_what_if
 
@@ -211,7 +200,7 @@ class Trace(TraceData):
 
         Raises:
             UsageError: shapes were not recorded, or there is no such period.
-            MissingDependencyError: ``peaks`` are to be measured without torch.
+            MissingDependencyError: measuring ``peaks`` needs torch, which is not installed.
         """
         from opscope.analysis.roofline.roofline import find_roofline
 
@@ -223,18 +212,15 @@ class Trace(TraceData):
         time by cause (launch-bound, host, synchronisation, data, collective); launch delay and
         queue length of each stream; work without operator or module; estimated occupancy. Device
         time of every module, forward and backward, including CUDA graphs; reserved and used memory.
-        Times are wall nanoseconds; ``notes`` name missing data.
-        """
+        Times are wall nanoseconds; ``notes`` name missing data."""
         from opscope.analysis.device_use.device_use import find_device_use
 
         return find_device_use(self, period)
 
     def compiled(self, period: str = "steady") -> CompiledCode:
-        """Time in code that torch.compile generated, by source line.
-
-        Every kernel and operator that it calls, with the program's lines that it computes; the time
-        of the generated code itself; and time without a line. Times are wall nanoseconds.
-        """
+        """Time in code that torch.compile generated, by source line of the program: of the kernels
+        and operators that it calls, of the generated code itself, and time without a line. Times
+        are wall nanoseconds."""
         from opscope.analysis.compiled_code import find_compiled_code
 
         return find_compiled_code(self, period)
@@ -245,11 +231,11 @@ class Trace(TraceData):
         Args:
             format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``,
                 or ``memory-timeline``.
-            path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
+            path: file to write or replace; a name that ends in ``.gz`` compresses it.
 
         Raises:
-            UsageError: there is no such format, the trace lacks its data, or
-                ``path`` cannot be written.
+            UsageError: there is no such format, the trace lacks its data, or ``path`` cannot be
+                written.
         """
         from opscope.export.all_formats import export_trace
 
@@ -260,14 +246,14 @@ class Trace(TraceData):
     ) -> Path:
         """Write this trace as a folder of Parquet files; returns the folder of its rank.
 
-        ``path/rank=00000/events.parquet`` and the other files open in DuckDB, Polars, pandas and
-        Spark; ``opscope.load(path)`` reads the trace back. The rank defaults to the recording's;
-        with ``process`` it is one of several processes without a rank (``path/process=01234``). An
-        earlier opscope trace in ``path`` is replaced, anything else is refused.
+        DuckDB, Polars, pandas and Spark can open ``path/rank=00000/events.parquet`` and the other
+        files; ``opscope.load(path)`` reads the trace back. The rank defaults to the recording's;
+        ``process`` is for processes without a rank (``path/process=01234``). Replaces an earlier
+        opscope trace in ``path``.
 
         Raises:
-            UsageError: ``path`` is a file, holds something else, or cannot be written.
-            InsufficientMemoryError: it needs more memory than available.
+            UsageError: ``path`` is a file, contains other files, or cannot be written.
+            InsufficientMemoryError: there is not enough memory.
         """
         from opscope.jobs.saving import save_trace
         from opscope.storage.partition import chosen_partition
@@ -289,11 +275,11 @@ class Trace(TraceData):
         Args:
             statement: one SELECT.
             read_only: no files, no network, no extensions, no variables of Python, and limits of
-            time (60 s), memory (1 GiB) and the size of the result (256 MiB).
+                time (60 s), memory (1 GiB) and the size of the result (256 MiB).
 
         Raises:
             UsageError: the statement is not valid, fails, is not a SELECT, or is not permitted with
-            ``read_only``.
+                ``read_only``.
         """
         from opscope.storage.sql import query
 
@@ -303,7 +289,7 @@ class Trace(TraceData):
         """One table (or ``"names"``) as a ``pyarrow.Table``.
 
         With ``text``, rows of ``names`` and codes (kinds, dtypes, ...) become dictionary-encoded
-        text, -1 becomes null; without, columns are the trace's own arrays, shared where Arrow can.
+        text, and -1 becomes null; else columns share the trace's arrays if Arrow can.
 
         Raises:
             UsageError: there is no such table.

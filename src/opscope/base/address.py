@@ -1,4 +1,4 @@
-"""URLs of remote stores: recognised by their scheme, and shown without a password."""
+"""URLs of remote stores: detected by their scheme, shown without credentials."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from opscope.errors import UsageError
 # have several schemes: zip://trace::s3://bucket/traces.zip
 _SCHEME = re.compile(r"(^|::)([A-Za-z][A-Za-z0-9+.-]+):/{1,3}(?=[^/])")
 _CHAINED = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*")
-_OF_THE_FILE_SYSTEM = ("file", "local")
+_LOCAL_SCHEMES = ("file", "local")
 # Passwords often contain unescaped slashes; the text after a colon may be a port.
-_READER = re.compile(r"(?<=://)(?:[^/:]+:(?!\d+(?:/|$)).*@|[^/@]*@)", re.DOTALL)
+_CREDENTIALS = re.compile(r"(?<=://)(?:[^/:]+:(?!\d+(?:/|$)).*@|[^/@]*@)", re.DOTALL)
 
 
 def address_of(path: str | os.PathLike[str]) -> str | None:
     """URL of a remote location; None for a path in the file system."""
     text = os.fsdecode(path)
     match = _scheme_of(text)
-    return None if match is None or match[2].lower() in _OF_THE_FILE_SYSTEM else _whole(text)
+    return None if match is None or match[2].lower() in _LOCAL_SCHEMES else _normalised(text)
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:
     """Local path of a path or a ``file://`` URL."""
     text = os.fsdecode(path)
     match = _scheme_of(text)
-    if match is None or match[2].lower() not in _OF_THE_FILE_SYSTEM:
+    if match is None or match[2].lower() not in _LOCAL_SCHEMES:
         return Path(text)
     plain, unquoted = Path("/", text[match.end() :]), Path("/", unquote(text[match.end() :]))
     return unquoted if unquoted.exists() and not plain.exists() else plain
@@ -37,7 +37,7 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
 def shown_address(address: str) -> str:
     """The URL without credentials and query."""
-    return "::".join(_READER.sub("", one).partition("?")[0] for one in address.split("::"))
+    return "::".join(_CREDENTIALS.sub("", url).partition("?")[0] for url in address.split("::"))
 
 
 def refuse_address(path: str | os.PathLike[str]) -> None:
@@ -57,9 +57,9 @@ def _scheme_of(text: str) -> re.Match[str] | None:
     return None if match is None or os.path.lexists(text) else match
 
 
-def _whole(text: str) -> str:
+def _normalised(text: str) -> str:
     def with_slashes(match: re.Match[str]) -> str:
-        is_local = match[2].lower() in _OF_THE_FILE_SYSTEM
+        is_local = match[2].lower() in _LOCAL_SCHEMES
         return f"{match[1]}{match[2]}:{'///' if is_local else '//'}"
 
     return _SCHEME.sub(with_slashes, text)

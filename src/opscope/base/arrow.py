@@ -1,7 +1,7 @@
-"""Arrow, or an error if it is not installed; reading columns without Arrow's compute functions.
+"""Arrow, with an error if it is not installed, and readers of Arrow columns.
 
-Importing the compute functions creates hundreds of Python functions and takes as long as all other
-imports, so reading opscope's files avoids them. Recording needs only NumPy.
+The readers avoid Arrow's compute functions: importing those creates hundreds of Python functions
+and takes as long as all other imports. Recording needs only NumPy.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def text_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
         return np.cumsum([0, *map(len, texts)], dtype=np.int64), b"".join(texts)
     if not len(array):
         return np.zeros(1, dtype=np.int64), b""
-    _, places, data = array.buffers()
+    _, offset_buffer, data = array.buffers()
     width = np.dtype(np.int64 if pa.types.is_large_string(array.type) else np.int32)
-    offsets = np.frombuffer(places, width, len(array) + 1, array.offset * width.itemsize)
+    offsets = np.frombuffer(offset_buffer, width, len(array) + 1, array.offset * width.itemsize)
     first, last = int(offsets[0]), int(offsets[-1])
     blob = b"" if data is None else data.slice(first, last - first).to_pybytes()
     return offsets.astype(np.int64) - first, blob
@@ -64,7 +64,7 @@ def in_one(column: pa.ChunkedArray) -> pa.Array:
     """One array of all chunks of a column."""
     if column.num_chunks == 1:  # `combine_chunks` would copy it
         return column.chunk(0)
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):  # no chunks, or too long for one array
-        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
-    return found
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # no chunks, or too long for one array
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array

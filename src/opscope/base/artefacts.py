@@ -1,9 +1,9 @@
-"""Artefacts of processes in a folder: finding, liveness, claims and removal.
+"""Artefacts of processes in a folder: search, liveness, claims and removal.
 
 A name contains the process id, for readers, and a random part that identifies the process: two
-containers may have processes with the same id. Only a lock says whether the process is alive
-(``locks``). ``live/recovery.py`` says what is made of each kind. This imports only its neighbours,
-because the watchdog is run by its path.
+containers may have processes with the same id. Only a lock shows whether the process is alive
+(``locks``). ``live/recovery.py`` decides what to make of each kind. This module imports only its
+neighbours, because the watchdog runs it by its path.
 """
 
 from __future__ import annotations
@@ -29,43 +29,41 @@ if TYPE_CHECKING or __package__:
     )
     from opscope.base.locks import TRIES, Holder, lock_shared, try_lock, unlock, wait_for_claimant
     from opscope.base.private_files import OwnFile
-else:  # the watchdog's own path has this folder
+else:  # the watchdog's module path has this folder
     from files import AnyPath, is_folder_inside, open_inside, read_inside, remove_inside
     from locks import TRIES, Holder, lock_shared, try_lock, unlock, wait_for_claimant
 
-NOTE = ".json"
-"""Suffix of a note's name."""
-LOCK = ".in-use"
-"""Name of the lock file in an artefact that is a folder."""
+NOTE = ".json"  # suffix of a note's name
+LOCK = ".in-use"  # name of the lock file in an artefact that is a folder
 SEGMENTS = ".segments"
 """Suffix of the folder with the segments moved out of a recording's file; replaces its suffix."""
-_WHOSE = r"(?P<process>\d+)(?:-(?P<owner>[0-9a-f]{16}))?-(?P<number>\d+)"
+_PROCESS_AND_OWNER = r"(?P<process>\d+)(?:-(?P<owner>[0-9a-f]{16}))?-(?P<number>\d+)"
 
 _PART = r"\.(?:rank=\d+|process=\d+|job)\.(?P<process>\d+)-(?P<owner>[0-9a-f]{32})"
 IN_MEMORY = Path("/dev/shm")
 """Folder of ring files; the dump folder then has a note that names the file."""
-_MOST_NOTE_BYTES = 1000
+_MAX_NOTE_BYTES = 1000
 
 
 class LeftKind(enum.Enum):
     """Kind of an artefact: name pattern and, for folders, the lock file inside; empty for files."""
 
-    STREAM = rf"\.recording-{_WHOSE}\.opscope", ""
-    RING = rf"\.ring-{_WHOSE}(?:-[0-9a-f]{{8}}|\.json)?", ""
-    SPOOL = rf"\.dump-{_WHOSE}", LOCK
+    STREAM = rf"\.recording-{_PROCESS_AND_OWNER}\.opscope", ""
+    RING = rf"\.ring-{_PROCESS_AND_OWNER}(?:-[0-9a-f]{{8}}|\.json)?", ""
+    SPOOL = rf"\.dump-{_PROCESS_AND_OWNER}", LOCK
     BEGUN = rf"{_PART}", LOCK
     REPLACED = rf"{_PART}\.earlier", LOCK
     EXPORT = r"\..*\.(?P<process>\d+)-(?P<owner>[0-9a-f]{32})\.part", ""
-    SEGMENTS = rf"\.recording-{_WHOSE}\.segments", "lock"
+    SEGMENTS = rf"\.recording-{_PROCESS_AND_OWNER}\.segments", "lock"
     SCRATCH = r"\.opscope-scratch-(?P<process>\d+)-(?P<owner>[0-9a-f]{32})", LOCK
 
     @property
     def lock(self) -> str:
-        """Name of the lock file inside it; empty if the artefact is a file."""
+        """Name of the lock file inside; empty if the artefact is a file."""
         return self.value[1]
 
     def match(self, name: str) -> re.Match[str] | None:
-        """Match of a name of this kind; None for another name."""
+        """Match of a name of this kind; None for other names."""
         return re.fullmatch(self.value[0], name)
 
 
@@ -83,13 +81,11 @@ class InUseError(OSError):
 
 @dataclass(frozen=True)
 class Artefact:
-    """A file or folder that a process of opscope left or is writing.
+    """A file or folder that a process of opscope writes or left.
 
     Attributes:
-        kind: its kind.
-        folder: the folder that contains it; may be a link.
-        name: name of the file or folder.
-        process: process id on the machine or in the container where it ran.
+        folder: parent folder; may be a link.
+        process: process id on its machine or in its container.
         owner: random part of the process's names.
         number: number among the artefacts of its process.
     """
@@ -132,33 +128,33 @@ def new_name(prefix: str, number: int, suffix: str = "") -> str:
 
 
 def at(path: Path) -> Artefact | None:
-    """Artefact that a path names; None if the name is not an artefact's."""
+    """Artefact of this path; None if the name is not an artefact's."""
     for kind in LeftKind:
-        if found := kind.match(path.name):
-            known = found.groupdict()
-            number = int(known.get("number") or 0)
-            named = known.get("owner") or ""
-            return Artefact(kind, path.parent, path.name, int(known["process"]), named, number)
+        if match := kind.match(path.name):
+            parts = match.groupdict()
+            number = int(parts.get("number") or 0)
+            owner_part = parts.get("owner") or ""
+            return Artefact(kind, path.parent, path.name, int(parts["process"]), owner_part, number)
     return None
 
 
 def find(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> list[Artefact]:
-    """Artefacts of these kinds in a folder, oldest first; links do not count."""
-    found = []
+    """Artefacts of these kinds in a folder, oldest first, without links."""
+    entries = []
     for entry in os.scandir(folder):
-        one = at(Path(folder, entry.name)) if entry.name.startswith(".") else None
-        if one is None or one.kind not in kinds or owned_by not in (None, one.owner):
+        artefact = at(Path(folder, entry.name)) if entry.name.startswith(".") else None
+        if artefact is None or artefact.kind not in kinds or owned_by not in (None, artefact.owner):
             continue
-        is_right = entry.is_dir if one.kind.lock else entry.is_file
-        if is_right(follow_symlinks=False) and not _belongs_to_another(one):
+        is_right = entry.is_dir if artefact.kind.lock else entry.is_file
+        if is_right(follow_symlinks=False) and not _has_recording(artefact):
             with suppress(FileNotFoundError):
-                found.append((entry.stat().st_mtime_ns, one.number, one.name, one))
-    return [one for _, _, _, one in sorted(found, key=lambda each: each[:3])]
+                entries.append((entry.stat().st_mtime_ns, artefact.number, artefact.name, artefact))
+    return [artefact for _, _, _, artefact in sorted(entries, key=lambda each: each[:3])]
 
 
-def _belongs_to_another(one: Artefact) -> bool:
+def _has_recording(artefact: Artefact) -> bool:
     """Whether the artefact is the segments of a recording that is still beside them."""
-    return one.kind is LeftKind.SEGMENTS and one.path.with_suffix(".opscope").exists()
+    return artefact.kind is LeftKind.SEGMENTS and artefact.path.with_suffix(".opscope").exists()
 
 
 def below(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> Iterator[Artefact]:
@@ -172,19 +168,19 @@ def below(folder: AnyPath, *kinds: LeftKind, owned_by: str | None = None) -> Ite
             yield from find(place, *kinds, owned_by=owned_by)
 
 
-def is_free(one: Artefact) -> bool:
+def is_free(artefact: Artefact) -> bool:
     """Whether the artefact can be claimed now."""
     try:
-        with claimed(one, tries=1) as is_there:
-            return is_there
+        with claimed(artefact, tries=1) as exists:
+            return exists
     except OSError:
         return False
 
 
-def is_alive(one: Artefact) -> bool:
+def is_alive(artefact: Artefact) -> bool:
     """Whether the recording process is alive, on any machine; False if unknown."""
     try:
-        with claimed(one, tries=1):
+        with claimed(artefact, tries=1):
             return False
     except InUseError as error:
         return error.holder is Holder.RECORDER
@@ -193,13 +189,13 @@ def is_alive(one: Artefact) -> bool:
 
 
 @contextmanager
-def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[bool]:
+def claimed(artefact: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[bool]:
     """Claim an artefact for this process; yields False if it is gone.
 
     Args:
-        one: artefact to make a trace of, or to remove.
-        wait: wait until another claimant has finished.
-        tries: attempts to lock; 1 to only look.
+        artefact: artefact to make a trace of, or to remove.
+        wait: wait for another claimant to finish.
+        tries: attempts to lock; 1 for a check only.
 
     Raises:
         InUseError: a running process owns it.
@@ -207,8 +203,9 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
         OSError: the file is not opscope's.
     """
     try:
-        one = in_memory(one) or one
-        file = open_inside(one.folder, os.path.join(one.name, one.kind.lock).rstrip("/"), os.O_RDWR)
+        artefact = in_memory(artefact) or artefact
+        inside = os.path.join(artefact.name, artefact.kind.lock).rstrip("/")
+        file = open_inside(artefact.folder, inside, os.O_RDWR)
     except FileNotFoundError:
         yield False
         return
@@ -216,10 +213,10 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
     try:
         while (holder := try_lock(file, tries)) is Holder.CLAIMANT and wait:
             wait_for_claimant(file)
-        if holder is Holder.OURS and _is_mapped(one):
+        if holder is Holder.OURS and _is_mapped(artefact):
             holder = Holder.RECORDER
         if holder is not Holder.OURS:
-            raise InUseError(one, holder)
+            raise InUseError(artefact, holder)
         yield os.fstat(file).st_nlink > 0
     finally:
         if holder is Holder.OURS:
@@ -228,12 +225,13 @@ def claimed(one: Artefact, wait: bool = False, tries: int = TRIES) -> Iterator[b
 
 
 @contextmanager
-def shared(one: Artefact) -> Iterator[bool]:
-    """Share the lock of a recording, as its recorder does: others see it in use, also after the
-    recorder ended. Waits for a claimant to finish. Yields False if the file is gone or cannot be
-    locked."""
+def shared(artefact: Artefact) -> Iterator[bool]:
+    """Share the lock of a recording, also after its recorder ends; waits for a claimant.
+
+    Yields False if the file is gone or cannot be locked.
+    """
     try:
-        file = open_inside(one.folder, one.name, os.O_RDWR)
+        file = open_inside(artefact.folder, artefact.name, os.O_RDWR)
     except FileNotFoundError:
         yield False
         return
@@ -243,50 +241,51 @@ def shared(one: Artefact) -> Iterator[bool]:
         os.close(file)
 
 
-def in_memory(one: Artefact) -> Artefact | None:
+def in_memory(note: Artefact) -> Artefact | None:
     """Ring file that a note in the folder names; None if there is no such file."""
-    if one.kind is not LeftKind.RING or not one.name.endswith(NOTE):
+    if note.kind is not LeftKind.RING or not note.name.endswith(NOTE):
         return None
-    name = read_inside(one.folder, one.name, _MOST_NOTE_BYTES).decode(errors="replace").strip()
-    found = at(IN_MEMORY / name)
-    is_its = found is not None and found.name.rpartition("-")[0] == one.name.removesuffix(NOTE)
-    if found is None or os.sep in name or not is_its:
-        raise PermissionError(errno.EPERM, "it is not a ring file", os.fspath(one.path))
+    name = read_inside(note.folder, note.name, _MAX_NOTE_BYTES).decode(errors="replace").strip()
+    ring = at(IN_MEMORY / name)
+    if ring is None or os.sep in name or name.rpartition("-")[0] != note.name.removesuffix(NOTE):
+        raise PermissionError(errno.EPERM, "it is not a ring file", os.fspath(note.path))
     try:
-        there = os.lstat(found.path)
+        status = os.lstat(ring.path)
     except FileNotFoundError:
         return None
-    if there.st_uid != os.geteuid() or stat.S_IMODE(there.st_mode) != 0o600:
-        raise PermissionError(errno.EPERM, "other users can access it", os.fspath(found.path))
-    return found
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != 0o600:
+        raise PermissionError(errno.EPERM, "other users can access it", os.fspath(ring.path))
+    return ring
 
 
-def _is_mapped(one: Artefact) -> bool:
-    """Whether the process still maps the file: a program that closes all files releases its locks
-    until the file grows again. Works only in the same container."""
-    with suppress(OSError), open(f"/proc/{one.process}/maps", errors="replace") as maps:
-        return any(one.owner in line and line.rstrip().endswith(f"/{one.name}") for line in maps)
+def _is_mapped(file: Artefact) -> bool:
+    """Whether the process still maps the file; only for processes of this container.
+
+    A program that closes all files releases its locks until the file grows again.
+    """
+    with suppress(OSError), open(f"/proc/{file.process}/maps", errors="replace") as maps:
+        return any(file.owner in line and line.rstrip().endswith(f"/{file.name}") for line in maps)
     return False
 
 
-def remove(one: Artefact) -> None:
+def remove(artefact: Artefact) -> None:
     """Remove a ``claimed`` artefact and the files that belong to it."""
-    if ring := in_memory(one):
+    if ring := in_memory(artefact):
         remove_inside(ring.folder, ring.name)
-    remove_inside(one.folder, one.name)
-    if one.kind is LeftKind.STREAM:
-        remove_inside(one.folder, Path(one.name).with_suffix(SEGMENTS).name)
+    remove_inside(artefact.folder, artefact.name)
+    if artefact.kind is LeftKind.STREAM:
+        remove_inside(artefact.folder, Path(artefact.name).with_suffix(SEGMENTS).name)
 
 
 def remove_parts(folder: Path) -> None:
     """Remove unfinished traces of processes that are gone."""
-    for one in below(folder, *PARTS):
-        with suppress(OSError), claimed(one) as is_there:  # or another process writes it
-            if is_there:
-                remove(one)
+    for artefact in below(folder, *PARTS):
+        with suppress(OSError), claimed(artefact) as exists:  # or another process writes it
+            if exists:
+                remove(artefact)
 
 
-def _held(folder: Path) -> OwnFile:
+def _locked(folder: Path) -> OwnFile:
     inside = f"{folder.name}/{LOCK}"
     file = OwnFile(open_inside(folder.parent, inside, os.O_RDWR | os.O_CREAT))
     lock_shared(file.descriptor)
@@ -296,7 +295,7 @@ def _held(folder: Path) -> OwnFile:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
 
 
-def _let_go(file: OwnFile) -> None:
+def _release(file: OwnFile) -> None:
     if file.is_ours():
         unlock(file.descriptor)  # a child forked meanwhile shares the lock
     file.close()
@@ -307,14 +306,14 @@ def in_use(folder: Path) -> Iterator[None]:
     """Hold the lock of an artefact's folder while this process writes to it.
 
     Raises:
-        FileNotFoundError: another process took it for abandoned and removed it.
+        FileNotFoundError: another process removed it as abandoned.
         OSError: it cannot be locked.
     """
-    file = _held(folder)
+    file = _locked(folder)
     try:
         yield
     finally:
-        _let_go(file)
+        _release(file)
 
 
 def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
@@ -322,7 +321,7 @@ def held_folder(path: Path, mode: int = 0o777) -> OwnFile:
     while True:
         path.mkdir(mode)
         with suppress(FileNotFoundError):  # another process removed it before it was locked
-            return _held(path)
+            return _locked(path)
 
 
 @contextmanager
@@ -333,16 +332,16 @@ def locked_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
         try:
             yield path
         finally:
-            _let_go(file)
+            _release(file)
     finally:
         remove_inside(path.parent, f"{path.name}/{LOCK}")
         with suppress(OSError):
             path.rmdir()
 
 
-_LONGEST = 100
+_MAX_NAME_LENGTH = 100
 
 
 def unfinished_name(name: str, suffix: str = "") -> str:
-    """Hidden, unique name for a file that will be called ``name``."""
-    return f".{name[:_LONGEST]}.{os.getpid()}-{os.urandom(16).hex()}{suffix}"
+    """Hidden, unique name of a file that will be renamed to ``name``."""
+    return f".{name[:_MAX_NAME_LENGTH]}.{os.getpid()}-{os.urandom(16).hex()}{suffix}"

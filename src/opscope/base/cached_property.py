@@ -1,9 +1,8 @@
 """Attributes that are computed on first access and cached.
 
-Unlike :func:`functools.cached_property` below Python 3.12 this takes no lock, which all objects of
-a class would share: a signal handler that reads an attribute while the interrupted code computes it
-would deadlock, and so would a forked child. Two threads may both compute the value; the first
-result is kept.
+:func:`functools.cached_property` below Python 3.12 takes a lock that all objects of a class share.
+A signal handler that reads an attribute while the interrupted code computes it would deadlock, and
+so would a forked child. This one has no lock: two threads may compute a value, the first stays.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ else:
         def __get__(self, instance: Any, owner: type) -> Any:
             if instance is None:
                 return self
-            # Python finds the value in the instance from now on: this is not a data descriptor.
+            # From now on Python finds the value in the instance: this is not a data descriptor.
             return vars(instance).setdefault(self._name, self._compute(instance))
 
 

@@ -1,10 +1,10 @@
 """opscope's own daemon threads.
 
-Their stacks contain only opscope's functions, so recordings leave them out. A thread of the
-threading module would also have that module's functions.
+Their stacks have only opscope's functions, so recordings omit them. A thread of the threading
+module would also have functions of that module.
 
-Python stops daemon threads anywhere. So at exit, after the program's own exit functions, these
-threads are requested to end and get one second for it.
+Python stops daemon threads at any instruction. So at exit, after the program's own exit functions,
+opscope requests their end and waits at most one second.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import time
 from collections.abc import Callable
 
 _AT_EXIT_S = 1.0
-_YIELD_S = 0.0002
-"""Time to wake a thread; with less, this thread would take the GIL again first."""
+_YIELD_S = 0.0002  # time to wake a thread; with less, this thread would get the GIL again first
 _running: set[OwnThread] = set()
 
 
 class OwnThread:
-    """A thread that runs a function once. Never keeps the program alive, nor survives a fork."""
+    """A thread that runs a function once. It does not keep the program alive or survive a fork."""
 
     def __init__(self, function: Callable[[], object], request_end: Callable[[], object]) -> None:
         """Set the function, and the callback that requests its end."""
@@ -73,11 +72,11 @@ def let_others_run() -> None:
 def _end_all() -> None:
     """Request the end of all threads before waiting for any."""
     running = tuple(_running)
-    for one in running:
-        one.request_end()
+    for thread in running:
+        thread.request_end()
     until_s = time.monotonic() + _AT_EXIT_S
-    for one in running:
-        one.join(max(until_s - time.monotonic(), 0))
+    for thread in running:
+        thread.join(max(until_s - time.monotonic(), 0))
 
 
 atexit.register(_end_all)
@@ -86,8 +85,7 @@ _TURN_US = 200
 
 
 class _ShortTurns:
-    """Lowers ``sys.setswitchinterval`` to 0.2 ms while an opscope thread works. Any number of
-    threads may be inside at once.
+    """Lowers ``sys.setswitchinterval`` to 0.2 ms while opscope threads work; threads may nest.
 
     A thread that waits for the GIL requests it after that interval, 5 ms by default, and the holder
     releases it at its next loop or call. So opscope's threads would delay the program's by 5 ms.
@@ -110,9 +108,9 @@ class _ShortTurns:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                self._give_back()
+                self._restore()
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         """Restore the interval, unless the program has set another one meanwhile."""
         if _interval_us() == _TURN_US:
             _set_interval_us(self._programs_us)
@@ -122,20 +120,19 @@ class _ShortTurns:
         self._lock = threading.Lock()
         if self._inside:
             self._inside = 0
-            self._give_back()
+            self._restore()
 
 
 def _interval_us() -> int:
-    """Switch interval as Python stores it; its value in seconds is rounded."""
+    """Switch interval as Python stores it: its value in seconds is rounded."""
     return round(sys.getswitchinterval() * 1e6)
 
 
 def _set_interval_us(interval_us: int) -> None:
-    """Set the interval. Python truncates to microseconds: its own value would lose one."""
+    """Set the interval. Python truncates to microseconds, so half a microsecond is added."""
     sys.setswitchinterval((interval_us + 0.5) / 1e6)
 
 
-short_turns = _ShortTurns()
-"""Context manager."""
+short_turns = _ShortTurns()  # context manager for an opscope thread at work
 
 os.register_at_fork(after_in_child=short_turns.after_fork_in_child)

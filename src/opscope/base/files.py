@@ -1,8 +1,8 @@
 """Safe opening, reading and removing of files in folders of unknown origin.
 
-The folder that the user named may be a link. Inside it no link is followed, and only plain files
+The folder that the user names may be a link. Inside it, links are not followed and only plain files
 are opened: a pipe waits forever, a device has no end, and a link leads to another user's file. This
-imports nothing of opscope, because the watchdog is run by its path.
+module imports nothing of opscope, because the watchdog runs it by its path.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_inside(folder: AnyPath, inside: AnyPath, most_bytes: int) -> bytes:
 
 
 def remove_inside(folder: AnyPath, inside: AnyPath) -> None:
-    """Remove a file, a link, or a folder with its content. Targets of links stay.
+    """Remove a file, a link (not its target), or a folder with its content.
 
     No error if it is missing or cannot be removed.
     """
@@ -96,18 +96,18 @@ def _open_folder(folder: AnyPath, parents: list[str]) -> int:
 
 def _open_plain(place: int, name: str, flags: int, path: str) -> int:
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(FileNotFoundError):  # checked first: opening a device may have an effect
-        there = os.stat(_checked_name(name, path), dir_fd=place, follow_symlinks=False)
-        if not stat.S_ISREG(there.st_mode):
-            raise _refused(_KINDS[stat.S_IFMT(there.st_mode)], path)
+    with suppress(FileNotFoundError):  # check first: opening a device may have an effect
+        status = os.stat(_checked_name(name, path), dir_fd=place, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
+            raise _refused(_KINDS[stat.S_IFMT(status.st_mode)], path)
     file = os.open(name, flags, 0o600, dir_fd=place)
-    found = os.fstat(file)
-    why = "" if stat.S_ISREG(found.st_mode) else _KINDS[stat.S_IFMT(found.st_mode)]
-    if flags & (os.O_WRONLY | os.O_RDWR) and found.st_uid not in _owners(place):
-        why = why or f"it belongs to user {found.st_uid}; run this as that user"
-    if why:
+    opened = os.fstat(file)
+    reason = "" if stat.S_ISREG(opened.st_mode) else _KINDS[stat.S_IFMT(opened.st_mode)]
+    if flags & (os.O_WRONLY | os.O_RDWR) and opened.st_uid not in _owners(place):
+        reason = reason or f"it belongs to user {opened.st_uid}; run this as that user"
+    if reason:
         os.close(file)
-        raise _refused(why, path)
+        raise _refused(reason, path)
     return file
 
 
@@ -148,5 +148,5 @@ def _remove_entry(name: str, place: int) -> None:
         os.unlink(name, dir_fd=place)
 
 
-def _refused(why: str, path: str) -> OSError:
-    return OSError(errno.EPERM, why, os.fspath(path))
+def _refused(reason: str, path: str) -> OSError:
+    return OSError(errno.EPERM, reason, os.fspath(path))

@@ -1,7 +1,7 @@
-"""Replacing a folder that other processes may be reading: they get the old or the new one.
+"""Atomic replacement of a folder that other processes may be reading.
 
 The writer exchanges the two folders in one step, so one always exists. A reader checks afterwards
-whether the folder is still the same, and reads again if not.
+that the folder is still the same, and otherwise reads again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeVar
 from opscope.errors import TraceFormatError
 
 _Read = TypeVar("_Read")
-_MOST_ATTEMPTS = 100
+_MAX_ATTEMPTS = 100
 _AT_CURRENT_FOLDER = -100
 _EXCHANGE = 2
 
@@ -30,7 +30,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
         new: complete folder beside it.
         old: folder for the previous one, on file systems that cannot exchange two.
     """
-    for attempt in range(_MOST_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         if _exchange(new, final):
             return
         try:
@@ -44,12 +44,12 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
     raise OSError(errno.EBUSY, "other processes keep replacing it", str(final))
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Exchange two folders; False if one is missing or the system does not support it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
-    paths = os.fsencode(one), os.fsencode(other)
+    paths = os.fsencode(first), os.fsencode(second)
     here = _AT_CURRENT_FOLDER
     return bool(rename(here, paths[0], here, paths[1], _EXCHANGE) == 0)
 
@@ -60,17 +60,17 @@ def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> 
     Raises:
         TraceFormatError: ``read`` raised it, or the folder was replaced during every attempt.
     """
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         folder = find()
         before = _identity(folder)
         try:
-            found = read(folder)
+            result = read(folder)
         except TraceFormatError:
             if _identity(folder) == before:
                 raise
         else:
             if _identity(folder) == before:
-                return found
+                return result
     raise TraceFormatError(
         f"{folder} is replaced repeatedly during reading. Read it when the writing program has "
         "ended, or let that program write to another folder."
@@ -80,7 +80,7 @@ def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> 
 def _identity(folder: Path) -> tuple[int, ...] | None:
     # Inode numbers are reused, but not within a tick of the clock.
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns

@@ -27,8 +27,8 @@ class ShownTable:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join(
-                cell.rjust(width) if place else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.rjust(width) if column else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in cells
         ]
@@ -46,9 +46,9 @@ def html_table(
     *,
     texts: Container[int] = (0,),
 ) -> str:
-    """HTML of rows under a title; ``texts`` are the columns with text, the others have numbers.
+    """HTML of rows under a title; columns in ``texts`` have text, the others numbers.
 
-    Everything is escaped: names come from recorded programs.
+    All text is escaped: names come from recorded programs.
     """
     head = "".join(_cell("th", text, i in texts) for i, text in enumerate(columns))
     body = "".join(

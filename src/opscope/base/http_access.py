@@ -1,7 +1,7 @@
 """Access control of opscope's servers.
 
-A request needs the server's token and one of the server's names in the Host header (another site's
-name may resolve to its address, too). Its origin must not be another site's page.
+A request must have the server's token and one of its names in the Host header, because the name of
+another site may resolve to the server's address. Its origin must not be a page of another site.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ class Headers(Protocol):
 
 
 class Access:
-    """Check of a request before anything else of it is read."""
+    """Access check of a request, before any other part of the request is read."""
 
     def __init__(self, token: str, hosts: Collection[str] = (), page: str = "") -> None:
         """Set which requests are allowed.
 
         Args:
-            token: token that requests have to send.
-            hosts: names of the server besides those of this machine; if any, other machines may
-                send requests.
-            page: origin of allowed pages; by default those that the server sent itself.
+            token: token that requests must send.
+            hosts: further names of the server; if any, other machines may send requests.
+            page: origin of allowed pages; by default the server's own pages.
         """
         self._token, self._page = token.encode(), page
         self._hosts = _LOCAL | {name.lower() for name in hosts}
@@ -41,8 +40,6 @@ class Access:
         """Status and reason of a refusal; None if the request is allowed.
 
         Args:
-            token: token that the request sent.
-            headers: headers of the request.
             client: address of the client; empty for a Unix socket.
         """
         host = headers.get("host", "")

@@ -1,8 +1,6 @@
-"""Opening a possible trace: folders and plain files are accepted, everything else is refused with
-its kind.
+"""Opening a possible trace: only folders and plain files; other kinds raise an error.
 
-A device has no end, a pipe may wait for a writer forever, and a small file of compressed zeros
-fills any memory: none of them is a trace.
+A device has no end, and a pipe may wait for a writer forever.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ def is_folder(path: Path) -> bool:
     Raises:
         TraceFormatError: the path is invalid, or permissions are missing.
     """
-    found = status_of(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    status = status_of(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
 
 
 def status_of(path: Path) -> os.stat_result | None:
@@ -93,16 +91,16 @@ def unreadable(path: Path, error: Exception) -> TraceFormatError:
 
 
 def shown_path(path: Path) -> str:
-    """Path as text, with characters escaped that UTF-8 cannot encode."""
+    """Path as text; characters that UTF-8 cannot encode are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def _no_plain_file(path: Path) -> TraceFormatError | None:
-    found = status_of(path)
-    what = next((what for test, what in _KINDS if found is not None and test(found.st_mode)), "")
-    if not what:
+    status = status_of(path)
+    kind = next((kind for test, kind in _KINDS if status is not None and test(status.st_mode)), "")
+    if not kind:
         return None
     return TraceFormatError(
-        f"{shown_path(path)} is {what}, but a trace is a folder or a plain file. Check the "
+        f"{shown_path(path)} is {kind}, but a trace is a folder or a plain file. Check the "
         "path; write data from a pipe or device to a file first."
     )

@@ -1,7 +1,7 @@
 """File locks that show which process owns a file, also across containers and machines.
 
-A recording process holds the lock shared while it runs; a process that takes over its files holds
-it exclusively. The kernel releases both when the process ends. This imports nothing of opscope.
+A recording process holds a shared lock while it runs; a process that takes over its files holds an
+exclusive lock. The kernel releases both at the process's end. This imports nothing of opscope.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import os
 import time
 
 TRIES = 5
-_PAUSE_S = 0.01
-"""Maximum pause between two tries."""
+_PAUSE_S = 0.01  # maximum pause between two tries
 
 
 class Holder(enum.Enum):
-    """Owner of a file."""
+    """Owner of a file's lock."""
 
     OURS = "this process, from now on"
     RECORDER = "the process that records to it"
@@ -33,8 +32,7 @@ def try_lock(file: int, tries: int = 1) -> Holder:
     """Lock a file that is open for writing, if it is free; returns its owner now.
 
     Args:
-        file: file descriptor.
-        tries: more than 1 to keep the lock: other processes may look at the same moment.
+        tries: more than 1 to keep the lock, because other processes may check it at the same time.
 
     Raises:
         NoLocksError: the owner cannot be determined.
@@ -43,10 +41,10 @@ def try_lock(file: int, tries: int = 1) -> Holder:
     for number in range(tries):
         if number:
             time.sleep(os.urandom(1)[0] / 256 * _PAUSE_S)
-        if _locked(file, fcntl.LOCK_EX):
+        if _try_flock(file, fcntl.LOCK_EX):
             return Holder.OURS
         holder = Holder.CLAIMANT
-        if _locked(file, fcntl.LOCK_SH):
+        if _try_flock(file, fcntl.LOCK_SH):
             unlock(file)
             holder = Holder.RECORDER
     return holder
@@ -77,9 +75,9 @@ def unlock(file: int) -> None:
     fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _locked(file: int, how: int) -> bool:
+def _try_flock(file: int, operation: int) -> bool:
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, operation | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
         return False

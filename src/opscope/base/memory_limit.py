@@ -21,21 +21,21 @@ _LIBRARY_DOES_NOT_FIT = ("failed to map segment", "cannot map zero-fill pages", 
 
 
 @contextmanager
-def memory_for(what: str) -> Iterator[None]:
-    """Convert errors of lack of memory to InsufficientMemoryError, which says what to do."""
+def memory_for(purpose: str) -> Iterator[None]:
+    """Convert errors of missing memory to InsufficientMemoryError with advice."""
     try:
         yield
     except InsufficientMemoryError:
         raise
     except MemoryError as error:
-        raise _insufficient(what, "") from error
+        raise _insufficient(purpose, "") from error
     except ImportError as error:
-        if not any(said in str(error) for said in _LIBRARY_DOES_NOT_FIT):
+        if not any(message in str(error) for message in _LIBRARY_DOES_NOT_FIT):
             raise
-        raise _insufficient(what, "") from error
+        raise _insufficient(purpose, "") from error
 
 
-def require_memory(needed_bytes: int, what: str, left: int | None = None) -> None:
+def require_memory(needed_bytes: int, purpose: str, left: int | None = None) -> None:
     """Raise an error before memory runs out, if the limit is known.
 
     Raises:
@@ -44,12 +44,12 @@ def require_memory(needed_bytes: int, what: str, left: int | None = None) -> Non
     left = memory_left() if left is None else left
     if left is not None and needed_bytes > left:
         needs = f": it needs about {_gigabytes(needed_bytes)}, but {_gigabytes(left)} are available"
-        raise _insufficient(what, needs)
+        raise _insufficient(purpose, needs)
 
 
 def memory_left() -> int | None:
     """Bytes left to this process, its container and the machine; None if unknown."""
-    return _least(_of_machine(), _of_container(), process_memory_left())
+    return _smallest(_of_machine(), _of_container(), process_memory_left())
 
 
 def default_growth_bytes() -> int:
@@ -60,20 +60,20 @@ def default_growth_bytes() -> int:
 
 def process_memory_left() -> int | None:
     """Bytes left below the process's own limits; None without limits."""
-    return _least(_of_process("RLIMIT_AS", _SIZE), _of_process("RLIMIT_DATA", _DATA))
+    return _smallest(_of_process("RLIMIT_AS", _SIZE), _of_process("RLIMIT_DATA", _DATA))
 
 
-def _least(*limits: int | None) -> int | None:
+def _smallest(*limits: int | None) -> int | None:
     known = [left for left in limits if left is not None]
     return max(min(known), 0) if known else None
 
 
 @contextmanager
 def no_more_than_is_free() -> Iterator[None]:
-    """Make allocations fail that exceed free memory, so that the process is not killed.
+    """Make allocations beyond free memory fail, so that the system does not kill the process.
 
-    Address space that is only reserved, as by GPU drivers, does not count. Only for opscope's own
-    processes: the limit concerns all threads. No effect if a limit is set already.
+    Reserved address space, as of GPU drivers, does not count. Only for opscope's own processes: the
+    limit applies to all threads. No effect if a limit is set already.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     left, used = memory_left(), _pages_of_process(_DATA)
@@ -87,9 +87,9 @@ def no_more_than_is_free() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _insufficient(what: str, needs: str) -> InsufficientMemoryError:
+def _insufficient(purpose: str, detail: str) -> InsufficientMemoryError:
     return InsufficientMemoryError(
-        f"There is not enough memory for {what}{needs}. Close other programs, raise the memory "
+        f"There is not enough memory for {purpose}{detail}. Close other programs, raise the memory "
         "limit (ulimit -v, the container's), or use a machine with more; a recording of fewer "
         "steps, or without stacks and shapes, takes less."
     )

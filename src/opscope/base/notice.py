@@ -11,7 +11,7 @@ from opscope.base.printable import printable
 
 
 def notice(text: str) -> None:
-    """Print ``text`` to standard error. A closed or full one causes no error in the program."""
+    """Print ``text`` to standard error; no error in the program if that is closed or full."""
     stream = sys.stderr
     if stream is None:  # print() would use standard output instead
         return
@@ -22,12 +22,12 @@ def notice(text: str) -> None:
 
 @contextmanager
 def broken_pipes_are_errors() -> Iterator[None]:
-    """Make writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
+    """Make writing to a closed pipe raise an error, whatever the program's SIGPIPE action."""
     pipe = {signal.SIGPIPE}
     others = signal.pthread_sigmask(signal.SIG_BLOCK, pipe)
     try:
         yield
     finally:
         if signal.SIGPIPE not in others:
-            signal.sigtimedwait(pipe, 0)  # the pending signal is of this thread: it wrote
+            signal.sigtimedwait(pipe, 0)  # pending for this thread, which wrote
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pipe)

@@ -1,8 +1,8 @@
 """Text from programs and traces, made safe for terminals, spreadsheets and pages.
 
-A name may contain escape sequences of terminals, marks that change the direction of writing, or
-formulas. Data files keep the true name; what people read shows characters without a glyph as
-Python's ``repr`` does (``\\x1b``, ``\\u202e``).
+A name may have terminal escape sequences, marks that change the direction of writing, or formulas.
+Data files have the true name; displayed text shows unprintable characters as Python's ``repr`` does
+(``\\x1b``, ``\\u202e``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PLAIN = str.maketrans({"…": "...", "µ": "u", "·": ".", "─": "-", "├": "
 """ASCII replacements of opscope's own symbols, for encodings that lack them."""
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Includes the full-width forms, which spreadsheets of some languages compute too."""
+"""Includes the full-width forms, which some spreadsheets compute too."""
 _MARKUP = str.maketrans({c: f"\\{c}" for c in "|`<[]*"})
 
 
@@ -40,8 +40,7 @@ def in_encoding(text: str, encoding: str | None) -> str:
 def spreadsheet_cell(value: object) -> object:
     """``value`` for a CSV file: numbers unchanged, text as text even if it looks like a formula.
 
-    A leading apostrophe marks text; nothing else stops a spreadsheet from computing a text that
-    begins with one of these characters.
+    Without a leading apostrophe, a spreadsheet computes a text that begins with these characters.
     """
     if isinstance(value, Enum):
         value = value.value

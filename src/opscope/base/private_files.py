@@ -1,8 +1,8 @@
 """opscope's files and sockets in the program's process.
 
 The program may close all file descriptors and open other files under the same numbers. So each use
-checks that the descriptor still refers to our file. Ours never have the numbers of standard input,
-output and error. ``native/log/own_file.h`` does the same.
+checks that the descriptor still refers to opscope's file. These files never have the numbers of
+standard streams. ``native/log/own_file.h`` does the same.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-_HIGH = 512
-"""Above the numbers that most programs use, and so above those that many of them close."""
+_HIGH = 512  # above the descriptors that most programs open and close
 _STANDARD = 3
 
 
@@ -25,7 +24,7 @@ class OwnFile:
     def __init__(self, descriptor: int) -> None:
         """Take over ``descriptor``, just opened; the file gets another number."""
         os.fstat(descriptor)
-        self._descriptor = _out_of_the_way(descriptor)
+        self._descriptor = _moved_high(descriptor)
         self._identity = _identity_of(self._descriptor)
 
     @property
@@ -55,18 +54,18 @@ class OwnSocket:
         socket: the socket; use it only if ``is_ours()``.
     """
 
-    def __init__(self, made: socket.socket) -> None:
-        """Take over ``made``, just opened, which must not be used any more."""
-        timeout = made.gettimeout()
-        self._take(OwnFile(made.detach()))
+    def __init__(self, opened: socket.socket) -> None:
+        """Take over ``opened``; the caller must not use it any more."""
+        timeout = opened.gettimeout()
+        self._take(OwnFile(opened.detach()))
         self.socket.settimeout(timeout)
 
     @classmethod
     def of(cls, file: OwnFile) -> OwnSocket:
         """Socket of a file descriptor; closing the socket closes the file."""
-        made = cls.__new__(cls)
-        made._take(file)
-        return made
+        own_socket = cls.__new__(cls)
+        own_socket._take(file)
+        return own_socket
 
     def _take(self, file: OwnFile) -> None:
         self.socket = socket.socket(fileno=file.descriptor)
@@ -84,11 +83,11 @@ class OwnSocket:
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Close if ours; Python's socket would close any file that has its number now."""
         if hasattr(self, "_file"):
-            # At exit functions of this module may be gone; the files soon are, too.
+            # At exit this module's functions may be gone; the kernel closes the files soon.
             self.socket.detach() if is_finalizing() else self.close()
 
 
-def _out_of_the_way(descriptor: int) -> int:
+def _moved_high(descriptor: int) -> int:
     for least in (_HIGH, _STANDARD) if descriptor < _STANDARD else (_HIGH,):
         try:
             higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
@@ -100,5 +99,5 @@ def _out_of_the_way(descriptor: int) -> int:
 
 
 def _identity_of(descriptor: int) -> tuple[int, int]:
-    there = os.fstat(descriptor)
-    return there.st_dev, there.st_ino
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

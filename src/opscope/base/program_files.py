@@ -12,11 +12,10 @@ LIBRARY_MARKS = (
     *("/site-packages/", "/dist-packages/", "<frozen", "/lib/python3", "\\Lib\\"),
     sys.prefix + "/lib/python",
 )
-"""Parts of the paths of installed files."""
+"""Path parts of installed files."""
 
 LIBRARY_ENDINGS = ("/opscope", "/pytest", "/torchrun", "/opscope/torch_api/annotate.py")
-"""Path endings of installed files that start programs outside such folders. The last is opscope's
-only file whose calls are recorded."""
+"""Path endings of installed files that start programs. Calls of the last one are recorded."""
 
 WAITING_FUNCTIONS = (
     *("threading.py:wait", "threading.py:acquire", "threading.py:join"),
@@ -31,12 +30,12 @@ WAITING_FUNCTIONS = (
     *("concurrent/futures/_base.py:wait", "concurrent/futures/_base.py:as_completed"),
     "zmq/sugar/poll.py:poll",
 )
-"""Functions of libraries that only wait: file and name."""
+"""Library functions that only wait: file and name."""
 
 IMPORTING_FUNCTION = "<frozen importlib._bootstrap>:_find_and_load"
 
 ALWAYS_RECORDED = (*WAITING_FUNCTIONS, IMPORTING_FUNCTION)
-"""Recorded even with the program's own functions only, so their time is not counted for those."""
+"""Recorded in every mode; otherwise their time would count for the program's functions."""
 
 
 _GENERATED = re.compile(r"(^|/)[a-z2-7]{2}/c[a-z2-7]{51}\.py$")
@@ -52,14 +51,13 @@ def is_library(file: str) -> bool:
     return any(mark in file for mark in LIBRARY_MARKS) or ("/" + file).endswith(LIBRARY_ENDINGS)
 
 
-_LARGEST_BYTES = 16 << 20
-"""Maximum size of a source file."""
+_LARGEST_BYTES = 16 << 20  # maximum size of a source file
 
 
 def lines_of_source(file: str) -> list[str]:
     """Lines of a source file; empty if it cannot be read.
 
-    A trace from elsewhere may name anything, such as a pipe without a writer.
+    A trace of unknown origin may name any file, such as a pipe without a writer.
     """
     if file not in linecache.cache:  # the only copy of a notebook cell's text
         try:

@@ -3,7 +3,7 @@
     with listening(lambda share: print(f"{share:.0%}")):
         write_perfetto(trace, path)
 
-The work reports between its blocks, on its own thread and without a lock. Without a listener, a
+The task reports between its blocks, on its own thread and without a lock. Without a listener, a
 report is one look-up.
 """
 

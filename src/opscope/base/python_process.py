@@ -1,12 +1,11 @@
-"""The only way in which opscope starts a Python process: isolated from the current folder and
-environment.
+"""Start of Python processes, isolated from the current folder and environment.
 
 An interpreter started with ``-m`` or ``-c`` looks for modules in the current folder first, and
 every interpreter looks in ``PYTHONPATH``. Either may be a folder of another user or of the recorded
 program. So opscope's interpreters are isolated (``-I``), begin with this file, and look for modules
-only in Python's own folders, in opscope's folder and in folders of installed packages.
+only in Python's own folders, opscope's folder and folders of installed packages.
 
-Imports only the standard library: keepers and the interpreter that begins here have no more.
+This module imports only the standard library, because keepers and the new interpreter have no more.
 """
 
 import json
@@ -14,11 +13,11 @@ import os
 import sys
 
 _INSTALLED = ("site-packages", "dist-packages")
-_SAYS_INSTALLED = (".dist-info", ".egg-info")
+_PACKAGE_SUFFIXES = (".dist-info", ".egg-info")
 
 
 def own_python(file: str, *arguments: str) -> list[str]:
-    """Command that runs a file of opscope in a process of its own.
+    """Command that runs a file of opscope in a separate process.
 
     Raises:
         OSError: no Python can be started: it is embedded, or part of a frozen program.
@@ -27,27 +26,27 @@ def own_python(file: str, *arguments: str) -> list[str]:
 
 
 def interpreter() -> list[str]:
-    """Beginning of that command; the absolute path of the file and its arguments follow."""
+    """Beginning of that command; the file's absolute path and arguments follow."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    places = [package, *_installed_folders()]
-    # An interpreter started here has -S, and has imported site in _begin().
+    folders = [package, *_installed_folders()]
+    # An interpreter started here has -S, and has imported site in _run_file().
     without_site = [] if "site" in sys.modules else ["-S"]
-    return [*bare_python(__file__), json.dumps([*without_site, *places])]
+    return [*bare_python(__file__), json.dumps([*without_site, *folders])]
 
 
 def bare_python(file: str, *arguments: str) -> list[str]:
     """Command that runs a file that needs only the standard library."""
     if not sys.executable or getattr(sys, "frozen", False):  # it would start the program again
         raise FileNotFoundError(2, "this program has no Python executable that can be started")
-    writes_none = ["-B"] if sys.dont_write_bytecode else []
-    return [sys.executable, "-I", "-S", *writes_none, os.path.abspath(file), *arguments]
+    bytecode_option = ["-B"] if sys.dont_write_bytecode else []
+    return [sys.executable, "-I", "-S", *bytecode_option, os.path.abspath(file), *arguments]
 
 
 def opscope_command(*words: str) -> list[str]:
-    """``python -m opscope WORDS``, for a program of the user: finds modules as in a shell.
+    """``python -m opscope WORDS`` for a program of the user: finds modules as in a shell.
 
-    The only process that opscope starts without isolation, because its program must not be
-    isolated. Run by its name, opscope imports nothing from the current folder.
+    Only this process is not isolated, because its program must not be. ``opscope`` as a module name
+    imports nothing from the current folder.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         raise FileNotFoundError(2, "no Python interpreter of this program can be started")
@@ -55,41 +54,43 @@ def opscope_command(*words: str) -> list[str]:
 
 
 def _installed_folders() -> list[str]:
-    """Folders of installed packages that this Python uses, in order; without the current folder,
-    the program's and those of ``PYTHONPATH`` beside them."""
-    current = _same_as(os.curdir)
+    """Folders of installed packages on the module path, in order.
+
+    Excluded are the current folder, the program's folder and other folders in ``PYTHONPATH``.
+    """
+    current = _inode_of(os.curdir)
     others = sys.path if getattr(sys.flags, "safe_path", sys.flags.isolated) else sys.path[1:]
-    found = [place for place in others if isinstance(place, str) and os.path.isabs(place)]
-    return [place for place in found if _same_as(place) != current and _is_installed(place)]
+    folders = [place for place in others if isinstance(place, str) and os.path.isabs(place)]
+    return [place for place in folders if _inode_of(place) != current and _is_installed(place)]
 
 
-def _same_as(folder: str) -> "tuple[int, int] | None":
+def _inode_of(folder: str) -> "tuple[int, int] | None":
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _is_installed(folder: str) -> bool:
     if os.path.basename(folder) in _INSTALLED:
         return True
     try:
-        return any(name.endswith(_SAYS_INSTALLED) for name in os.listdir(folder))
+        return any(name.endswith(_PACKAGE_SUFFIXES) for name in os.listdir(folder))
     except OSError:  # a zip file, or missing
         return False
 
 
-def _begin(places: str, file: str) -> None:
+def _run_file(folders_json: str, file: str) -> None:
     """In the started process: set the module paths, then run ``file`` as the main module."""
-    standard, given = list(sys.path), json.loads(places)
-    if given[0] == "-S":
-        given.pop(0)
+    standard, folders = list(sys.path), json.loads(folders_json)
+    if folders[0] == "-S":
+        folders.pop(0)
     else:
         import site
 
         site.main()  # makes editable installations work
-    sys.path[:] = dict.fromkeys([*standard, *given, *sys.path])
+    sys.path[:] = dict.fromkeys([*standard, *folders, *sys.path])
     sys.argv[:] = sys.argv[2:]
     with open(file, "rb") as code:
         compiled = compile(code.read(), file, "exec", dont_inherit=True)
@@ -97,4 +98,4 @@ def _begin(places: str, file: str) -> None:
 
 
 if __name__ == "__main__":
-    _begin(sys.argv[1], sys.argv[2])
+    _run_file(sys.argv[1], sys.argv[2])

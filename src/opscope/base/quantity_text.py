@@ -22,7 +22,7 @@ def bytes_text(size: int) -> str:
 
 
 def share_text(share: float) -> str:
-    """Share as a percentage, without decimals from 10 % on."""
+    """Share as a percentage, with one decimal below 10 %."""
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
@@ -39,20 +39,20 @@ _BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
 
 
-def nanoseconds(given: str | float, what: str) -> int:
+def nanoseconds(value: str | float, name: str) -> int:
     """Nanoseconds of a number of seconds, or of a text with ``ms``, ``s``, ``min`` or ``h``."""
-    return int(_positive(given, _SECONDS, what, "a time such as '30s', '500ms' or '5min'") * 1e9)
+    return int(_positive(value, _SECONDS, name, "a time such as '30s', '500ms' or '5min'") * 1e9)
 
 
-def count_bytes(given: str | int, what: str) -> int:
+def count_bytes(value: str | int, name: str) -> int:
     """Bytes of a number of bytes, or of a text with ``B``, ``KiB``, ``MiB`` or ``GiB``."""
-    return int(_positive(given, _BYTES, what, "a size such as '256MiB' or '1GiB'"))
+    return int(_positive(value, _BYTES, name, "a size such as '256MiB' or '1GiB'"))
 
 
-def _positive(given: str | float, units: Mapping[str, float], what: str, example: str) -> float:
-    value = given if isinstance(given, int | float) and not isinstance(given, bool) else None
-    if isinstance(given, str) and (match := _NUMBER.fullmatch(given)) and match[2] in units:
-        value = float(match[1]) * units[match[2]]
-    if value is None or not 0 < value < 1e15:
-        raise UsageError(f"{what} {given!r} is not {example}. Give one of that form.")
-    return value
+def _positive(value: str | float, units: Mapping[str, float], name: str, example: str) -> float:
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)) and match[2] in units:
+        number = float(match[1]) * units[match[2]]
+    if number is None or not 0 < number < 1e15:
+        raise UsageError(f"{name} {value!r} is not {example}. Give one of that form.")
+    return number

@@ -1,8 +1,8 @@
-"""Functions whose large arrays reuse the memory of arrays freed before.
+"""Functions whose large arrays reuse the memory of freed arrays.
 
 The C library returns the memory of a freed array of many MiB to the kernel, which clears every page
-of the next array. For columns of millions of rows that takes as long as computing them. When the
-function returns, all free memory is given back.
+of the next array. For columns of millions of rows that takes as long as computing them. All free
+memory is returned at the end of the function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def reusing_memory(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap ``function`` so that its arrays, on its thread, reuse the memory of those it freed."""
+    """Wrap ``function`` so that its arrays, on its thread, reuse memory that it freed."""
 
     @functools.wraps(function)
     def reusing(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -32,9 +32,9 @@ _ROWS = 1 << 17
 
 
 def row_blocks(rows: int) -> Iterator[slice]:
-    """Slices that cover ``rows`` rows in order, for work whose arrays should stay in the cache.
+    """Slices that cover ``rows`` rows in order, for work on arrays that stay in the cache.
 
-    An array as long as a large trace is fresh memory, which the kernel takes longer to clear than
-    the computation takes. Arrays of one block reuse heap memory.
+    A full-length array is fresh memory, which the kernel takes longer to clear than the computation
+    takes. Arrays of one block reuse heap memory.
     """
     return (slice(first, min(first + _ROWS, rows)) for first in range(0, rows, _ROWS))

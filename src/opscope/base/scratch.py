@@ -1,7 +1,4 @@
-"""Temporary folders, removed with the object that owns them.
-
-The next process that makes one removes those of killed processes.
-"""
+"""Temporary folders, removed with the object that owns them."""
 
 from __future__ import annotations
 
@@ -20,28 +17,28 @@ from opscope.base.private_files import OwnFile
 def scratch_folder(owner: object) -> Path:
     """New folder, removed with ``owner`` or at the end of the process.
 
-    Removes the folders that killed processes left.
+    The call also removes the folders of killed processes.
     """
-    place = Path(tempfile.gettempdir())
-    for one in find(place, LeftKind.SCRATCH):
-        with suppress(OSError), claimed(one) as is_there:  # an OSError: its process is alive
-            if is_there:
-                remove(one)
+    parent = Path(tempfile.gettempdir())
+    for artefact in find(parent, LeftKind.SCRATCH):
+        with suppress(OSError), claimed(artefact) as exists:  # OSError: its process is alive
+            if exists:
+                remove(artefact)
     name = f".opscope-scratch-{os.getpid()}-{os.urandom(16).hex()}"
-    held = held_folder(place / name, 0o700)
-    weakref.finalize(owner, _remove, place / name, os.getpid(), held)
-    return place / name
+    lock_file = held_folder(parent / name, 0o700)
+    weakref.finalize(owner, _remove, parent / name, os.getpid(), lock_file)
+    return parent / name
 
 
 class Scratch:
-    """A folder for results that the first thread in need computes, and that are kept for a time.
+    """A folder for results that the first thread computes and later threads reuse.
 
-    Each process has its own, also a forked child: it never writes to its parent's folder, nor waits
-    for threads of its parent.
+    Each process has its own folder and lock, also a forked child: it never writes to its parent's
+    folder or waits for its parent's threads.
     """
 
     def __init__(self) -> None:
-        self._by_process: dict[int, _OfProcess] = {}
+        self._by_process: dict[int, _ProcessScratch] = {}
 
     @property
     def lock(self) -> threading.RLock:
@@ -58,17 +55,17 @@ class Scratch:
             return own.folder
 
     @property
-    def _own(self) -> _OfProcess:
-        return self._by_process.setdefault(os.getpid(), _OfProcess())
+    def _own(self) -> _ProcessScratch:
+        return self._by_process.setdefault(os.getpid(), _ProcessScratch())
 
 
-class _OfProcess:
+class _ProcessScratch:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.folder: Path | None = None
 
 
-def _remove(folder: Path, process: int, held: OwnFile) -> None:
+def _remove(folder: Path, process: int, lock_file: OwnFile) -> None:
     if os.getpid() == process:  # a forked child has copies of its parent's objects
         remove_inside(folder.parent, folder.name)
-    held.close()
+    lock_file.close()

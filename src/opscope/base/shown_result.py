@@ -1,4 +1,4 @@
-"""Results in notebooks: one way to show any result as tables."""
+"""Display of any result as tables in a notebook."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Row = Mapping[str, Any]
 
 
 class ShownResult:
-    """A result that a notebook shows by its ``as_dict()``, or else by its fields.
+    """A result that a notebook shows by its ``as_dict()``, else by its fields.
 
-    Numbers, texts and notes are one table; each list of rows is another.
+    Numbers, texts and notes are one table; each list of rows is a further table.
     """
 
     def _repr_html_(self) -> str:
@@ -28,15 +28,15 @@ class ShownResult:
             if rows:
                 columns = [key for key, cell in rows[0].items() if _is_plain(cell)]
                 cells = [[_text(key, row.get(key)) for key in columns] for row in rows[:MOST_ROWS]]
-                more = len(rows) - len(cells)
-                note = f"{more:,} more rows" if more else ""
+                hidden = len(rows) - len(cells)
+                note = f"{hidden:,} more rows" if hidden else ""
                 tables.append(html_table(_words(name), list(map(_words, columns)), cells, note))
             elif isinstance(value, Mapping) or is_dataclass(value):
                 inner = _as_row(value).items()
-                facts += [[f"{_words(name)}: {_words(str(key))}", _text(str(key), one)]
-                          for key, one in inner if _is_plain(one)]  # fmt: skip
+                facts += [[f"{_words(name)}: {_words(str(key))}", _text(str(key), item)]
+                          for key, item in inner if _is_plain(item)]  # fmt: skip
             elif isinstance(value, list | tuple):
-                facts += [[_words(name), str(one)] for one in value if _is_plain(one)]
+                facts += [[_words(name), str(item)] for item in value if _is_plain(item)]
             elif _is_plain(value) and value not in (None, ""):
                 facts.append([_words(name), _text(name, value)])
         title = f"opscope: {_words(re.sub('(?<!^)(?=[A-Z])', '_', type(self).__name__))}"
@@ -50,7 +50,7 @@ def _as_row(value: Any) -> _Row:
         values: _Row = value.as_dict()
         return values
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     return {}
 
 

@@ -1,7 +1,7 @@
-"""Threads for work at any time: at exit, or in a signal handler.
+"""A thread pool that works at any time: at exit, or in a signal handler.
 
 ``opscope run`` writes a program's trace from an exit function, when Python no longer starts
-threads. A signal handler may write a trace while the interrupted code is writing one: the pools of
+threads. A signal handler may write a trace while the interrupted code writes one: the pools of
 concurrent.futures share a lock, on which the handler would deadlock. These pools share nothing.
 """
 
@@ -25,19 +25,19 @@ _Task = tuple["Future[Any]", Callable[[], Any]]
 
 
 class ThreadPool:
-    """Does work on up to ``max_workers`` threads, or in the calling thread if none can be started.
+    """Runs tasks on up to ``max_workers`` threads, or in the calling thread if none can start.
 
-    No thread can be started at shutdown or at the system's limit of threads. In a process with
-    limited address space none is started: a thread that gets no memory at its start never reports
-    that it runs, and its starter would wait forever.
+    No thread can start at shutdown or at the system's limit of threads. None is started in a
+    process with limited address space: a thread without memory never reports its start, and its
+    starter would wait forever.
 
-    Use it in a ``with`` block, which ends when all work is done, or call :meth:`close`.
+    Use it in a ``with`` block, which ends after all tasks, or call :meth:`close`.
     """
 
     def __init__(self, max_workers: int) -> None:
         self._max_workers = max_workers
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
-        self._workers: list[_thread.LockType] = []  # each held until its worker has ended
+        self._workers: list[_thread.LockType] = []  # each is held until its worker ends
 
     def __enter__(self) -> ThreadPool:
         return self
@@ -65,7 +65,7 @@ class ThreadPool:
         if self._workers:
             self._tasks.put(task)
         else:
-            _do(task)
+            _run_task(task)
         return future
 
     def map(self, fn: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
@@ -89,13 +89,13 @@ class ThreadPool:
 def _work(tasks: SimpleQueue[_Task | None], ended: _thread.LockType) -> None:
     try:
         while (task := tasks.get()) is not None:
-            _do(task)
+            _run_task(task)
         tasks.put(None)  # for the next worker
     finally:
         ended.release()
 
 
-def _do(task: _Task) -> None:
+def _run_task(task: _Task) -> None:
     future, call = task
     try:
         future.set_result(call())

@@ -1,7 +1,7 @@
-"""Reading files of unpublished format that a recording leaves; their content may be anything.
+"""Reading files of unpublished format that a recording leaves; any content is possible.
 
-Native code checks its own input. This checks the shape of JSON, and is the one place that turns
-what is wrong into opscope's errors with the name of the file.
+Native code checks its own input. This module checks the shape of JSON, and is the only one that
+converts errors of damaged content to opscope's errors with the file's name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""Errors of code that gets unexpected values. Not errors of the system or of memory, which mean
-something else."""
+"""Errors of code that gets unexpected values; without errors of the system or of memory."""
 
-_MOST = 2**64
-"""Limit of all numbers in the files; addresses are the largest."""
+_LIMIT = 2**64  # limit of all numbers in the files; addresses are the largest
 
 
 @contextmanager
@@ -44,10 +42,10 @@ def reading(source: Path | str) -> Iterator[None]:
     except OpscopeError:
         raise
     except _DAMAGE as error:
-        why = str(error) or type(error).__name__
+        cause = str(error) or type(error).__name__
         raise TraceFormatError(
-            f"Nothing can be recovered from {source}: {why}. Delete the file, or read it with the "
-            "version of opscope that wrote it."
+            f"Nothing can be recovered from {source}: {cause}. Delete the file, or read it with "
+            "the version of opscope that wrote it."
         ) from error
 
 
@@ -62,8 +60,8 @@ class Between:
 Shape: TypeAlias = (
     type | Between | list["Shape"] | tuple["Shape", ...] | Mapping[str, "Shape"] | None
 )
-"""Shape of a JSON value: a type; None for null; a range of numbers; a list whose one element is the
-shape of all; a tuple of alternatives; a mapping of required keys to shapes."""
+"""Shape of a JSON value: a type; None for null; a range of integers; a list whose one element is
+the shape of all; a tuple of alternatives; a mapping of required keys to shapes."""
 
 TIME_NS = Between(-(2**62), 2**62)
 COUNT = Between(0, 2**53)
@@ -77,15 +75,15 @@ def parsed_json(text: str | bytes, shape: Shape) -> Any:
         ValueError: it is not JSON, or has another shape.
         RecursionError: it is nested deeper than Python can read.
     """
-    value = json.loads(text, parse_int=_whole_number)
+    value = json.loads(text, parse_int=_limited_int)
     if not has_shape(value, shape):
         raise ValueError("its contents are not from opscope")
     return value
 
 
-def _whole_number(digits: str) -> int:
+def _limited_int(digits: str) -> int:
     number = int(digits)
-    if not -_MOST < number < _MOST:
+    if not -_LIMIT < number < _LIMIT:
         raise ValueError("it has an impossible number")
     return number
 
@@ -95,9 +93,9 @@ def has_shape(value: Any, shape: Shape) -> bool:
     if isinstance(shape, Between):
         return type(value) is int and shape.least <= value <= shape.most
     if isinstance(shape, tuple):
-        return any(has_shape(value, one) for one in shape)
+        return any(has_shape(value, item) for item in shape)
     if isinstance(shape, list):
-        return isinstance(value, list) and all(has_shape(one, shape[0]) for one in value)
+        return isinstance(value, list) and all(has_shape(item, shape[0]) for item in value)
     if isinstance(shape, Mapping):
         return isinstance(value, dict) and all(
             key in value and has_shape(value[key], inner) for key, inner in shape.items()

@@ -1,4 +1,4 @@
-"""The command line: one command per file, errors turned into exit codes in one place."""
+"""The command line: one command per file."""
 
 from opscope.cli.application import main
 

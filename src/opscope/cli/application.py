@@ -1,7 +1,6 @@
-"""The ``opscope`` command: its list of commands, and how errors become exit codes.
+"""The ``opscope`` command: the list of commands, and the exit codes of errors.
 
-Nothing is imported before it is needed: `opscope --help` and a mistyped word should be answered at
-once, and what a command does not use should not make it wait.
+Each command imports only what it needs, so that `opscope --help` and usage errors are fast.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ COMMANDS = {
         "completions."
     ),
 }
-"""In the order of ``opscope --help``, each with the first line of its module's docstring. A module
-declares its options with ``options(parser)`` and does what they say with ``main(asked)``."""
+"""Commands in the order of ``opscope --help``, with the first lines of their modules' docstrings. A
+module adds its options in ``options(parser)``, and runs in ``main(args)``."""
 
-_BROUGHT = ("rich", "pyarrow", "duckdb", "shtab")
-"""What commands need beside NumPy. Recording from a program does not, so they may be missing."""
+_COMMAND_PACKAGES = ("rich", "pyarrow", "duckdb", "shtab")
+"""Packages that only commands need, not recording from a program; they may be missing."""
 
 _ABOUT = """Record what a PyTorch program does, and show where its time went.
 
@@ -60,8 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     outcome = _outcome(sys.argv[1:] if arguments is None else arguments)
     if callable(outcome):
-        # The rest runs here, without opscope frames on the stack: a program that
-        # `opscope run` runs should find it nearly as deep as Python's own.
+        # `opscope run` starts the program here, where the stack has few frames of opscope.
         outcome()
     elif outcome:
         sys.exit(outcome)
@@ -73,17 +71,17 @@ def parser_of(name: str, parser: Parser | None = None) -> Parser:
     parser.description = inspect.getdoc(module)
     module.options(parser)
     if parser.usage is None:
-        words = [
+        arguments = [
             f"[{one.metavar}]" if one.nargs == "?" else str(one.metavar)
             for one in parser._get_positional_actions()
         ]
-        parser.usage = " ".join(("%(prog)s", "[OPTIONS]", *words))
+        parser.usage = " ".join(("%(prog)s", "[OPTIONS]", *arguments))
     return parser
 
 
 def parser_of_all() -> Parser:
-    """Parser of the whole command line, with every command's options."""
-    parser, commands = _parser()
+    """Parser of the whole command line, with the options of all commands."""
+    parser, commands = _main_parser()
     for name, command in commands.items():
         parser_of(name, command)
     return parser
@@ -94,39 +92,39 @@ def _module(name: str) -> ModuleType:
 
 
 def _outcome(words: Sequence[str]) -> Any:
-    """An exit code, or what is left to do."""
+    """Run a command; returns an exit code, or a function that runs the program."""
     try:
-        outcome = _do(words)
+        outcome = _run_command(words)
         if not callable(outcome) and sys.stdout is not None:
-            sys.stdout.flush()  # while what goes wrong can still be said
+            sys.stdout.flush()  # here, so that an error is printed
     except OpscopeError as error:
         return _failed(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in _BROUGHT:
+        if package not in _COMMAND_PACKAGES:
             raise
         missing = not_installed(package, f"`opscope {words[0]}`")
-        notice(str(missing))  # messages take rich
+        notice(str(missing))  # Messages needs rich
         return missing.exit_code
     except BrokenPipeError:  # the reader has closed the pipe
-        _give_up_output()
+        _discard_output()
         return 1
     except OSError as error:
         reason = error.strerror or error
         code = _failed(f"The output cannot be written: {reason}. Redirect it to another file.", 1)
-        _give_up_output()
+        _discard_output()
         return code
     except KeyboardInterrupt:
         return 130
     return outcome
 
 
-def _do(words: Sequence[str]) -> Any:
+def _run_command(words: Sequence[str]) -> Any:
     name, *rest = words or ("--help",)
     if name != "run":
-        _listen_not()
+        _stop_listening()
     if name not in COMMANDS:
-        return _parser()[0].parse_args(words or ["--help"])
+        return _main_parser()[0].parse_args(words or ["--help"])
     with memory_for("this command"):
         module, parser = _module(name), parser_of(name)
         if name == "run":
@@ -134,33 +132,32 @@ def _do(words: Sequence[str]) -> Any:
         return module.main(parser.parse_intermixed_args(rest))
 
 
-def _parser() -> tuple[Parser, dict[str, Parser]]:
-    """Parser of ``opscope`` itself. Its commands have no options yet, since their modules are not
-    imported."""
+def _main_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Parser of ``opscope``, and those of its commands without options: imports no command."""
     parser = Parser("opscope", description=_ABOUT, usage="%(prog)s COMMAND [OPTIONS] ...")
     parser.add_argument("--version", action="version", version=f"opscope {opscope.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     return parser, {name: commands.add_parser(name, help=about) for name, about in COMMANDS.items()}
 
 
-def _listen_not() -> None:
-    """With OPSCOPE_CONTROL=1 in the shell, what is to be reached are programs, and not this."""
+def _stop_listening() -> None:
+    """Undo OPSCOPE_CONTROL=1 for this process: it is for the user's programs."""
     server = sys.modules.get("opscope.live.control.server")
     if server is not None:
         server.stop_listening()
 
 
-def _failed(what: str, code: int) -> int:
+def _failed(text: str, code: int) -> int:
     try:
         from opscope.cli.views.console import Messages
-    except ModuleNotFoundError:  # messages take rich
-        notice(what)
+    except ModuleNotFoundError:  # Messages needs rich
+        notice(text)
     else:
-        Messages().fail(what)
+        Messages().fail(text)
     return code
 
 
-def _give_up_output() -> None:
-    """Keep the interpreter from flushing the closed pipe once more when it ends."""
+def _discard_output() -> None:
+    """Redirect standard output to /dev/null: Python's flush at exit would fail again."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,7 +36,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import ReachError, UsageError
 from opscope.jobs.saving import save_trace
 from opscope.live.control.address import Address, addresses, remove_if_stale
-from opscope.live.control.client import Asking, connect
+from opscope.live.control.client import ControlClient, connect
 from opscope.live.control.injection import reach
 from opscope.recording.sources import switches
 from opscope.recording.streams.detached_trace import trace_of_log
@@ -48,7 +48,7 @@ _LONGEST_S = 86_400.0
 
 
 def add_process(parser: ArgumentParser, nargs: str | None = None) -> None:
-    """Declare PID."""
+    """Add the argument PID."""
     parser.add_argument(
         "process",
         metavar="PID",
@@ -59,7 +59,7 @@ def add_process(parser: ArgumentParser, nargs: str | None = None) -> None:
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_process(parser, "?")
     actions = parser.add_argument_group("instead of recording now").add_mutually_exclusive_group()
     actions.add_argument("--start", action="store_true", help="Start recording; --stop ends it.")
@@ -100,7 +100,7 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """List processes, or do with one of them what was asked for."""
+    """List processes, or control one."""
     if args.process is None:
         if args.start or args.stop or args.dump or args.status:
             raise UsageError(
@@ -108,26 +108,26 @@ def main(args: Namespace) -> None:
             )
         _list(args.format)
     elif args.start:
-        with unwound_when_ended(), reach(args.process) as asking:
-            asking.ask("start", recorded=arguments_of(args.recorded))
+        with unwound_when_ended(), reach(args.process) as client:
+            client.request("start", recorded=arguments_of(args.recorded))
         Messages().say(f"recording; end it with: opscope attach {args.process} --stop")
     elif args.stop:
-        with connect(args.process) as asking:
-            folder = _folder_for(args.output, args.process, asking.status["command"])
-            log, answer = asking.log_of("stop", folder=str(folder))
-        _keep(log, answer, folder)
+        with connect(args.process) as client:
+            folder = _folder_for(args.output, args.process, client.status["command"])
+            log, answer = client.request_log("stop", folder=str(folder))
+        _save_and_describe(log, answer, folder)
     elif args.dump:
-        with connect(args.process) as asking:
-            answer = asking.ask("dump", reason=args.reason)
+        with connect(args.process) as client:
+            answer = client.request("dump", reason=args.reason)
         Output().show(f"{answer['trace']}\n")
     elif args.status:
-        with connect(args.process) as asking:
-            status = {key: value for key, value in asking.status.items() if key != "opscope"}
+        with connect(args.process) as client:
+            status = {key: value for key, value in client.status.items() if key != "opscope"}
         Output().write(json.dumps(status, indent=1, ensure_ascii=False) + "\n")
     else:
         with unwound_when_ended():
             folder, (log, answer) = _recorded(args)
-            _keep(log, answer, folder)
+            _save_and_describe(log, answer, folder)
 
 
 def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
@@ -136,39 +136,38 @@ def arguments_of(recorded: Collection[str]) -> dict[str, bool]:
 
 
 def _recorded(args: Namespace) -> tuple[Path, tuple[bytes, dict[str, Any]]]:
-    """Record for some seconds: the folder of the trace, the log, and the process's answer."""
-    with reach(args.process) as asking:
-        folder = _folder_for(args.output, args.process, asking.status["command"])
-        asking.ask("record", recorded=arguments_of(args.recorded))
+    """Record for some seconds; returns the folder of the trace, the log and the answer."""
+    with reach(args.process) as client:
+        folder = _folder_for(args.output, args.process, client.status["command"])
+        client.request("record", recorded=arguments_of(args.recorded))
         try:
             Messages().say(f"recording process {args.process} for {args.seconds:g} s ...")
-            asking.wait(args.seconds)
+            client.wait(args.seconds)
         except KeyboardInterrupt:
             Messages().say("ended early")
-        return folder, asking.log_of("hand over", folder=str(folder))
+        return folder, client.request_log("hand over", folder=str(folder))
 
 
 def _folder_for(output: Path | None, process: int, command: str) -> Path:
-    """Folder of the trace: the requested one, or a new one here."""
     words = [Path(word).stem for word in command.split() if word.endswith(".py")]
     name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
-    place = destination.choose(output, None, f"{name}-{process}")
-    destination.check(place)
-    return place.trace
+    paths = destination.choose(output, None, f"{name}-{process}")
+    destination.check(paths)
+    return paths.trace
 
 
-def _keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
-    """Make a trace of a log, unless the process has, and say what it shows."""
+def _save_and_describe(log: bytes, answer: dict[str, Any], folder: Path) -> None:
+    """Write the trace, unless the process did, and print its headline."""
     messages = Messages()
-    trace, written = _written(log, answer, folder)
-    messages.say(f"trace written to {written}")
+    trace, folder_written = _write_trace(log, answer, folder)
+    messages.say(f"trace written to {folder_written}")
     for line in headline(trace):
         messages.say(line)
     messages.say(describe_completeness(trace))
-    messages.say(f"details: `opscope summary {quote(str(written))}`")
+    messages.say(f"details: `opscope summary {quote(str(folder_written))}`")
 
 
-def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
+def _write_trace(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceData, Path]:
     if "trace" in answer:
         return load_trace(answer["trace"]), Path(answer["trace"])
     trace = trace_of_log(log, answer.get("facts", {}))
@@ -177,13 +176,13 @@ def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[TraceDat
 
 
 def _list(format: RowsFormat) -> None:
-    there = [address for address in addresses() if not remove_if_stale(address)]
-    rows = [_row(address) for address in there]
+    listening = [address for address in addresses() if not remove_if_stale(address)]
+    rows = [_row(address) for address in listening]
     Result(
         sections=[Section(columns=_HEADING, rows=rows, wraps=True)] if rows else [],
         content=[
             {**dict(zip(_HEADING, row, strict=True)), "pid": address.process}
-            for address, row in zip(there, rows, strict=True)
+            for address, row in zip(listening, rows, strict=True)
         ],
         columns=_HEADING,
         rows=rows,
@@ -197,14 +196,14 @@ def _list(format: RowsFormat) -> None:
 
 def _row(address: Address) -> tuple[str, ...]:
     try:
-        with Asking(address, _ANSWER_S) as asking:
-            return (str(address.process), *described(asking.status))
+        with ControlClient(address, _ANSWER_S) as client:
+            return (str(address.process), *described(client.status))
     except ReachError:
         return (str(address.process), "", "does not answer", "", "")
 
 
 def described(status: dict[str, Any]) -> tuple[str, ...]:
-    """Description of a process that answers, for the list, without its id."""
+    """Columns of the list for a process that answers, without the first."""
     since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
     flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
     recording = flights or ("yes" if status["recording"] else "no")

@@ -1,4 +1,4 @@
-"""Output paths of ``opscope run``: checked before the program starts; fallbacks after it."""
+"""Output paths of ``opscope run``: checks before the program starts, fallbacks after it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination, with_part
 from opscope.storage.processes import PROCESSES
 
-_PART_OF_A_TRACE = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")
+_TRACE_ENTRY = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")
 
 
-def check(files: Destination) -> None:
-    """Create the folders above, and make sure that files can be written into them."""
-    if files.trace.exists():
-        _check_replaceable(files.trace)
-    for option, file in (("--chrome", files.chrome), ("--report", files.report)):
+def check(destination: Destination) -> None:
+    """Create the parent folders, and check that files can be written to them."""
+    if destination.trace.exists():
+        _check_replaceable(destination.trace)
+    for option, file in (("--chrome", destination.chrome), ("--report", destination.report)):
         if file is not None and file.is_dir():
             raise UsageError(f"{file} is a folder. {option} needs a file name.")
-    _check_writable(files.trace if files.trace.exists() else files.trace.parent)
-    for file in filter(None, (files.chrome, files.report)):
+    _check_writable(destination.trace if destination.trace.exists() else destination.trace.parent)
+    for file in filter(None, (destination.chrome, destination.report)):
         _check_writable(file.parent)
 
 
 def choose(
     output: Path | None, chrome: Path | None, program_name: str, report: Path | None = None
 ) -> Destination:
-    """The paths asked for; without ``output`` a new folder in the current one.
+    """The output paths; the default trace folder is a new one in the current folder.
 
-    Processes of a distributed job share the trace folder, where each has a place of its own; into
-    the names of the other files goes the rank.
+    The ranks of a job share the trace folder. Names of other files get the rank.
     """
     if chrome is not None and not chrome.name.endswith(CHROME_SUFFIXES):
         suffixes = " or ".join(reversed(CHROME_SUFFIXES))
@@ -46,10 +45,10 @@ def choose(
     files, rank = [chrome, report], launched_rank()
     if rank is not None:
         files = [file and with_part(file, f"rank-{rank}") for file in files]
-    for place in filter(None, (output, chrome, report)):
-        refuse_address(place)
+    for path in filter(None, (output, chrome, report)):
+        refuse_address(path)
     trace = output if output is not None else free_folder(Path(f"{program_name}.opscope"))
-    # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
+    # abspath, not resolve: messages must show the user's name, with symbolic links.
     absolute = [file and Path(os.path.abspath(file)) for file in files]
     return Destination(Path(os.path.abspath(trace)), *absolute)
 
@@ -57,25 +56,25 @@ def choose(
 def write_or_rescue(
     write: Callable[[Path], object], path: Path
 ) -> tuple[Path, OpscopeError | OSError | None]:
-    """Call ``write(path)``; if that is refused, write to a new temporary folder instead.
+    """Call ``write(path)``; if it fails, write to a new temporary folder.
 
     Returns:
-        Where it was written, and what was wrong with the place asked for, if anything.
+        The path that was written, and the error of ``path``, if any.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
         return path, None
-    except (OpscopeError, OSError) as refused:
+    except (OpscopeError, OSError) as failure:
         try:
-            return _rescue(write, path.name), refused
+            return _rescue(write, path.name), failure
         except (OpscopeError, OSError):
-            raise refused from None
+            raise failure from None
 
 
 def reason(error: BaseException) -> str:
     """Reason for an error, as part of a sentence."""
-    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+    if isinstance(error, MemoryError):  # its text is a function's name at most
         return "there is not enough memory. Free some memory, raise the limit, or record less."
     return str(error)
 
@@ -91,7 +90,7 @@ def _rescue(write: Callable[[Path], object], name: str) -> Path:
 
 
 def free_folder(wanted: Path) -> Path:
-    """A name that nothing has: with a number where something is there."""
+    """``wanted``, with a number if it exists."""
     path, number, suffix = wanted, 2, wanted.suffix if wanted.suffix == ".opscope" else ""
     while path.exists():
         path = wanted.with_name(f"{wanted.name.removesuffix(suffix)}-{number}{suffix}")
@@ -100,11 +99,11 @@ def free_folder(wanted: Path) -> Path:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """An earlier trace may be replaced; anything else stays as it is."""
+    """Raise UsageError if ``folder`` contains other files than those of a trace."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is a file, but a trace is a folder. Change --output.")
     for entry in folder.iterdir():
-        if not _PART_OF_A_TRACE.fullmatch(entry.name):
+        if not _TRACE_ENTRY.fullmatch(entry.name):
             raise UsageError(
                 f"{folder} contains {entry.name}, which does not belong to a trace, so the "
                 "program was not started. Set --output to a new folder, or to a trace that may "
@@ -113,7 +112,7 @@ def _check_replaceable(folder: Path) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    """Write a file into ``folder`` to see that it works; permissions alone do not tell."""
+    """Raise UsageError if a file cannot be written; permissions alone are not sufficient."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

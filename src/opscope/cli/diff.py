@@ -44,7 +44,7 @@ class DiffFormat(str, Enum):
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     parser.add_argument(
         "recordings",
         nargs="+",
@@ -95,26 +95,26 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> int:
-    """Print what changed; the exit code is that of the gate."""
+    """Print the differences; returns the exit code of the gate or of the decision."""
     conditions = read_gate(args.gate) if args.gate is not None else []
     messages = Messages()
     rounds: Rounds | None = None
     if args.run is not None:
-        rounds = _recorded(args, messages)
+        rounds = _record_rounds(args, messages)
         old, new = rounds.traces
     else:
-        old, new = _sides(list(map(Path, args.recordings)), args.to)
+        old, new = _split_sides(list(map(Path, args.recordings)), args.to)
     with messages.progress("comparing"):
         sides = open_sides(old, new, ("the old version", "the new version"))
-        found = compare(*sides, args.despite or ())
-    judgements = judge(found, conditions)
-    decision = None if rounds is None else decide(found, rounds, judgements)
+        diff = compare(*sides, args.despite or ())
+    judgements = judge(diff, conditions)
+    decision = None if rounds is None else decide(diff, rounds, judgements)
     if args.format is DiffFormat.HTML:
-        page = args.output or Path("diff.html")
-        write_file(page, [diff_html(found, *sides, judgements).encode("utf-8")])
-        messages.say(f"wrote {page}; open it in a browser")
+        file = args.output or Path("diff.html")
+        write_file(file, [diff_html(diff, *sides, judgements).encode("utf-8")])
+        messages.say(f"wrote {file}; open it in a browser")
     else:
-        _show(found, judgements, args.format, args.output, args.row_limit)
+        _show(diff, judgements, args.format, args.output, args.row_limit)
     code = _gate_result(judgements, messages)
     if rounds is None or decision is None:
         return code
@@ -127,11 +127,11 @@ def main(args: Namespace) -> int:
 _DECISIONS = {
     Decision.ACCEPT: ("accept the new version", 0),
     Decision.REJECT: ("reject the new version", FAILED),
-    Decision.UNDECIDED: ("undecided: these rounds cannot tell; give more", NOT_JUDGED),
+    Decision.UNDECIDED: ("undecided; use more rounds", NOT_JUDGED),
 }
 
 
-def _recorded(args: Namespace, messages: Messages) -> Rounds:
+def _record_rounds(args: Namespace, messages: Messages) -> Rounds:
     if args.to or len(args.recordings) < 2:
         raise UsageError(
             "--run takes two scripts: opscope diff --run 5 OLD.py NEW.py -- ARGUMENTS."
@@ -140,7 +140,7 @@ def _recorded(args: Namespace, messages: Messages) -> Rounds:
     return record_rounds(old, new, arguments, args.run, messages.say)
 
 
-def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:
+def _split_sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:
     if to:
         return recordings, to
     if len(recordings) != 2:
@@ -152,7 +152,7 @@ def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], l
 
 
 def _show(
-    found: Diff,
+    diff: Diff,
     judgements: list[Judgement],
     format: DiffFormat,
     output: Path | None,
@@ -160,27 +160,27 @@ def _show(
 ) -> None:
     if format is DiffFormat.TABLE and output is None:
         console = console_for(sys.stdout)
-        return console.print(as_text(diff_sections(found, row_limit), console.width))
+        return console.print(as_text(diff_sections(diff, row_limit), console.width))
     if format is DiffFormat.JSON:
-        text = json.dumps(_as_json(found, judgements), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(_as_json(diff, judgements), indent=2, allow_nan=False) + "\n"
     else:
-        text = as_markdown(diff_sections(found, row_limit, judgements))
+        text = as_markdown(diff_sections(diff, row_limit, judgements))
     if output is None:
         Output().show(text)
     else:
         write_file(output, [text.encode("utf-8")])
 
 
-def _as_json(found: Diff, judgements: list[Judgement]) -> dict[str, object]:
+def _as_json(diff: Diff, judgements: list[Judgement]) -> dict[str, object]:
     gate = [
         {"condition": one.condition.text, "outcome": one.outcome.value, "why": one.why}
         for one in judgements
     ]
-    return {**found.as_dict(), "gate": gate}
+    return {**diff.as_dict(), "gate": gate}
 
 
 def _gate_result(judgements: list[Judgement], messages: Messages) -> int:
-    """Say what became of the gate; the exit code that goes with it."""
+    """Print the outcomes of the gate; returns its exit code."""
     for one in judgements:
         say = messages.say if one.outcome is Outcome.PASSED else messages.fail
         say(f"{one.condition.text} {one.outcome.value}: {one.why}")
@@ -196,8 +196,7 @@ _MARKS = {Outcome.PASSED: "✅", Outcome.FAILED: "❌", Outcome.NOT_JUDGED: "❔
 def diff_sections(
     diff: Diff, most_rows: int, judgements: Sequence[Judgement] = ()
 ) -> list[Section]:
-    """Sections of a comparison: outcome of the gate, if there is one; the compared recordings; the
-    changes."""
+    """Sections of a comparison: outcomes of the gate, compared recordings, changes."""
     gate = [
         (one.condition.text, f"{_MARKS[one.outcome]} {one.outcome.value}", one.why)
         for one in judgements

@@ -60,15 +60,15 @@ _STYLES = {Health.GOOD: "green", Health.ABSENT: "yellow", Health.FATAL: "bold re
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the answer: what was looked at, how it is, and what to do about it."""
+    """Result of a check: one line of the output."""
 
-    what: str
+    what: str  # the checked thing
     verdict: Health
     detail: str
 
 
 class Shell(str, Enum):
-    """Whose words to complete."""
+    """Shells with completion scripts."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -77,7 +77,7 @@ class Shell(str, Enum):
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     what = parser.add_argument_group("instead of the check").add_mutually_exclusive_group()
     what.add_argument(
         "--build",
@@ -106,7 +106,7 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> int:
-    """Check, or do what was asked for instead."""
+    """Check, or run the requested action."""
     if args.recover is not None:
         recover_all(args.recover, Messages())
     elif args.completion is not None:
@@ -138,7 +138,7 @@ def _build(force: bool) -> None:
 def _check() -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     checks = []
-    for check in _examine():
+    for check in _checks():
         checks.append(check)
         mark = Text(check.verdict.value, _STYLES[check.verdict])
         table.add_row(Text(check.what), mark, Text(check.detail))
@@ -146,7 +146,7 @@ def _check() -> int:
     return int(any(check.verdict is Health.FATAL for check in checks))
 
 
-def _examine() -> Iterator[Check]:
+def _checks() -> Iterator[Check]:
     yield Check("Python", Health.GOOD, f"{platform.python_version()} at {sys.executable}")
     yield Check("opscope", Health.GOOD, opscope.__version__)
     yield _clock()
@@ -203,9 +203,8 @@ def _bridge(status: bridge.BridgeStatus) -> Check:
 
 
 def _recording() -> Iterator[Check]:
-    """Try it: what a recording with everything switched on holds is what would be recorded."""
     try:
-        trace = _record_a_little()
+        trace = _record_trial()
     except OpscopeError as error:
         yield Check("recording", Health.FATAL, str(error))
         return
@@ -216,7 +215,7 @@ def _recording() -> Iterator[Check]:
         f"{len(trace.events)} events in a test{cost}" if works else "the test recorded no events"
     )
     yield Check("recording", Health.GOOD if works else Health.FATAL, detail)
-    if len(trace.table("gpu")):  # otherwise the line about the source below says it
+    if len(trace.table("gpu")):  # otherwise _sources() has a line about it
         for line in describe_devices(trace):
             yield Check("devices", Health.FATAL if "BROKEN" in line else Health.GOOD, line)
     yield from _sources(trace)
@@ -224,43 +223,41 @@ def _recording() -> Iterator[Check]:
 
 _NOT_YET = "this version of opscope does not record it"
 
-# Text, since calls that opscope's own functions make are not recorded.
+# Text, because calls from opscope's own functions are not recorded.
 _PROGRAM = """
 network = torch.nn.Linear(4, 2, device=device)
 network(torch.ones(3, 4, device=device)).sum().backward()
 """
 
 
-def _record_a_little() -> TraceData:
-    """Record a small network's forward and backward pass with every option on."""
+def _record_trial() -> TraceData:
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    everything = opscope.profile(
+    recording = opscope.profile(
         record_shapes=True, profile_memory=True, with_stack=True, with_modules=True
     )
-    with everything, opscope.record_function("trial"):
+    with recording, opscope.record_function("trial"):
         execute(compile(_PROGRAM, "<trial>", "exec"), {"torch": torch, "device": device})
-    return everything.trace
+    return recording.trace
 
 
 def _sources(trace: TraceData) -> Iterator[Check]:
-    """Check each source in the trial recording."""
+    """One check for each kind of data in the trial recording."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
-    # Functions that were running when the recording began are in every trace; only these show
-    # that calls are recorded.
-    called = any(name.endswith(": forward") for name in trace.names)
+    # Not any Python call: every trace has the functions that ran when the recording began.
+    has_calls = any(name.endswith(": forward") for name in trace.names)
     has_gpu_rows = len(trace.table("gpu")) > 0
-    for name, is_seen, asked_for, why_not in (
+    for name, was_recorded, option, why_not in (
         ("operators", EventKind.OPERATOR in kinds, "always", "torch ran none"),
         ("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET),
         ("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET),
         ("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET),
-        ("Python calls", called, "--stack", _NOT_YET),
+        ("Python calls", has_calls, "--stack", _NOT_YET),
         ("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET),
         ("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace)),
     ):
-        health, detail = (Health.GOOD, asked_for) if is_seen else (Health.ABSENT, why_not)
+        health, detail = (Health.GOOD, option) if was_recorded else (Health.ABSENT, why_not)
         yield Check(f"  {name}", health, detail)
 
 

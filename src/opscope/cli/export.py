@@ -56,11 +56,11 @@ ALL_FORMATS = (
     ),
     _TRACE,
 )
-"""Those of the Python interface, and what has a method or a command of its own there."""
+"""Formats of ``Trace.export``, and two that have their own methods or commands."""
 
 
 def options(parser: Parser) -> None:
-    """Declare them; the description ends with the formats."""
+    """Add the options, and the list of formats to the description."""
     formats = "\n".join(
         f"- {one.name} ({', '.join(one.suffixes)}): {one.help}" for one in ALL_FORMATS
     )
@@ -78,12 +78,12 @@ def options(parser: Parser) -> None:
         "--replay", action="store_true", help="Run the operators again and measure them."
     )
     names = [one.name for one in ALL_FORMATS]
-    printed = [one.value for one in RowsFormat]
+    row_formats = [one.value for one in RowsFormat]
     parser.add_argument(
         "--format",
         metavar="FORMAT",
         help=f"File format: {', '.join(names)} [default: from the name of FILE]; with --replay "
-        f"the output format: {', '.join(printed)}.",
+        f"the output format: {', '.join(row_formats)}.",
     )
     parser.add_argument(
         "--metric",
@@ -112,43 +112,43 @@ def main(args: Namespace) -> None:
     """Write the file, or run the operators."""
     if args.replay:
         return _replay(args)
-    wanted = (
+    file_format = (
         _format_of(args.output) if args.format is None else find_format(args.format, ALL_FORMATS)
     )
-    write: Callable[[TraceData, str], object] = wanted.write
+    write: Callable[[TraceData, str], object] = file_format.write
     if args.metric is not None:
-        if wanted is not STACKS:
-            raise UsageError(f"--metric is for stacks and has no effect on {wanted.name}.")
+        if file_format is not STACKS:
+            raise UsageError(f"--metric is for stacks and has no effect on {file_format.name}.")
         check_metric(args.metric)
         write = functools.partial(write_own_stacks, metric=args.metric)
     messages, chosen = Messages(), choose_trace(args)
     is_confidential = args.no_arguments or args.hash_names
     if is_confidential and chosen.is_of_several:
         raise UsageError("--no-arguments and --hash-names need one process. Choose it with --rank.")
-    if wanted is _TRACE and chosen.is_of_several:
+    if file_format is _TRACE and chosen.is_of_several:
         with messages.progress(f"writing {args.output}"):
             chosen.job.save(args.output)
         return messages.say(f"wrote {args.output}, {len(chosen.parts)} processes")
-    loaded = open_traces(chosen)
-    if loaded.is_empty:
+    trace = open_traces(chosen)
+    if trace.is_empty:
         raise TraceFormatError(f"{chosen.path} contains no events, so no file was written.")
     if is_confidential:
-        loaded = confidential_copy(loaded, names=args.hash_names)
+        trace = confidential_copy(trace, names=args.hash_names)
     with messages.progress(f"writing {args.output}"):
-        write(loaded, os.fspath(args.output))
+        write(trace, os.fspath(args.output))
     messages.say(f"wrote {args.output}")
 
 
 def _replay(args: Namespace) -> None:
     from opscope.cli.views.replay import replay
 
-    printed = {one.value: one for one in RowsFormat}
-    if args.format not in (None, *printed):
+    row_formats = {one.value: one for one in RowsFormat}
+    if args.format not in (None, *row_formats):
         raise UsageError(
-            f"--format: {args.format!r} is not one of {', '.join(printed)}. See `opscope export "
-            "--help`."
+            f"--format: {args.format!r} is not one of {', '.join(row_formats)}. See `opscope "
+            "export --help`."
         )
-    format = printed[args.format or RowsFormat.TABLE.value]
+    format = row_formats[args.format or RowsFormat.TABLE.value]
     replay(choose_trace(args), args.repeat, args.device, args.row_limit, format)
 
 

@@ -1,7 +1,7 @@
 """Answer agents' questions about traces, over the Model Context Protocol.
 
-Add `opscope mcp` to the servers of your agent, which starts it. Traces stay open, so that a
-question takes milliseconds. Names and texts of a trace are quoted as data; queries can only read.
+Add `opscope mcp` to the servers of your agent, which starts it. Traces stay open, so a question
+takes milliseconds. Names and texts of a trace are quoted as data; queries can only read.
 
 With --allow-run the agent can also record programs: it can run anything that you can.
 
@@ -19,7 +19,7 @@ from opscope.errors import UsageError
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     parser.add_argument(
         "--allow-run", action="store_true", help="Let the agent run programs, to record them."
     )
@@ -33,7 +33,7 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """Serve until the client goes, or Ctrl-C."""
+    """Serve until the client disconnects, or Ctrl-C."""
     from opscope.readers.mcp_server import serve
 
     if args.http is not None and args.http > 65535:

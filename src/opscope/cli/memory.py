@@ -32,7 +32,7 @@ _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser, period=False, part=False)
     parser.add_argument(
         "--device",
@@ -54,31 +54,31 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """Print the peak of one process, or of each; or what a memory snapshot says."""
+    """Print the peak of one process, of each process, or of a memory snapshot."""
     if args.trace is not None and is_snapshot(args.trace):
         snapshot_result(args.trace, args.device, args.row_limit).show(args.format)
         return
     answer(
         choose_trace(args),
         "adding up the memory of",
-        lambda one: memory_at_peak(one, args.device),
+        lambda trace: memory_at_peak(trace, args.device),
         lambda peak: _result(peak, args.row_limit),
     ).show(args.format)
 
 
 def _result(peak: PeakMemory, row_limit: int) -> Result:
-    own_lines = [group for group in peak.by_line if group.name != NO_LINE]
+    program_lines = [group for group in peak.by_line if group.name != NO_LINE]
     groups = [
         ("category", peak.by_category),
         ("module", peak.by_module),
         ("operator", peak.by_operator),
         ("Python function", by_function(peak.by_stack)),
-        *([("line of the program", peak.by_line)] if own_lines else []),
+        *([("line of the program", peak.by_line)] if program_lines else []),
     ]
     total = peak.total_bytes
     return Result(
         sections=[
-            Section(notes=list(_about(peak))),
+            Section(notes=list(_headline(peak))),
             *(group_section(title, group, total, row_limit) for title, group in groups),
         ],
         content=peak.to_dict(),
@@ -90,14 +90,14 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
                 "In use": bytes_text(total),
                 "From before": bytes_text(peak.before_bytes),
                 "Most for": _largest(peak.by_category),
-                "Most by": _largest(own_lines or peak.by_module),
+                "Most by": _largest(program_lines or peak.by_module),
             }
         ],
         weight=total,
     )
 
 
-def _about(peak: PeakMemory) -> Iterator[str]:
+def _headline(peak: PeakMemory) -> Iterator[str]:
     yield f"{bytes_text(peak.total_bytes)} in use on {peak.device} at its peak"
     for size_bytes, what in (
         (peak.before_bytes, "allocated before the recording"),

@@ -1,4 +1,4 @@
-"""The argument parser of commands: argparse with opscope's errors."""
+"""The argument parser of commands: argparse with opscope's errors and help."""
 
 from __future__ import annotations
 
@@ -11,43 +11,39 @@ from typing import Any, NoReturn
 
 from opscope.errors import UsageError
 
-_WIDEST, _FURTHEST = 100, 28
-"""Columns of a help text, and where explanations begin at most."""
+_MOST_WIDTH, _MOST_INDENT = 100, 28
+"""Maximum width of a help text, and maximum column where explanations begin."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises its errors; its help may leave out options that are rarely needed.
-
-    Attributes:
-        common: the options that ``--help`` shows; empty for all. ``--help-all`` shows the others.
-    """
+    """Raises usage errors; ``--help`` shows only common options, if ``show_only`` names them."""
 
     def __init__(self, prog: str, **given: Any) -> None:
         super().__init__(prog, formatter_class=_Help, allow_abbrev=False, **given)
-        self.common: frozenset[str] = frozenset()
+        self.common: frozenset[str] = frozenset()  # empty: all options
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(f"{message[0].upper()}{message[1:]}. See `{self.prog} --help`.")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Leave after help, while it can still be said that it cannot be written."""
+        """Exit after the help text."""
         if sys.stdout is not None:
-            sys.stdout.flush()
+            sys.stdout.flush()  # here, so that an error is printed
         raise SystemExit(status)
 
     def format_help(self) -> str:
-        """The help with the common options."""
-        options = [one for one in self._actions if one.option_strings]
-        rare = [one for one in options if self.common and not self.common & {*one.option_strings}]
-        help_texts = [one.help for one in rare]
-        for one in rare:
-            one.help = argparse.SUPPRESS
+        """Help text with the common options."""
+        options = [action for action in self._actions if action.option_strings]
+        hidden = [a for a in options if self.common and not self.common & {*a.option_strings}]
+        help_texts = [action.help for action in hidden]
+        for action in hidden:
+            action.help = argparse.SUPPRESS
         try:
             return super().format_help()
         finally:
-            for one, text in zip(rare, help_texts, strict=True):
-                one.help = text
+            for action, text in zip(hidden, help_texts, strict=True):
+                action.help = text
 
     def show_only(self, *common: str) -> None:
         """Let ``--help`` show these options, and ``--help-all`` all."""
@@ -64,11 +60,11 @@ class _HelpOfAll(argparse.Action):
 
 
 class _Help(argparse.HelpFormatter):
-    """Keeps paragraphs apart, and lists and examples as they are."""
+    """Keeps paragraphs, lists and examples of the description."""
 
     def __init__(self, prog: str) -> None:
-        width = min(shutil.get_terminal_size().columns, _WIDEST) - 2
-        super().__init__(prog, max_help_position=_FURTHEST, width=width)
+        width = min(shutil.get_terminal_size().columns, _MOST_WIDTH) - 2
+        super().__init__(prog, max_help_position=_MOST_INDENT, width=width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
@@ -91,7 +87,7 @@ def one_of(kind: type[Enum]) -> dict[str, Any]:
 
 
 def whole_number(least: int | None = None) -> Callable[[str], int]:
-    """Parser for ``type=`` of a whole number that is at least ``least``."""
+    """Parser for ``type=``: a whole number, at least ``least``."""
 
     def read(text: str) -> int:
         try:
@@ -106,7 +102,7 @@ def whole_number(least: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(least: float, most: float) -> Callable[[str], float]:
-    """Parser for ``type=`` of a time in this range."""
+    """Parser for ``type=``: seconds in this range."""
 
     def read(text: str) -> float:
         try:
@@ -123,7 +119,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 
 
 def add_row_limit(parser: argparse._ActionsContainer, default: int | None, what: str) -> None:
-    """Declare ``--row-limit``."""
+    """Add ``--row-limit``."""
     text = f" [default: {default}]" if default is not None else ""
     parser.add_argument(
         "--row-limit",
@@ -135,7 +131,7 @@ def add_row_limit(parser: argparse._ActionsContainer, default: int | None, what:
 
 
 def add_confidential(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--no-arguments`` and ``--hash-names``."""
+    """Add ``--no-arguments`` and ``--hash-names``."""
     group = parser.add_argument_group("for other people")
     group.add_argument(
         "--no-arguments",
@@ -146,11 +142,11 @@ def add_confidential(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--hash-names",
         action="store_true",
-        help="Besides, leave out source lines and host names, and replace names of the program's "
+        help="Also leave out source lines and host names, and replace names of the program's "
         "files, functions, modules, annotations and threads by hashes.",
     )
 
 
 def example(*lines: str) -> str:
-    """Examples at the end of ``-h``."""
+    """Text of the examples at the end of the help."""
     return "\n".join(("examples:\n", *(f"  {line}" for line in lines)))

@@ -59,7 +59,7 @@ from opscope.jobs.slow_ranks import SlowRank
 from opscope.storage.partition import listed
 
 SHOWN = 40
-"""Rows of an answer on a terminal, unless told otherwise."""
+"""Default number of rows of ``--ask`` in a table."""
 
 _MOST_KINDS = 20
 _SLOW_COLUMNS = (
@@ -71,11 +71,11 @@ _KIND_COLUMNS = (
     "exposed_ns", "algorithm_bytes_per_s", "bus_bytes_per_s", "last", "last_share",
 )  # fmt: skip
 _AMOUNTS = ("_ns", "bytes", "calls", "dropped")
-"""How columns end whose large numbers are read in groups of three digits."""
+"""Suffixes of columns whose numbers are printed with thousands separators."""
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser, period=False, part=False)
     what = parser.add_argument_group("other views").add_mutually_exclusive_group()
     what.add_argument(
@@ -114,14 +114,14 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """Print what was asked of a job."""
+    """Print the requested view of a job."""
     if args.rollup:
         return _roll_up(args.trace or choose_trace(args).path, args.again)
     if not args.ask:
         keep_freed_memory()
     chosen = choose_trace(args)
     if not chosen.is_of_several:
-        raise _nothing_beside(chosen)
+        raise _single_process_error(chosen)
     if args.ask:
         _show_answer(chosen, args)
     elif args.collectives:
@@ -130,75 +130,74 @@ def main(args: Namespace) -> None:
         _show_slow_ranks(chosen, args.format)
 
 
-def _nothing_beside(chosen: Chosen) -> UsageError:
-    """Error for a single process, which has nothing to be compared with; raises another one if it
-    cannot be read."""
+def _single_process_error(chosen: Chosen) -> UsageError:
+    """UsageError for a single process; raises the error of a process that cannot be read."""
     if not chosen.parts or chosen.part not in (None, *chosen.parts):
         load_chosen(chosen)
-    lacks = "cannot be compared with others"
+    problem = "cannot be compared with others"
     if len(chosen.parts) > 1:
         return UsageError(
-            f"{chosen.part} alone {lacks}. Choose several ranks, as in --rank 0,4-7, or omit "
+            f"{chosen.part} alone {problem}. Choose several ranks, as in --rank 0,4-7, or omit "
             "--rank."
         )
     return UsageError(
-        f"{chosen.path} contains one process, which {lacks}. Record the job with `opscope run "
+        f"{chosen.path} contains one process, which {problem}. Record the job with `opscope run "
         "--children`; for one process, use `opscope summary`."
     )
 
 
 def _show_slow_ranks(chosen: Chosen, format: RowsFormat) -> None:
-    whole = chosen.job
-    doing = f"comparing {len(whole)} processes"
-    found, *_ = of_readable(whole, doing, Job.slow_ranks, fewest=2)
-    lines = found.sentences()
-    if format is RowsFormat.CSV:  # its rows are what is said first
-        lines = lines[len(found.found) :]
+    job = chosen.job
+    doing = f"comparing {len(job)} processes"
+    slow_ranks, *_ = of_readable(job, doing, Job.slow_ranks, fewest=2)
+    lines = slow_ranks.sentences()
+    if format is RowsFormat.CSV:  # its rows have the content of the first lines
+        lines = lines[len(slow_ranks.found) :]
     Result(
-        content=found.as_dict(),
+        content=slow_ranks.as_dict(),
         columns=_SLOW_COLUMNS,
-        rows=map(_slow_row, found.found),
+        rows=map(_slow_row, slow_ranks.found),
         lines=lines,
     ).show(format)
-    report_missing(whole, Messages())
+    report_missing(job, Messages())
 
 
-def _slow_row(one: SlowRank) -> list[object]:
-    row = one.as_dict()
-    where = one.excess.as_dict() if one.excess is not None else {}
+def _slow_row(slow_rank: SlowRank) -> list[object]:
+    row = slow_rank.as_dict()
+    excess = slow_rank.excess.as_dict() if slow_rank.excess is not None else {}
     values = [row[key] for key in _SLOW_COLUMNS[1:9]]
-    return [str(one.process), *values, *(where.get(key, "") for key in _SLOW_COLUMNS[9:])]
+    return [str(slow_rank.process), *values, *(excess.get(key, "") for key in _SLOW_COLUMNS[9:])]
 
 
 def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
-    whole = chosen.job
-    doing = f"matching the collectives of {len(whole)} processes"
-    found, *_ = of_readable(whole, doing, Job.collectives, fewest=2)
-    kinds, waits = collective_kinds(found), rank_waits(found)
-    few = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
-    more = len(kinds) - len(few)
-    notes = [f"and {more} more; --format csv has all"] if more else []
-    tables = [_section(kind_table(few), notes), _section(rank_table(waits))]
+    job = chosen.job
+    doing = f"matching the collectives of {len(job)} processes"
+    collectives, *_ = of_readable(job, doing, Job.collectives, fewest=2)
+    kinds, waits = collective_kinds(collectives), rank_waits(collectives)
+    shown_kinds = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
+    left_out = len(kinds) - len(shown_kinds)
+    notes = [f"and {left_out} more; --format csv has all"] if left_out else []
+    tables = [_section(kind_table(shown_kinds), notes), _section(rank_table(waits))]
     Result(
         sections=tables if kinds else [],
-        content=_as_dict(found, kinds, waits),
+        content=_as_dict(collectives, kinds, waits),
         columns=_KIND_COLUMNS,
         rows=([kind.as_dict()[key] for key in _KIND_COLUMNS] for kind in kinds),
-        lines=sentences(found),
+        lines=sentences(collectives),
     ).show(format)
-    report_missing(whole, Messages())
+    report_missing(job, Messages())
 
 
 def _as_dict(
-    found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]
+    collectives: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]
 ) -> dict[str, object]:
     return {
         "collectives": [kind.as_dict() for kind in kinds],
         "processes": [one.as_dict() for one in waits],
-        "path": rank_path(found).as_dict(),
-        "clocks": str(found.clocks),
-        "unmatched": found.unmatched,
-        "absent_ranks": found.absent_ranks,
+        "path": rank_path(collectives).as_dict(),
+        "clocks": str(collectives.clocks),
+        "unmatched": collectives.unmatched,
+        "absent_ranks": collectives.absent_ranks,
     }
 
 
@@ -211,10 +210,10 @@ def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
 def _show_answer(chosen: Chosen, args: Namespace) -> None:
     is_table = args.format is RowsFormat.TABLE
     most = SHOWN + 1 if args.limit is None and is_table else args.limit
-    messages, whole = Messages(), chosen.job
+    messages, chosen_job = Messages(), chosen.job
     answer, *_ = of_readable(
-        whole,
-        f"querying {len(whole)} processes",
+        chosen_job,
+        f"querying {len(chosen_job)} processes",
         lambda job: job.query(args.ask, args.engine, most, args.master),
     )
     shown = args.limit or SHOWN
@@ -229,14 +228,14 @@ def _show_answer(chosen: Chosen, args: Namespace) -> None:
     if is_table and len(answer) > shown:
         messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
     if not len(answer):
-        messages.say(f"no rows for {args.ask.value}: {_NOTHING[args.ask]}")
+        messages.say(f"no rows for {args.ask.value}: {_WHY_EMPTY[args.ask]}")
     if answer.silent:
         messages.say(f"without any event: {listed(answer.silent)}")
-    is_said = args.ask is JobQuestion.LOSSES  # by the answer itself
-    report_missing(whole, messages, () if is_said else answer.incomplete)
+    shows_losses = args.ask is JobQuestion.LOSSES
+    report_missing(chosen_job, messages, () if shows_losses else answer.incomplete)
 
 
-_NOTHING = {
+_WHY_EMPTY = {
     **dict.fromkeys(
         (JobQuestion.RANKS, JobQuestion.STEPS),
         "no process has steps. A step ends when Optimizer.step or prof.step() returns.",
@@ -260,25 +259,24 @@ def _cell(column: str, value: object) -> str:
 
 
 def _roll_up(folder: Path, again: bool) -> None:
-    """A rollup is a few small files beside the tables of a process."""
     messages = Messages()
     with messages.progress(f"computing statistics of {folder}"):
-        made = make_rollups(folder, again)
-    if not made.count:
+        rollups = make_rollups(folder, again)
+    if not rollups.count:
         raise UsageError(
             f"{folder} contains no finished opscope trace of a process. Name a folder with "
             "subfolders rank=N or process=N, as `opscope run --children` and Trace.save write "
             "it."
         )
-    for why in made.failed.values():
+    for why in rollups.failed.values():
         messages.fail(why)
-    rest = made.count - len(made.made) - len(made.failed)
+    unchanged = rollups.count - len(rollups.made) - len(rollups.failed)
     messages.say(
-        f"computed the statistics of {len(made.made)} of {made.count} processes"
-        + (f"; {rest} were up to date" if rest else "")
+        f"computed the statistics of {len(rollups.made)} of {rollups.count} processes"
+        + (f"; {unchanged} were up to date" if unchanged else "")
     )
-    if made.failed:
+    if rollups.failed:
         raise TraceFormatError(
-            f"The statistics of {len(made.failed)} of {made.count} processes could not be "
-            f"computed: {listed(made.failed)}. The reasons are printed above."
+            f"The statistics of {len(rollups.failed)} of {rollups.count} processes could not be "
+            f"computed: {listed(rollups.failed)}. The reasons are printed above."
         )

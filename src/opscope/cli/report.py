@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from opscope.api.job import Job
 
 MOST_ON_TIMELINE = 8
-"""Processes, where none was chosen: more are too many to compare by eye."""
+"""Default number of processes on the timeline: more are too many to compare by eye."""
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser)
     parser.add_argument(
         "-o",
@@ -85,59 +85,59 @@ def _write_page(args: Namespace, messages: Messages) -> Path:
 def page_of_several(
     chosen: Chosen, title: str, period: Which, messages: Messages, is_served: bool = False
 ) -> str:
-    """The page of a job, as text; says what of it is missing."""
+    """The page of a job, as text; prints notes on missing processes."""
     from opscope.api.job import Job
 
     keep_freed_memory()
-    whole = Job(chosen.path)
-    (compared, together), readable, unread = of_readable(
-        whole,
-        f"reading {len(whole)} processes",
+    whole_job = Job(chosen.path)
+    (compared, collectives), readable, unreadable = of_readable(
+        whole_job,
+        f"reading {len(whole_job)} processes",
         lambda job: (job.slow_ranks(), job.collectives()),
     )
-    is_chosen = len(chosen.parts) < len(whole)
-    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
-    known = whole.only(chosen.parts if is_chosen else few)
+    is_chosen = len(chosen.parts) < len(whole_job)
+    default_parts = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
+    selected = whole_job.only(chosen.parts if is_chosen else default_parts)
     slow = [rank.process for rank in compared.found]
-    (all_of_them, one, trace), shown, unshown = of_readable(
-        known, f"reading {len(known)} processes", lambda job: _on_one_clock(job, slow)
+    (merged, part, trace), shown, unreadable_shown = of_readable(
+        selected, f"reading {len(selected)} processes", lambda job: _on_one_clock(job, slow)
     )
-    left_out = dict.fromkeys((*unread, *unshown))
+    excluded = dict.fromkeys((*unreadable, *unreadable_shown))
     with messages.progress("making the page"):
         html = report_html(
-            all_of_them,
+            merged,
             title=title,
             period=period,
-            ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
+            ranks=(replace(compared, notes=(*compared.notes, *excluded)), collectives),
             on_timeline=shown.parts,
-            process=(one, trace),
+            process=(part, trace),
             is_served=is_served,
         )
-    there = parts_text(shown.parts, len(whole))
-    report_missing(whole, messages)
-    messages.say(f"tables, findings and steps are of {one}")
-    messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
+    shown_text = parts_text(shown.parts, len(whole_job))
+    report_missing(whole_job, messages)
+    messages.say(f"tables, findings and steps are of {part}")
+    messages.say(f"the timeline shows {shown_text}; choose with {chosen.parts[0].option}")
     return html
 
 
 def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
-    """All processes as one trace, and the slowest process, or else the one with most events."""
+    """All processes as one trace, and the first slow process or the one with most events."""
     from opscope.jobs.merged_trace import traces_together
     from opscope.storage.processes import ProcessEntry
 
-    one = next((part for part in slow if part in job.parts), job.most_recorded)
+    process = next((part for part in slow if part in job.parts), job.most_recorded)
     traces = dict(job.traces())
     entries = {entry.partition: entry for entry in job.processes.entries}
-    found = [
+    recorded = [
         (entries.get(part) or ProcessEntry(0, partition=part), trace)
         for part, trace in traces.items()
         if not trace.is_empty
     ]
-    return traces_together(found) if found else job.together(), one, traces[one]
+    return traces_together(recorded) if recorded else job.together(), process, traces[process]
 
 
 def page_stem(trace: Path) -> str:
-    """File name of a trace's page without suffix: the trace's name without its own suffixes."""
+    """File name of a trace's page, without suffixes."""
     name = trace.resolve().name
     for suffix in (".opscope", ".json.gz", ".json", ".pt.trace"):
         name = name.removesuffix(suffix)

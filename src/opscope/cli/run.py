@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 
 _MAX_MEMORY = "256MiB"
 _BUDGET = 0.01
-_OF_RECORDINGS = ("recorded", "record", "children")
-_OF_WHOLE_RUNS = ("why", "schedule", "chrome", "report", "view", "table", "flops")
+_RECORDING_OPTIONS = ("recorded", "record", "children")
+_WHOLE_RUN_OPTIONS = ("why", "schedule", "chrome", "report", "view", "table", "flops")
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     parser.usage = "%(prog)s [OPTIONS] SCRIPT|-m MODULE|-c CODE|- ..."
     parser.add_argument(
         "words",
@@ -209,7 +209,7 @@ def _add_output_options(parser: Parser) -> None:
 
 
 def _budget(text: str) -> float:
-    """A share of the time; infinity for "none"."""
+    """Parse a share of the time; "none" is infinity."""
     try:
         return math.inf if text == "none" else float(text)
     except ValueError:
@@ -220,48 +220,48 @@ def _budget(text: str) -> float:
 
 def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
     """Parse the words; ``-mtimeit`` is ``-m timeit``, as for python."""
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if re.match("-[mc].", word):
-            apart = [*words[:place], word[:2], word[2:]]
+            split_words = [*words[:index], word[:2], word[2:]]
             try:
-                is_program = parser.parse_args(apart).words == [word[2:]]
+                is_program = parser.parse_args(split_words).words == [word[2:]]
             except UsageError:
                 break
-            words = [*apart, *words[place + 1 :]] if is_program else words
+            words = [*split_words, *words[index + 1 :]] if is_program else words
             break
     return parser.parse_args(words)
 
 
 def main(args: Namespace) -> Callable[[], None]:
-    """Check what was asked for; what it returns runs the program."""
+    """Check the options; returns a function that runs the program."""
     run_options = _run_options(args)
     _refuse_conflicts(args)
     if args.no_arguments or args.hash_names:  # also for programs that this one starts
         os.environ[LEAVE_OUT] = NAMES if args.hash_names else ARGUMENTS
-    # Before Python 3.13.1 argparse leaves the dashes there that end options.
+    # Before Python 3.13.1, argparse does not remove the ``--`` that ends the options.
     words = args.words
     target, *arguments = words[1:] if words[0] == "--" and len(words) > 1 else words
-    what = program.Program(target, tuple(arguments), args.is_module, args.is_code)
-    program.check(what)
-    files = destination.choose(args.output, args.chrome, what.short_name, args.report)
-    is_whole = args.flight_recorder is None and args.http is None
-    if is_whole:
+    what_to_run = program.Program(target, tuple(arguments), args.is_module, args.is_code)
+    program.check(what_to_run)
+    files = destination.choose(args.output, args.chrome, what_to_run.short_name, args.report)
+    records_whole_run = args.flight_recorder is None and args.http is None
+    if records_whole_run:
         destination.check(files)
     check_bridge()
-    # The recorder and all that it writes with; a question for help should not wait for them.
+    # Imported here, because it imports the recorder, and `--help` must be fast.
     from opscope.cli.session.recording_session import RecordingSession
 
     messages = Messages(animated=False)
-    if not is_whole:
-        flying = None if args.flight_recorder is None else _flight(args, run_options, messages)
-        served = flying if args.http is None else _http(args, messages, flying)
+    if not records_whole_run:
+        flight = None if args.flight_recorder is None else _flight(args, run_options, messages)
+        served = flight if args.http is None else _http(args, messages, flight)
         assert served is not None
-        return lambda: _record(what, served)
+        return lambda: _record(what_to_run, served)
     if args.view and launched_rank() in (None, 0):
         show_when_over(files.trace)
     if not args.children:
         alone = RecordingSession(run_options, files, messages)
-        return lambda: _record(what, alone, alone.program_is_over)
+        return lambda: _record(what_to_run, alone, alone.program_is_over)
     from opscope.live.children.job import ChildrenOfRun
     from opscope.live.children.settings import ChildSettings
 
@@ -278,28 +278,28 @@ def main(args: Namespace) -> Callable[[], None]:
     )
     session = RecordingSession(run_options, files, messages, job)
     job.prepare()
-    return lambda: _record(what, session, session.program_is_over)
+    return lambda: _record(what_to_run, session, session.program_is_over)
 
 
 def _flight(args: Namespace, run_options: RunOptions, messages: Messages) -> FlightSession:
     from opscope.cli.session.flight_session import FlightSession
 
     budget = _BUDGET if args.budget is None else args.budget
-    place = None if args.http is not None else args.output
+    folder = None if args.http is not None else args.output
     flight = {
         "last": args.flight_recorder,
         "max_memory": args.max_memory or _MAX_MEMORY,
         "budget": None if budget == math.inf else budget,
-        "directory": os.path.abspath(place or "opscope-dumps"),
+        "directory": os.path.abspath(folder or "opscope-dumps"),
     }
     return FlightSession(run_options, flight, messages, has_children=args.children)
 
 
-def _http(args: Namespace, messages: Messages, flying: FlightSession | None) -> HttpSession:
+def _http(args: Namespace, messages: Messages, flight: FlightSession | None) -> HttpSession:
     from opscope.cli.session.http_session import HttpSession
 
     root = Path(os.path.abspath(args.output or "opscope-profiles"))
-    return HttpSession(args.http, root, messages, flying)
+    return HttpSession(args.http, root, messages, flight)
 
 
 def _run_options(args: Namespace) -> RunOptions:
@@ -320,7 +320,7 @@ def _run_options(args: Namespace) -> RunOptions:
     )
 
 
-def _option_of(name: str) -> str:
+def _option_text(name: str) -> str:
     return "what to record" if name == "recorded" else f"--{name}"
 
 
@@ -335,30 +335,29 @@ def _settings(args: Namespace, recorded: Collection[str]) -> ProfileSettings:
 
 
 def _refuse_conflicts(args: Namespace) -> None:
-    """Raise UsageError for options of which one makes no sense beside another."""
-    drop = "Use only one of them."
+    hint = "Use only one of them."
     if args.why and args.schedule is not None:
-        raise UsageError(f"--why and --schedule both choose the recorded steps. {drop}")
+        raise UsageError(f"--why and --schedule both choose the recorded steps. {hint}")
     if args.is_module and args.is_code:
-        raise UsageError(f"-m and -c exclude each other. {drop}")
+        raise UsageError(f"-m and -c exclude each other. {hint}")
     if args.children and (args.no_arguments or args.hash_names):
         raise UsageError(
             "--no-arguments and --hash-names need one process: the list of processes that "
-            f"--children makes has their command lines. {drop}"
+            f"--children makes has their command lines. {hint}"
         )
     if args.http is not None:
-        for name in (*_OF_WHOLE_RUNS, *(() if args.flight_recorder else _OF_RECORDINGS)):
+        for name in (*_WHOLE_RUN_OPTIONS, *(() if args.flight_recorder else _RECORDING_OPTIONS)):
             if getattr(args, name):
                 raise UsageError(
                     "With --http, each request chooses what to record: "
-                    f"--http excludes {_option_of(name)}. {drop}"
+                    f"--http excludes {_option_text(name)}. {hint}"
                 )
     if args.flight_recorder is not None:
-        for name in _OF_WHOLE_RUNS:
+        for name in _WHOLE_RUN_OPTIONS:
             if getattr(args, name):
                 raise UsageError(
                     f"--{name} needs a recording of the whole program, but --flight-recorder "
-                    f"keeps only the last part. {drop}"
+                    f"keeps only the last part. {hint}"
                 )
     elif args.max_memory is not None or args.budget is not None:
         raise UsageError(
@@ -368,15 +367,15 @@ def _refuse_conflicts(args: Namespace) -> None:
     elif args.children and args.stream is False:
         raise UsageError(
             "--children needs a file for each process, because child processes are often "
-            f"killed; --no-stream works for a single process only. {drop}"
+            f"killed; --no-stream works for a single process only. {hint}"
         )
 
 
 def check_bridge() -> None:
-    """Make sure that torch is there and the bridge to it is, without importing torch here.
+    """Check that torch is installed and its bridge is built, without importing torch.
 
-    torch is left for the program to import (see :mod:`opscope.launch.torch_import`), so a bridge
-    that may be missing is built by another process.
+    The program must import torch first (see :mod:`opscope.launch.torch_import`), so another process
+    builds a missing bridge.
     """
     if importlib.util.find_spec("torch") is None:
         raise BridgeError(
@@ -388,20 +387,20 @@ def check_bridge() -> None:
     command = own_python(str(Path(__file__).parents[1] / "__main__.py"), "doctor", "--build")
     built = subprocess.run(command, stdin=subprocess.DEVNULL)
     if built.returncode != 0:
-        # The child has printed the reason to standard error, which it shares with us.
+        # The other process has printed the reason to standard error.
         raise SystemExit(built.returncode)
 
 
 def _some_bridge_is_built() -> bool:
-    """Whether one for this torch version ships with opscope or is in the cache.
+    """Whether opscope or the cache has a bridge for this torch version.
 
-    It may still not fit (another C++ ABI, another opscope); then it is built when recording starts.
+    If its C++ ABI or opscope version differs, the start of the recording builds another.
     """
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return False
-    # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
+    # The package from PyPI has version 2.11.0, while torch.__version__ is 2.11.0+cu130.
     release = version.partition("+")[0]
     if torch_build.ships_for(release):
         return True
@@ -409,7 +408,7 @@ def _some_bridge_is_built() -> bool:
 
 
 def _record(
-    asked_for: program.Program,
+    what_to_run: program.Program,
     session: RecordingSession | FlightSession | HttpSession,
     when_over: Callable[[], None] = lambda: None,
 ) -> None:
@@ -417,12 +416,12 @@ def _record(
     if os.environ.get("OPSCOPE_DROP_IN") != "0":
         hide_from_kineto()
     when_torch_is_imported(with_own_modules(session.begin))
-    # The program's garbage collections need not look through what opscope has imported: importing
-    # torch alone is dozens of them.
+    # Exclude opscope's objects from the program's garbage collections, of which importing torch
+    # alone causes dozens.
     gc.freeze()
     hide_modules()
     try:
-        program.run(asked_for)
+        program.run(what_to_run)
     except KeyboardInterrupt:
         last_action.after_interrupt()
         raise
@@ -431,5 +430,5 @@ def _record(
         Messages().fail(str(error))
         raise SystemExit(error.exit_code) from None
     finally:
-        # Called before all that the program has registered, and once its threads have ended.
+        # Runs after the program's threads have ended, before its own exit handlers.
         atexit.register(when_over)

@@ -29,11 +29,11 @@ from opscope.storage.sql import query as query_trace
 from opscope.storage.sql import query_long, rows_of
 
 TABLE_ROWS = 1000
-"""Limit of rows in a terminal table, which is laid out at once."""
+"""Maximum number of rows of a table, which has to be in memory."""
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser, period=False, part=False)
     parser.add_argument(
         "query", metavar="QUERY", help="One SELECT statement (or `describe TABLE`)."
@@ -91,17 +91,17 @@ def _print_table(columns: list[str], rows: Iterator[tuple[Any, ...]], format: Ro
 def _print_json(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
     output = Output()
     for row in rows:
-        # One object a line, so that a reader can begin before the last row is there.
-        plain = map(_in_json, row)
+        # One object per line, so that readers can begin before the last row.
+        plain = map(_json_value, row)
         output.write(json.dumps(dict(zip(columns, plain, strict=True)), default=str) + "\n")
 
 
-def _in_json(value: Any) -> Any:
-    """JSON has no number that is none, or infinite: most of its readers refuse the whole line."""
+def _json_value(value: Any) -> Any:
+    """``value`` with None for NaN and infinity, which JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
-        return [_in_json(one) for one in value]
+        return [_json_value(one) for one in value]
     if isinstance(value, dict):
-        return {key: _in_json(one) for key, one in value.items()}
+        return {key: _json_value(one) for key, one in value.items()}
     return value

@@ -54,7 +54,7 @@ from opscope.timeline.period import Which, period_of
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser)
     views = parser.add_argument_group("other views").add_mutually_exclusive_group()
     views.add_argument(
@@ -95,7 +95,7 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """Print the view that was asked for."""
+    """Print the requested view."""
     sort_by = check_sort_key(args.sort_by or DEFAULT_SORT)
     keep_freed_memory()
     is_view = args.gpu or args.roofline or args.compiled
@@ -127,15 +127,15 @@ def main(args: Namespace) -> None:
 
         print_processes(chosen.job, args.format)
     else:
-        how = {
+        options = {
             "sort_by": sort_by,
             "row_limit": check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
             "by_shape": args.group_by_shape,
         }
         if (long := long_trace(chosen)) is not None:
-            _print_long(long, chosen, how, args.format)
+            _print_long(long, chosen, options, args.format)
         else:
-            _print(chosen, args.period, how, args.format)
+            _print(chosen, args.period, options, args.format)
 
 
 def _brief(chosen: Chosen, tokens: int) -> str:
@@ -148,11 +148,11 @@ def _brief(chosen: Chosen, tokens: int) -> str:
     return verdict_brief(answers_of(trace, chosen.path.name), tokens)
 
 
-def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsFormat) -> None:
+def _print(chosen: Chosen, period: Which, options: dict[str, Any], format: RowsFormat) -> None:
     trace, loaded = chosen.path, load_chosen(chosen)
     is_empty = not has_work(loaded)
     if is_empty and format is RowsFormat.TABLE:
-        _print_why(loaded)  # which is what a dump is for, also where it has nothing else
+        _print_why(loaded)  # a dump without operators still has its reason
         Messages().say(describe_completeness(loaded))
     if loaded.is_empty:
         raise TraceFormatError(
@@ -163,7 +163,7 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
             f"{trace} contains no operators, only other events (`opscope sql` shows them). "
             "Record a program that runs torch operators."
         )
-    top = find_top_operators(period_of(loaded, period), **how)
+    top = find_top_operators(period_of(loaded, period), **options)
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     below = find_sections(loaded, top.period)
@@ -175,26 +175,28 @@ def _print(chosen: Chosen, period: Which, how: dict[str, Any], format: RowsForma
             operator_section(top),
             *shown_sections(below),
         ],
-        content={**_about(loaded), **operator_content(top), **below.as_dict()},
-        about=[*_left_out(top), *describe_devices(loaded), describe_completeness(loaded)]
+        content={**_json_about(loaded), **operator_content(top), **below.as_dict()},
+        about=[*_left_out_text(top), *describe_devices(loaded), describe_completeness(loaded)]
         if format is RowsFormat.TABLE
         else [],
     ).show(format)
 
 
-def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: RowsFormat) -> None:
-    """Print a long recording: operators of all of it, the rest from a representative stretch."""
+def _print_long(
+    trace: LongTrace, chosen: Chosen, options: dict[str, Any], format: RowsFormat
+) -> None:
+    """Print a long recording: operators of all of it, other sections of a typical stretch."""
     with Messages().progress("adding up"):
-        top = find_long_top_operators(trace, **how)
+        top = find_long_top_operators(trace, **options)
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     _, end_ns = trace.span_ns
     events = trace.rows["events"]
     ended = end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1))
-    judged = load_chosen(replace(chosen, period=Which.STEADY))
-    period = period_of(judged)
-    # The peak may be anywhere, and is no stretch's.
-    below = replace(find_sections(judged, period), memory=[])
+    typical = load_chosen(replace(chosen, period=Which.STEADY))
+    period = period_of(typical)
+    # Without memory: the peak may be outside of the stretch.
+    below = replace(find_sections(typical, period), memory=[])
     Result(
         sections=[
             *([Section(notes=ended)] if ended else []),
@@ -203,33 +205,32 @@ def _print_long(trace: LongTrace, chosen: Chosen, how: dict[str, Any], format: R
             *shown_sections(below),
         ],
         content={
-            **_about(trace.small),
+            **_json_about(trace.small),
             "events": events,
             **operator_content(top),
             **below.as_dict(),
         },
         about=[
-            *_left_out(top),
-            f"the table of operators is of all; the rest of the {period}",
-            describe_completeness(judged, events),
+            *_left_out_text(top),
+            f"the table of operators covers the whole recording; other sections cover: {period}",
+            describe_completeness(typical, events),
         ]
         if format is RowsFormat.TABLE
         else [],
     ).show(format)
 
 
-def _left_out(top: TopOperators) -> list[str]:
+def _left_out_text(top: TopOperators) -> list[str]:
     return [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
 
 
 def _print_why(trace: TraceData) -> None:
-    """Why a dump was made, and how an unstopped recording ended."""
     for line in (describe_dump(trace), *end_of_recording(trace)):
         if line:
             Output().show(f"{line}\n")
 
 
-def _about(trace: TraceData) -> dict[str, Any]:
+def _json_about(trace: TraceData) -> dict[str, Any]:
     counts = {
         source: {what: int(value) if value.is_integer() else value for what, value in row.items()}
         for source, row in trace.ledger.items()

@@ -41,7 +41,7 @@ from opscope.cli.views.console import console_for
 from opscope.cli.views.operator_table import operator_text
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.live.control.client import Asking
+from opscope.live.control.client import ControlClient
 from opscope.live.control.injection import reach
 from opscope.recording.streams.detached_trace import trace_of_log
 from opscope.timeline.period import Which, period_of
@@ -50,7 +50,7 @@ _MOST_MODULES = 8
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_process(parser)
     parser.add_argument(
         "--every",
@@ -70,37 +70,37 @@ def options(parser: Parser) -> None:
 
 
 def main(args: Namespace) -> None:
-    """Look at a process until the user has seen enough."""
+    """Show a process until the user ends the command."""
     rows, console = check_row_limit(args.row_limit), console_for(sys.stdout)
     is_live = console.is_terminal and not args.once
     with (
         unwound_when_ended(),
-        reach(args.process) as asking,
+        reach(args.process) as client,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        asking.ask("record", recorded=arguments_of(args.recorded))
-        asking.log_of("sample")  # the steps begin to be counted
+        client.request("record", recorded=arguments_of(args.recorded))
+        client.request_log("sample")  # the steps begin to be counted
         time.sleep(args.every)
         if not is_live:
-            console.print(view_of(asking.status, *_looked(asking, rows), console.width))
+            console.print(view_of(client.status, *_sample(client, rows), console.width))
         else:
-            _live(asking, console, args.every, rows)
+            _live(client, console, args.every, rows)
 
 
-def _live(asking: Asking, console: Any, every_s: float, rows: int) -> None:
+def _live(client: ControlClient, console: Any, every_s: float, rows: int) -> None:
     from rich.live import Live
 
     with TypedKeys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            seen = view_of(asking.status, *_looked(asking, rows), console.width)
-            live.update(seen, refresh=True)
+            display = view_of(client.status, *_sample(client, rows), console.width)
+            live.update(display, refresh=True)
             if keys.wait_for(b"qQ", every_s):
                 return
 
 
-def _looked(asking: Asking, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
-    """The trace of the last while, its operators, and what else the process said."""
-    log, answer = asking.log_of("sample")
+def _sample(client: ControlClient, rows: int) -> tuple[TraceData, TopOperators, dict[str, Any]]:
+    """The trace since the last sample, its operators, and the process's answer."""
+    log, answer = client.request_log("sample")
     trace = trace_of_log(log, answer.get("facts", {}))
     period = period_of(trace, Which.ALL)
     return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
@@ -109,7 +109,7 @@ def _looked(asking: Asking, rows: int) -> tuple[TraceData, TopOperators, dict[st
 def view_of(
     status: dict[str, Any], trace: TraceData, top: TopOperators, answer: dict[str, Any], width: int
 ) -> RenderableType:
-    """Lines about the process, then its operators, then its modules."""
+    """The display: lines about the process, operators, modules."""
     steps = steps_text(answer["steps"], answer["steps_ns"])
     lines = [
         f"process {status['process']}: {status['command']}",
@@ -128,36 +128,36 @@ def view_of(
 
 
 def steps_text(count: int, durations_ns: list[int]) -> str:
-    """Number of steps, and median and slowest of the last ones."""
+    """Text: number of steps, median and slowest step."""
     if not count or not durations_ns:
         return f"{count} steps"
-    known = np.sort(np.array(durations_ns, dtype=np.int64))
-    median, slowest = time_text(int(known[len(known) // 2])), time_text(int(known[-1]))
-    of_which = f" (of the last {len(known)})" if len(known) < count else ""
-    return f"{count} steps{of_which}: median {median}, slowest {slowest}"
+    sorted_ns = np.sort(np.array(durations_ns, dtype=np.int64))
+    median, slowest = time_text(int(sorted_ns[len(sorted_ns) // 2])), time_text(int(sorted_ns[-1]))
+    sample_text = f" (of the last {len(sorted_ns)})" if len(sorted_ns) < count else ""
+    return f"{count} steps{sample_text}: median {median}, slowest {slowest}"
 
 
 def own_share_text(trace: TraceData) -> str:
-    """Cost of recording as a share of the time; empty if unknown."""
+    """Text: overhead as a share of the time; empty if unknown."""
     cost_ns = cost_of_an_event_ns(trace)
-    took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
-    if not cost_ns or took_ns <= 0:
+    duration_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
+    if not cost_ns or duration_ns <= 0:
         return ""
-    return f", {share_text(len(trace.events) * cost_ns / took_ns)} of the time"
+    return f", {share_text(len(trace.events) * cost_ns / duration_ns)} of the time"
 
 
 def module_lines(trace: TraceData) -> list[str]:
-    """The modules whose calls took most time, with what they contain."""
+    """Lines about the modules with most total time."""
     events = trace.events
     calls = np.flatnonzero(events["kind"] == EventKind.MODULE_CALL)
     if not len(calls):
         return []
     names, group = np.unique(events["name"][calls], return_inverse=True)
-    took = np.bincount(group, weights=events["duration_ns"][calls].astype(np.float64))
+    times = np.bincount(group, weights=events["duration_ns"][calls].astype(np.float64))
     count = np.bincount(group)
-    order = np.argsort(-took)[:_MOST_MODULES]
+    order = np.argsort(-times)[:_MOST_MODULES]
     return ["modules, including submodules:"] + [
-        f"  {trace.names[names[row]]}: {count[row]:,} calls, {time_text(int(took[row]))}"
+        f"  {trace.names[names[row]]}: {count[row]:,} calls, {time_text(int(times[row]))}"
         for row in order
     ]
 
@@ -169,21 +169,18 @@ def _memory_text(process: int) -> str:
         )
         kibibytes = int(fields["VmRSS"].split()[0])
         return f"{kibibytes >> 10:,} MiB resident"
-    return "memory is not known"
+    return "memory unknown"
 
 
 class TypedKeys:
-    """Keys typed in a terminal; empty without a terminal.
-
-    Ctrl-C stays what it is. The terminal is left as it was.
-    """
+    """Reads keys without a newline from a terminal, and restores the terminal; Ctrl-C works."""
 
     def __init__(self, file: int = 0) -> None:
         self._file = file
         self._before: list[Any] | None = None
 
     def wait_for(self, keys: bytes, seconds: float) -> bool:
-        """Wait for so long; True as soon as one of ``keys`` is typed, or the terminal is gone."""
+        """Wait for this time; True once one of ``keys`` is typed or the terminal is closed."""
         until_s = time.monotonic() + seconds
         while self._before is not None and (left_s := until_s - time.monotonic()) > 0:
             if not select.select([self._file], [], [], left_s)[0]:
@@ -198,7 +195,7 @@ class TypedKeys:
 
     def __enter__(self) -> TypedKeys:
         with contextlib.suppress(OSError, termios.error):
-            # A command in the background that changed the terminal would be stopped.
+            # In the background, changing the terminal would stop this process.
             if os.tcgetpgrp(self._file) == os.getpgrp():
                 self._before = termios.tcgetattr(self._file)
                 tty.setcbreak(self._file, termios.TCSANOW)

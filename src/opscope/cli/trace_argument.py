@@ -1,4 +1,4 @@
-"""The trace that most commands read: the same argument, options and progress everywhere."""
+"""The argument TRACE of most commands: its options, and reading it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) -> None:
-    """Declare TRACE, and what of it is looked at: which processes, which part."""
+    """Add TRACE, and options that select processes and a part of the recording."""
     parser.add_argument(
         "trace",
         nargs="?",
@@ -85,8 +85,8 @@ def add_trace(parser: ArgumentParser, period: bool = True, part: bool = True) ->
 
 _NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
-_TO_JUDGE = 6
-"""So many times the columns of the events take what is derived of them for a verdict."""
+_VERDICT_FACTOR = 6
+"""Memory for a verdict, relative to the size of the events' columns."""
 
 _MOST_DOUBTS = 4
 """Maximum number of doubts shown for several processes."""
@@ -96,48 +96,45 @@ _MOST_DOUBTS = 4
 class Chosen:
     """The trace, processes and part of the recording that a command is about."""
 
-    path: Path  # where it is
-    part: Partition | None  # which process was asked for; None where that was not said
-    # the processes that are meant, all of the folder's where none was asked for; empty for what is
-    # no folder of ours
+    path: Path
+    part: Partition | None  # the chosen process; None: none was chosen
+    # the chosen processes, or all of the folder; empty if it is not an opscope folder
     parts: tuple[Partition, ...] = ()
-    source: Recordings | None = None  # what holds them, kept so that a file is read once
-    # the part of the recording that was asked for, as A..B after its first event
-    seconds: str | None = None
-    steps: str | None = None  # likewise, in steps
-    period: Which | None = None  # which part an answer is about; None for one about all of it
+    source: Recordings | None = None  # the source of the processes, which reads a file only once
+    seconds: str | None = None  # value of ``--range``
+    steps: str | None = None  # value of ``--steps``
+    period: Which | None = None  # period of the view; None: the whole recording
 
     @property
     def job(self) -> Job:
-        """The processes that are looked at, of a folder that has several."""
+        """The chosen processes as a job."""
         from opscope.api.job import Job
 
         return Job(self.path, self.parts)
 
     @property
     def folder(self) -> Path:
-        """The opscope folder with the process; in a job of several hosts, the folder of its
-        host."""
+        """The opscope folder with the process; in a job of several hosts, that of its host."""
         return folder_of(self.path, self.part)
 
     @property
     def is_whole(self) -> bool:
-        """Whether no part of the recording was asked for."""
+        """Whether neither ``--range`` nor ``--steps`` was given."""
         return self.seconds is None and self.steps is None
 
     @property
     def has_several(self) -> bool:
-        """Whether there are several processes, and none was asked for."""
+        """Whether there are several processes, and none was chosen."""
         return self.part is None and len(self.parts) > 1
 
     @property
     def is_of_several(self) -> bool:
-        """Whether there are several processes, and the whole recording of each is wanted."""
+        """Whether the command is about the whole recordings of several processes."""
         return self.has_several and self.is_whole
 
 
 def choose_trace(args: Namespace) -> Chosen:
-    """Find what the options of :func:`add_trace` say; says which it is, if that was not said."""
+    """Find the trace of the options of :func:`add_trace`; prints the path of a default trace."""
     messages = Messages()
     with messages.progress(f"looking at {args.trace}"):
         path = _newest() if args.trace is None else local_path(args.trace)
@@ -145,36 +142,36 @@ def choose_trace(args: Namespace) -> Chosen:
         messages.say(f"{path}, the newest trace in this folder")
     ranks = [] if args.rank is None else _numbers(args.rank)
     part = chosen_partition(ranks[0] if ranks else None, args.process)
-    cut = (getattr(args, name, None) for name in ("range", "steps", "period"))
+    part_options = (getattr(args, name, None) for name in ("range", "steps", "period"))
     if len(ranks) > 1:
         from opscope.api.job import Job
 
-        return Chosen(path, None, Job(path, ranks).parts, None, *cut)
+        return Chosen(path, None, Job(path, ranks).parts, None, *part_options)
     source = find_recordings(path)
     if isinstance(source, ChromeFile):
         messages.say(f"{path} contains {len(source.parts)} processes in one file")
-    return Chosen(path, part, () if source is None else source.parts, source, *cut)
+    return Chosen(path, part, () if source is None else source.parts, source, *part_options)
 
 
 def long_trace(chosen: Chosen, most: int = MOST_EVENTS) -> LongTrace | None:
-    """A trace on disk that is long, of more than ``most`` events; None for one that is not."""
-    found = _on_disk(chosen)
-    return found if found is not None and found.rows.get("events", 0) > most else None
+    """The trace on disk, if it has more than ``most`` events; else None."""
+    trace = _whole_trace_on_disk(chosen)
+    return trace if trace is not None and trace.rows.get("events", 0) > most else None
 
 
-def _on_disk(chosen: Chosen) -> LongTrace | None:
+def _whole_trace_on_disk(chosen: Chosen) -> LongTrace | None:
     """The whole trace of one process in an opscope folder; None for anything else."""
     if not chosen.parts or chosen.has_several or not chosen.is_whole:
         return None
     folder = chosen.folder
     if not partition_folders(folder) or unfinished_recordings(folder):
         return None
-    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
+    from opscope.storage.long_trace import LongTrace  # imports PyArrow
 
     return LongTrace(choose_part(folder, chosen.part))
 
 
-def _several(chosen: Chosen) -> str:
+def _several_text(chosen: Chosen) -> str:
     kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
     what = "ranks" if kinds == [RANK] else "processes"
     options = " or ".join(f"--{kind}" for kind in kinds)
@@ -184,31 +181,31 @@ def _several(chosen: Chosen) -> str:
 
 
 def open_traces(chosen: Chosen) -> TraceData:
-    """Load it; where there are several and none was chosen, all of them as one."""
+    """Load the chosen process, or several processes as one trace."""
     keep_freed_memory()
     if not chosen.is_of_several:
         return load_chosen(chosen)
     from opscope.jobs.merged_trace import SOURCE
 
     trace, *_ = of_readable(chosen.job, f"reading {chosen.path}", lambda job: job.together())
-    shown = int(trace.ledger[SOURCE]["shown together"])
+    count = int(trace.ledger[SOURCE]["shown together"])
     choose = f"choose with {chosen.parts[0].option}"
-    Messages().say(f"{shown} processes together, on one clock; {choose}")
+    Messages().say(f"{count} processes together, on one clock; {choose}")
     return trace
 
 
 def load_chosen(chosen: Chosen) -> TraceData:
-    """Load one process, or the part of it that was asked for, showing that this is going on.
+    """Load one process or the chosen part of it, with progress and notes.
 
-    Of a long recording whose steady state was asked for, it is the stretch that stands for that.
+    The steady state of a long recording is represented by a typical stretch.
     """
     if chosen.has_several:
-        raise UsageError(_several(chosen))
+        raise UsageError(_several_text(chosen))
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
         loaded = _stretch(chosen)
         if loaded is None:
-            loaded = _whole(chosen) if chosen.is_whole else _part(chosen)
+            loaded = _load_whole(chosen) if chosen.is_whole else _load_part(chosen)
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: the job is incomplete")
     if doubtful := doubts_text(loaded):
@@ -218,32 +215,30 @@ def load_chosen(chosen: Chosen) -> TraceData:
 
 
 def _report_unreadable(chosen: Chosen, messages: Messages) -> None:
-    """Name unfinished recordings of the folder that cannot be read."""
-    if chosen.parts and (begun := list(unfinished_below(chosen.folder))):
+    if chosen.parts and (unfinished := list(unfinished_below(chosen.folder))):
         from opscope.recording.recovered import unreadable_recordings
 
-        for error in unreadable_recordings(begun):
+        for error in unreadable_recordings(unfinished):
             messages.say(str(error))
 
 
 def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceData]]:
-    """The processes of a folder one after the other.
+    """The processes of a folder, one after another, with ``doing`` as progress.
 
-    What of a process is damaged or holds no event is passed over; that and ranks that are missing
-    is said. While one is looked at it is shown that ``doing`` goes on.
+    Skips processes that are damaged or empty, and prints notes on these and on missing ranks.
     """
     messages = Messages()
     empty: list[Partition] = []
     incomplete: list[Partition] = []
     damaged: dict[Partition, TraceFormatError] = {}
-    doubtful_of: dict[Partition, list[str]] = {}
+    doubts: dict[Partition, list[str]] = {}
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
         job = chosen.job
         for number, trace in job.traces(damaged.__setitem__):
             if trace.ledger.missing():
                 incomplete.append(number)
             if doubtful := doubts_text(trace):
-                doubtful_of[number] = [doubtful]
+                doubts[number] = [doubtful]
             if not trace.is_empty:
                 yield number, trace
             else:
@@ -252,10 +247,10 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
         raise next(iter(damaged.values()))
     if len(empty) + len(damaged) == len(chosen.parts):
         raise TraceFormatError(
-            f"{chosen.path} contains no events{_beside(damaged)}. Record a program that runs "
+            f"{chosen.path} contains no events{_except_text(damaged)}. Record a program that runs "
             "torch operators."
         )
-    for line in shared_notes(doubtful_of, len(chosen.parts), _MOST_DOUBTS):
+    for line in shared_notes(doubts, len(chosen.parts), _MOST_DOUBTS):
         messages.say(line)
     for part, error in damaged.items():
         messages.say(f"{part} is excluded: {error}")
@@ -267,60 +262,59 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, TraceD
 def shared_notes(
     notes: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
 ) -> list[str]:
-    """Notes of processes (``among`` is their number): each once, with the processes that have it.
+    """Each note once, with the processes that have it; at most ``most`` lines.
 
-    Of what JSON has as well, ``most`` lines are enough.
+    ``among``: number of all processes.
     """
-    of_text: dict[str, list[Partition]] = {}
+    parts_by_text: dict[str, list[Partition]] = {}
     for part, lines in notes.items():
         for line in lines:
-            of_text.setdefault(line, []).append(part)
-    found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
-    if most is None or len(found) <= most:
-        return found
-    return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
+            parts_by_text.setdefault(line, []).append(part)
+    result = [f"{parts_text(parts, among)}: {line}" for line, parts in parts_by_text.items()]
+    if most is None or len(result) <= most:
+        return result
+    return [*result[:most], f"{len(result) - most:,} more notes: --format json has all"]
 
 
-def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
+def _except_text(damaged: Mapping[Partition, TraceFormatError]) -> str:
     return f" that can be read (not {listed(damaged)})" if damaged else ""
 
 
 def _stretch(chosen: Chosen) -> TraceData | None:
-    """The stretch that represents a long recording, if its steady state is wanted; else None."""
     trace = long_trace(chosen) if chosen.period is Which.STEADY else None
     return None if trace is None else stretch_of(trace)
 
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
-    """The stretch that stands for a long recording; None where that has no more events."""
+    """The typical stretch of a long recording; None if that would be all of it."""
     if (bounds := latest_bounds(trace.small.metadata)) is not None:
         return trace.between(*bounds)
-    found = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
-    if found is None:
+    stretch = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
+    if stretch is None:
         return None
-    return trace.between(found.begin_ns, found.end_ns).with_metadata(found.facts())
+    return trace.between(stretch.begin_ns, stretch.end_ns).with_metadata(stretch.facts())
 
 
-def _whole(chosen: Chosen) -> TraceData:
+def _load_whole(chosen: Chosen) -> TraceData:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
-        if chosen.period is not None and (trace := _on_disk(chosen)) is not None:
-            needed = trace.memory_bytes("events") * _TO_JUDGE + trace.memory_bytes()
-            require_memory(needed, f"looking into all of {chosen.path}")
+        if chosen.period is not None and (trace := _whole_trace_on_disk(chosen)) is not None:
+            needed_bytes = trace.memory_bytes("events") * _VERDICT_FACTOR + trace.memory_bytes()
+            require_memory(needed_bytes, f"reading all of {chosen.path}")
         loaded = load(chosen.path, **by_kind)
-        assert isinstance(loaded, TraceData)  # of several one was chosen
+        assert isinstance(loaded, TraceData)  # not a Job, because one process is chosen
         return loaded
     except InsufficientMemoryError as error:
         if not chosen.parts:
             raise
         steady = "" if chosen.period in (None, Which.STEADY) else "--period steady, "
         raise InsufficientMemoryError(
-            f"{error} Or look at a part of it: {steady}--range A..B (seconds) or --steps A..B."
+            f"{error} Or select a part of it: {steady}--range A..B (seconds) or --steps A..B."
         ) from error
 
 
-def _part(chosen: Chosen) -> TraceData:
-    from opscope.storage.long_trace import LongTrace  # with what reads Parquet
+def _load_part(chosen: Chosen) -> TraceData:
+    from opscope.storage.long_trace import LongTrace  # imports PyArrow
 
     folder = chosen.folder
     if not partition_folders(folder):
@@ -350,20 +344,19 @@ def _bounds(text: str, option: str) -> tuple[float, float]:
 
 def _numbers(text: str) -> list[int]:
     """``0,4-7`` as numbers."""
-    found: set[int] = set()
-    for piece in text.split(","):
-        match = _NUMBERS.fullmatch(piece.strip())
+    numbers: set[int] = set()
+    for item in text.split(","):
+        match = _NUMBERS.fullmatch(item.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
             raise UsageError(
                 f"--rank is {text!r}. Give the number of a rank, or of several as in 0,4-7."
             )
-        found.update(range(first, last + 1))
-    return sorted(found)
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
 
 
 def _newest() -> Path:
-    """The trace in this folder that was written last."""
     written = list(_local_traces())
     if not written:
         raise UsageError(
@@ -374,8 +367,7 @@ def _newest() -> Path:
 
 
 def _local_traces() -> Iterator[tuple[int, Path]]:
-    """Yield time of writing and path of each trace in this folder; each cycle of a schedule is a
-    trace of its own."""
+    """Yield write time and path of each trace in the current folder; cycles are separate traces."""
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):
             manifests = [folder / MANIFEST for folder in partition_folders(path).values()]

@@ -49,11 +49,11 @@ from opscope.storage.sql import query, query_long
 _NO_TRACE = TraceData({}, Names.from_strings([]))
 
 MOST_ON_PAGE = 1_000_000
-"""Events that the page holds all of; of more it holds a window."""
+"""Maximum number of events on a page; for longer traces it has a window."""
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser)
     parser.add_argument(
         "other",
@@ -91,8 +91,8 @@ def main(args: Namespace) -> None:
         return _serve(_page_of_snapshot(args, messages), args, messages)
     chosen = choose_trace(args)
     if args.perfetto and args.other is not None:
-        raise UsageError(f"--perfetto shows one trace. Leave {args.other} out.")
-    if args.perfetto:  # all of it: Perfetto shows no verdict, which is what a period is for
+        raise UsageError(f"--perfetto shows one trace. Remove {args.other}.")
+    if args.perfetto:  # the entire trace: a period is for verdicts, which Perfetto does not show
         return _serve_to_perfetto(args, replace(chosen, period=None), messages)
     _serve(_page(chosen, args, messages), args, messages)
 
@@ -142,12 +142,12 @@ def _page_of_two(chosen: Chosen, args: Namespace, messages: Messages) -> LivePag
     names = [page_stem(chosen.path), page_stem(other.path)]
     if names[0] == names[1]:
         names = [str(chosen.path), str(other.path)]
-    both = chosen, other
-    if any(long_trace(one, MOST_ON_PAGE) for one in both):
-        long = [found for one in both if (found := long_trace(one, 0)) is not None]
-        if len(long) == len(both):
-            return _page_of_two_long(long, both, names, args, messages)
-    a, b = (Side((name,), (load_chosen(one),)) for name, one in zip(names, both, strict=True))
+    pair = chosen, other
+    if any(long_trace(one, MOST_ON_PAGE) for one in pair):
+        long = [trace for one in pair if (trace := long_trace(one, 0)) is not None]
+        if len(long) == len(pair):
+            return _page_of_two_long(long, pair, names, args, messages)
+    a, b = (Side((name,), (load_chosen(one),)) for name, one in zip(names, pair, strict=True))
     with messages.progress("comparing"):
         html = two_traces(a, b, args.title, args.period)
     new = b.traces[0]
@@ -175,7 +175,6 @@ def _page_of_two_long(
 
 
 def _open(address: str, args: Namespace) -> None:
-    """Open the address in the browser, if there is a screen."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if has_screen and not args.no_open:
         webbrowser.open(address)

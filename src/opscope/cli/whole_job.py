@@ -1,4 +1,4 @@
-"""Queries on a whole job: on its readable processes, with the missing parts named."""
+"""Queries on the readable processes of a job, and notes on missing ones."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ _Found = TypeVar("_Found")
 
 
 def of_readable(
-    job: Job, doing: str, ask: Callable[[Job], _Found], fewest: int = 1
+    job: Job, doing: str, query: Callable[[Job], _Found], fewest: int = 1
 ) -> tuple[_Found, Job, tuple[str, ...]]:
-    """Query a job without its damaged processes, which are reported.
-
-    What the others were read for is kept where the job keeps it, so that asking again is quick.
+    """Query a job without its damaged processes, which are printed.
 
     Args:
-        job: with all of them.
-        doing: what is shown to be going on.
-        ask: called again with fewer processes each time that one cannot be read.
-        fewest: processes to compare that it takes for an answer.
+        job: the job with all processes.
+        doing: text of the progress.
+        query: called again, with fewer processes, if a process cannot be read. The job caches what
+            it has read, so repeated calls are fast.
+        fewest: minimum number of processes to compare.
 
     Returns:
-        The answer, the processes that it is about, and a sentence for each of the others.
+        The result, its processes, and a sentence for each excluded process.
 
     Raises:
-        TraceFormatError: so few can be read; it is about the first that cannot.
+        TraceFormatError: too few processes can be read; the error is that of the first damaged one.
     """
     messages = Messages()
     damaged: list[UnreadableProcessError] = []
     with messages.progress(doing):
         while True:
             try:
-                found = ask(job)
+                result = query(job)
                 break
             except UnreadableProcessError as error:
                 damaged.append(error)
@@ -50,13 +49,13 @@ def of_readable(
     left_out = tuple(f"{error.part} is excluded: {error.why}" for error in damaged)
     for line in left_out:
         messages.say(line)
-    return found, job, left_out
+    return result, job, left_out
 
 
 def report_missing(
     job: Job, messages: Messages, incomplete: Sequence[Partition] | None = None
 ) -> None:
-    """Which ranks are not there, and of which not all is; those are found out if not given."""
+    """Print missing ranks, and processes with missing data; ``incomplete`` None: find these."""
     if missing := job.missing_ranks():
         messages.say(f"{missing}: the job is incomplete")
     parts = job.incomplete() if incomplete is None else incomplete

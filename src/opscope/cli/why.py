@@ -66,14 +66,14 @@ _HEADINGS = ("Where the time went", "Share", "Time", "Per step", "±")
 class Why:
     """Results that the command shows."""
 
-    account: Account  # of the time
-    findings: Findings  # what to change
-    texts: LineTexts  # what lines of the program say
-    verdict: Verdict  # the answer in short
+    account: Account
+    findings: Findings
+    texts: LineTexts  # source lines of the program
+    verdict: Verdict
 
 
 def options(parser: Parser) -> None:
-    """Declare them."""
+    """Add the options."""
     add_trace(parser)
     group = parser.add_argument_group("what to change")
     group.add_argument("--all", action="store_true", help="List all findings.")
@@ -93,7 +93,7 @@ def options(parser: Parser) -> None:
 
 def main(args: Namespace) -> None:
     """Print where the time went, or the list of findings."""
-    if not args.benchmark:  # what is timed has the memory that other programs have
+    if not args.benchmark:  # a benchmark needs the default allocator of other programs
         keep_freed_memory()
     chosen = choose_trace(args)
     if args.all or args.explain or args.benchmark:
@@ -104,36 +104,36 @@ def main(args: Namespace) -> None:
 
 
 def _account(chosen: Chosen, period: Which) -> Result:
-    def find(one: TraceData) -> Why:
-        account, findings = find_account(one, period), find_findings(one, which=period)
-        return Why(account, findings, line_texts(one), weighed(one, period, findings, account))
+    def find(trace: TraceData) -> Why:
+        account, findings = find_account(trace, period), find_findings(trace, which=period)
+        return Why(account, findings, line_texts(trace), weighed(trace, period, findings, account))
 
-    def of_all(found: Mapping[Partition, Why]) -> Result:
-        return _of_all(found, chosen.job.only(found))
+    def of_all(results: Mapping[Partition, Why]) -> Result:
+        return _of_all(results, chosen.job.only(results))
 
     return answer(chosen, "adding up", find, result_of, of_all)
 
 
 def _findings(chosen: Chosen, args: Namespace) -> Result:
-    def find(one: TraceData) -> tuple[Findings, LineTexts]:
-        found = find_findings(one, args.benchmark, which=args.period)
-        return found, line_texts(one)
+    def find(trace: TraceData) -> tuple[Findings, LineTexts]:
+        findings = find_findings(trace, args.benchmark, which=args.period)
+        return findings, line_texts(trace)
 
-    def of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
-        states = {part: [state_of(one)] for part, (one, _) in found.items()}
-        return Result(sections=findings_of_all(found), lines=shared_notes(states, len(found)))
+    def of_all(findings: Mapping[Partition, tuple[Findings, LineTexts]]) -> Result:
+        states = {part: [state_of(one)] for part, (one, _) in findings.items()}
+        return Result(sections=findings_of_all(findings), lines=shared_notes(states, len(findings)))
 
     return answer(
         chosen,
         "measuring" if args.benchmark else "looking for findings in",
         find,
-        lambda found: findings_result(*found, explain=args.explain),
+        lambda findings: findings_result(*findings, explain=args.explain),
         of_all,
     )
 
 
 def result_of(why: Why) -> Result:
-    """The main thread cause by cause, the others in a line each, and what to change."""
+    """Verdict, main thread by cause, a line for each other thread, and what to change."""
     account = why.account
     rows = [
         [name, entry.cause.name.lower(), entry.time_ns, entry.share, entry.error_ns]
@@ -143,7 +143,7 @@ def result_of(why: Why) -> Result:
     return Result(
         sections=[
             verdict_section(why.verdict),
-            Section(above=[_about(why)], columns=_HEADINGS, rows=_cells(account)),
+            Section(above=[_above(why)], columns=_HEADINGS, rows=_cells(account)),
             Section(notes=list(_sentences(account))),
             *foremost_section(why.findings, why.texts, _MOST_FINDINGS),
         ],
@@ -157,13 +157,13 @@ def result_of(why: Why) -> Result:
     )
 
 
-def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
-    """A row for each process, with the causes that matter; who is slow; who has more of what."""
+def _of_all(results: Mapping[Partition, Why], job: Job) -> Result:
+    """A row for each process with the largest causes, slow ranks, and differing processes."""
     from opscope.jobs.account_comparison import compare_accounts
 
-    slow = job.slow_ranks()
-    compared = compare_accounts({part: why.account for part, why in found.items()})
-    stragglers = slow.sentences() if slow.compared > 1 else []
+    slow_ranks = job.slow_ranks()
+    compared = compare_accounts({part: why.account for part, why in results.items()})
+    stragglers = slow_ranks.sentences() if slow_ranks.compared > 1 else []
     shares = compared.shares
     shown = [cause for cause in compared.causes if shares[:, cause].max() >= _LEAST_SHARE]
     shown = shown[:_MOST_CAUSES]
@@ -172,9 +172,9 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
         [
             str(process),
             time_text(step_ns) if step_ns >= 0 else "-",
-            *map(share_text, (*own[shown].tolist(), left)),
+            *map(share_text, (*own[shown].tolist(), rest_share)),
         ]
-        for process, step_ns, own, left in zip(
+        for process, step_ns, own, rest_share in zip(
             compared.processes, compared.step_ns, shares, rest.tolist(), strict=True
         )
     ]
@@ -188,7 +188,7 @@ def _of_all(found: Mapping[Partition, Why], job: Job) -> Result:
     return Result(
         sections=[table],
         lines=[*stragglers, *_differences(compared)],
-        content={"stragglers": slow.as_dict()},
+        content={"stragglers": slow_ranks.as_dict()},
     )
 
 
@@ -200,7 +200,7 @@ def _differences(compared: ComparedAccounts) -> Iterator[str]:
     yield "Choose one process to see its causes and findings."
 
 
-def _about(why: Why) -> str:
+def _above(why: Why) -> str:
     account = why.account
     per_step = " Step: " + account.steps_are + "." if account.steps_are else ""
     about = "; ".join(filter(None, (account.about, busy_text(why.findings.waited_share))))
@@ -222,7 +222,7 @@ def _cells(account: Account) -> list[tuple[str, ...]]:
 
 
 def _per_step(account: Account, entry: Entry) -> str:
-    """The mean over the steps: of what happens in some of them the median would be nothing."""
+    """Mean time per step: the median would be 0 for a cause that only some steps have."""
     if not len(account.steps):
         return ""
     return time_text(int(account.table()[:, entry.cause].mean()))
@@ -238,22 +238,21 @@ def _sentences(account: Account) -> Iterator[str]:
 
 
 def _slowest_step(account: Account) -> Iterator[str]:
-    """A sentence on the cause that lengthened the slowest step."""
-    took = account.steps.end_ns - account.steps.start_ns
-    if len(took) < 3 or took.max() < _SLOW * np.median(took):
+    durations = account.steps.end_ns - account.steps.start_ns
+    if len(durations) < 3 or durations.max() < _SLOW * np.median(durations):
         return
-    slowest, table = int(np.argmax(took)), account.table()
+    slowest, table = int(np.argmax(durations)), account.table()
     more = table[slowest] - np.median(table, axis=0).astype(np.int64)
     cause = Cause(int(np.argmax(more)))
+    ratio = durations[slowest] / np.median(durations)
     yield (
         f"The slowest step, {int(account.steps.number[slowest])}, took "
-        f"{time_text(int(took[slowest]))}, {took[slowest] / np.median(took):.1f} times the median: "
+        f"{time_text(int(durations[slowest]))}, {ratio:.1f} times the median: "
         f"{time_text(int(more[cause]))} more of {cause.title}."
     )
 
 
 def _other_threads(account: Account) -> Iterator[str]:
-    """A line for each other thread or device that did something."""
     shown = 0
     for row, name in enumerate(account.threads):
         busy = [e for e in account.entries(thread=row) if e.cause is not Cause.IDLE]

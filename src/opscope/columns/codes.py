@@ -10,10 +10,10 @@ from enum import Enum, IntEnum, IntFlag
 
 
 class EventKind(IntEnum):
-    """Kind of span of a row of ``events``."""
+    """Kind of an event."""
 
-    OPERATOR = 0  # anything torch dispatched: operator, autograd node, TorchScript call
-    ANNOTATION = 1  # span that the user or a library named, as with record_function
+    OPERATOR = 0  # dispatched by torch: operator, autograd node, TorchScript call
+    ANNOTATION = 1  # span named by the user or a library, as with record_function
     PYTHON_CALL = 2  # a Python function
     C_CALL = 3  # a C function called from Python
     MODULE_CALL = 4  # nn.Module.__call__, named after the instance
@@ -35,7 +35,7 @@ class Want(IntFlag):
     PYTHON = 1 << 5  # Python and C calls
     MODULES = 1 << 6  # nn.Module and optimizer calls only
     GC = 1 << 7  # garbage collections
-    ANNOTATIONS = 1 << 8  # spans the user named
+    ANNOTATIONS = 1 << 8  # spans named by the user
     NEW_THREADS = 1 << 9  # Python calls also of threads that start later
     PROCESS_IDS = 1 << 10  # span ids that are equal in all windows open at the same time
     ASYNCIO = 1 << 11  # runs of asyncio tasks
@@ -102,7 +102,7 @@ class RecordScope(IntEnum):
 
 
 class ScalarType(IntEnum):
-    """Type of a row of ``scalars``; its ``value`` is always text in torch's own spelling."""
+    """Type of a row of ``scalars``; its ``value`` is text as torch spells it."""
 
     NONE = 0  # None; the text is ""
     BOOL = 1
@@ -114,9 +114,10 @@ class ScalarType(IntEnum):
     INT_LIST = 7
     FLOAT_LIST = 8
     BOOL_LIST = 9
-    TENSOR_LIST = 10  # only for an empty list of tensors, which has no row in ``tensors``
+    TENSOR_LIST = 10  # only for an empty list of tensors, which has no rows in ``tensors``
     OTHER_LIST = 11  # strings, lists or mixed kinds; text as for OTHER, or "[]"
-    OTHER = 12  # tuple: text is JSON, see SCALARS. Without a text form (object,
+    # tuple: JSON, see SCALARS; without a text form (object, generator): torch's name of its kind
+    OTHER = 12
     # generator): text is torch's name for its kind
 
 
@@ -150,37 +151,37 @@ class LinkKind(IntEnum):
     """Kind of arrow of a row of ``links``."""
 
     FORWARD_BACKWARD = 0
-    COLLECTIVE = 1  # between ranks: from a waiting call to that of the rank it waited for
+    COLLECTIVE = 1  # between ranks: from a waiting call to the call of the rank it waited for
 
 
 class CompilationKind(IntEnum):
     """Kind of a row of ``compilations``."""
 
     COMPILATION = 0  # of a function not compiled before
-    RECOMPILATION = 1  # of a function whose existing compiled code did not fit
+    RECOMPILATION = 1  # of a function whose compiled code did not fit
     GRAPH_BREAK = 2  # code that cannot be part of a graph, which splits it in two
     FAILURE = 3  # the function runs uncompiled
 
 
 class OriginsKnownFrom(IntEnum):
-    """Source of the map from lines of generated code to lines of the program."""
+    """Source of the map from lines of generated code to the program's lines."""
 
     NOTHING = 0
     GENERATION = 1  # torch.compile's data at code generation: every operation
-    CACHE = 2  # its cache: one line of the program each, and names of operators
+    CACHE = 2  # its cache: one line of the program per line, and operator names
 
 
 class WaitsFor(IntEnum):
-    """Object that a thread waits for in a system call, in a row of ``thread_samples``."""
+    """Object of a thread's wait in a system call, in ``thread_samples``."""
 
-    NOTHING = 0  # it runs or could run
+    NOTHING = 0  # running or ready to run
     GIL = 1  # Python's global lock
     LOCK = 2  # a lock of the program or of a library
     TIMER = 3  # the end of a period of time
     READINESS = 4  # readiness of files, sockets, pipes: poll, select, epoll
     TRANSFER = 5  # reading, writing, receiving, sending, flushing
     PROCESS = 6  # the end of another process
-    OTHER = 7  # any other system call, or one that the kernel does not name
+    OTHER = 7  # another system call, or one that the kernel does not name
     DISK = 8  # a disk, without a system call: page faults
 
 
@@ -220,7 +221,7 @@ class RuntimeApi(IntEnum):
 
 
 class DeviceType(IntEnum):
-    """``c10::DeviceType`` (c10/core/DeviceType.h); torch's spelling is part of its files."""
+    """``c10::DeviceType`` (c10/core/DeviceType.h), spelled as in torch's files."""
 
     CPU = 0
     CUDA = 1
@@ -298,14 +299,14 @@ class ArgumentAccess(IntEnum):
 
     READS = 0
     WRITES = 1
-    UNCLEAR = 2  # no schema fits: a block that is only ever seen like this counts as written
-    NO_TENSOR = 3  # not a tensor, or in a list of optional ones, which torch's profiler leaves out
+    UNCLEAR = 2  # no schema fits: a block with only such accesses counts as written
+    NO_TENSOR = 3  # not a tensor, or in a list of optional tensors, which torch's profiler omits
 
 
 class ArgumentKind(str, Enum):
     """Kind of an argument by its schema; one letter each."""
 
-    NOTHING = "N"  # None, or of a kind that torch's profiler does not record
+    NOTHING = "N"  # None, or a kind that torch's profiler does not record
     TENSOR = "T"
     TENSOR_LIST = "L"
     BOOL = "b"
@@ -321,5 +322,5 @@ class FlowEnd(IntEnum):
     BACKWARD = 1
     LAUNCH = 2
     DEVICE = 3
-    WAITING = 4  # of two ranks in a collective, the one that waited for the other
+    WAITING = 4  # the rank in a collective that waited for the other
     AWAITED = 5

@@ -26,9 +26,7 @@ SIZE: dict[str, Any] = {**BYTES, "most_sum": 1 << 62, "essential": True}
 SHAPE: dict[str, Any] = {"least": 0, "most_product": 1 << 62}
 """Sizes whose product is a number of elements."""
 
-POSITION: dict[str, Any] = {"least": -1, "essential": True}
-"""Position of an argument in a call."""
-
+POSITION: dict[str, Any] = {"least": -1, "essential": True}  # position of an argument in a call
 EVENT: dict[str, Any] = {"refers": "events"}
 NO_EVENT: dict[str, Any] = {"default": -1, "refers": "events"}
 NAME: dict[str, Any] = {"default": -1, "refers": "names"}
@@ -46,16 +44,16 @@ class Delivered(Enum):
 class Column:
     """Declaration of a column.
 
-    The recorder guarantees these limits; ``columns.validate`` checks them for traces read from
+    The recorder guarantees these limits, and ``columns.validate`` checks them in traces read from
     disk, so that no other code has to.
 
     Attributes:
-        name: name, with its unit if it has one.
+        name: with its unit if it has one.
         dtype: NumPy dtype name; ``list[int64]`` for a ragged column; ``string`` only in tables that
             hold text themselves.
         meaning: one line for the documentation of the file format.
         default: value if a file lacks the column.
-        refers: table that values are rows of, if any; -1 is none if it is the default.
+        refers: table that values are rows of; -1 is none if it is the default.
         codes: opscope's own codes in the column, from 0. A newer version may have more.
         unknown: replacement of unknown codes; None: the reader omits the row.
         least: smallest value, also in a ragged column.
@@ -63,7 +61,7 @@ class Column:
         most_sum: largest sum of absolute values.
         most_product: largest product of a row of a ragged column.
         as_long_as: ragged column with the same row lengths; rows of this one may also be empty.
-        essential: without this column a row means nothing, so a file that lacks it is damaged.
+        essential: a row has no meaning without the column, so a file that lacks it is damaged.
         delivered: whether the native decoder fills it in, if it makes the table.
     """
 
@@ -101,21 +99,19 @@ class TableSchema:
     Attributes:
         name: name in files.
         row: meaning of a row.
-        columns: columns in order.
-        passing: further columns of the native decoder, for the code that fills in the rest; traces
-            do not have them.
+        extra: columns that the native decoder adds for Python's post-processing; not in traces.
     """
 
     name: str
     row: str
     columns: tuple[Column, ...]
-    passing: tuple[Column, ...] = ()
+    extra: tuple[Column, ...] = ()
 
     @property
     def delivered(self) -> tuple[Column, ...]:
         """Columns that the native decoder fills in, if it makes this table."""
         own = (column for column in self.columns if column.delivered is not Delivered.NEVER)
-        return (*own, *self.passing)
+        return (*own, *self.extra)
 
     def column(self, name: str) -> Column:
         """Column called ``name``; KeyError if there is none."""

@@ -15,11 +15,11 @@ from opscope.columns.trace_data import TraceData
 
 
 def concat_traces(traces: Sequence[TraceData]) -> TraceData:
-    """One trace with all rows of ``traces``, in the order given.
+    """One trace with all rows of ``traces`` in order.
 
     References between rows (parents, names, threads) are renumbered. Threads of different traces
-    stay separate even if they are the same system thread. Metadata of the last trace wins, but
-    ``start_ns`` is the first's.
+    stay separate even if they are the same system thread. Metadata of the last trace wins, except
+    ``start_ns``, which is that of the first.
     """
     if not traces:
         raise ValueError("nothing to concatenate")
@@ -106,9 +106,10 @@ def in_order_of_start(joined: TraceData) -> dict[str, Table]:
             continue
         if name == "events":
             table = table.take(order)
-        refer = [column.name for column in schema.columns if column.refers == "events"]
-        table = table.replaced({column: row_of[table[column]] for column in refer})
-        if "event" in refer and "time_ns" not in table.given:  # the others are in order of time
+        references = [column.name for column in schema.columns if column.refers == "events"]
+        table = table.replaced({column: row_of[table[column]] for column in references})
+        # the other tables are in order of time
+        if "event" in references and "time_ns" not in table.given:
             table = table.take(np.argsort(table["event"], kind="stable"))
         tables[name] = table
     return tables

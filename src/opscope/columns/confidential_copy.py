@@ -1,6 +1,6 @@
 """A copy of a trace for other people: without values, or with the program's own names hashed.
 
-What is kept is listed; everything else is left out or hashed.
+The lists here name what stays; everything else is omitted or hashed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from opscope.columns.trace_data import TraceData
 
 _Data = TypeVar("_Data", bound=TraceData)
 LEAVE_OUT = "OPSCOPE_LEAVE_OUT"
-"""Environment variable: ``arguments`` or ``names``, which the process's traces then lack."""
+"""Environment variable: ``arguments`` or ``names``, which the process's traces omit."""
 ARGUMENTS, NAMES = "arguments", "names"
-CONFIDENTIAL = "confidential"
-"""Metadata key with its value."""
+CONFIDENTIAL = "confidential"  # metadata key with its value
 _METADATA = frozenset(
     {"start_ns", "end_ns", "end_monotonic_ns", "options", "process_id", "parent_process_id"}
     | {"python_version", "torch_version", "recorded_in_detail", "trace_id"}
     | {CONFIDENTIAL, "profile_memory", "record_shapes", "with_modules", "with_stack", "with_flops"}
 )
-_OF_TORCH = re.compile(
+_TORCH_NAME = re.compile(
     r"(aten|prims?|autograd|torch|c10d|quantized|mkldnn|inductor|profiler)::[\w.:]+"
     r"(: [\w:]+Backward\d*|: torch::autograd::\w+)?"
     r"|\w+Backward\d+|detach|Optimizer\.\w+#(Adam|AdamW|SGD|RMSprop|Adagrad|Adafactor|LBFGS)\.\w+"
@@ -38,24 +37,24 @@ _OF_TORCH = re.compile(
 )
 _CALL = re.compile(r"(.+)\((\d+)\): (.+)")
 _PREFIX = re.compile(r"(nn\.Module: |request: |Optimizer\.\w+#|)(.*?)(_\d+|)")
-_TO_PACKAGES = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
+_PACKAGE_FOLDER = re.compile(r".*/(site-packages|dist-packages|lib/python[\d.]+)/")
 
 
 def apply_confidentiality(trace: _Data) -> _Data:
-    """The trace, or a copy without what its process requested to leave out."""
-    asked = trace.metadata.get(CONFIDENTIAL)
-    return confidential_copy(trace, names=asked != ARGUMENTS) if asked else trace
+    """The trace, or a copy without the data that its process requested to omit."""
+    omitted = trace.metadata.get(CONFIDENTIAL)
+    return confidential_copy(trace, names=omitted != ARGUMENTS) if omitted else trace
 
 
 def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
-    """Copy without values of arguments, texts of annotations, and the command line.
+    """Copy without argument values, texts of annotations, and the command line.
 
     Sizes of tensors and times stay.
 
     Args:
-        trace: the recorded trace; not changed.
-        names: also omit source lines, and replace names that are neither torch's nor an installed
-            library's by hashes: equal names have equal hashes within this copy only.
+        trace: not changed.
+        names: also omit source lines, and hash names that belong neither to torch nor to an
+            installed library; hashes are equal within this copy only.
     """
     tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
     metadata = trace.metadata
@@ -73,7 +72,7 @@ def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
 
 
 def _renumbered(trace: TraceData, tables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Rows of the names that the tables refer to, and the tables with these names renumbered."""
+    """Name rows that the tables refer to, and the tables with renumbered names."""
     kept = {name: table for name, table in tables.items() if len(table)}
     columns = {name: [c.name for c in TABLES[name].columns if c.refers == "names"] for name in kept}
     values = [kept[name][column] for name in kept for column in columns[name]]
@@ -89,23 +88,23 @@ def _renumbered(trace: TraceData, tables: dict[str, Any]) -> tuple[Any, dict[str
 def _hashing(texts: list[str]) -> Callable[[str], str]:
     """Function from a name to its replacement in the copy."""
     key = secrets.token_bytes(16)
-    calls = [found for text in texts if (found := _CALL.fullmatch(text))]
-    of_libraries = {found[3] for found in calls if is_library(found[1])}
+    calls = [match for text in texts if (match := _CALL.fullmatch(text))]
+    library_names = {match[3] for match in calls if is_library(match[1])}
 
     def hashed(text: str) -> str:
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=key, digest_size=5)
         return f"x{digest.hexdigest()}"
 
     def shown(text: str) -> str:
-        if _OF_TORCH.fullmatch(text) or text in of_libraries:
+        if _TORCH_NAME.fullmatch(text) or text in library_names:
             return text
         if call := _CALL.fullmatch(text):
             if is_library(call[1]):
-                return f"{_TO_PACKAGES.sub('', call[1])}({call[2]}): {call[3]}"
+                return f"{_PACKAGE_FOLDER.sub('', call[1])}({call[2]}): {call[3]}"
             return f"{hashed(call[1])}({call[2]}): {shown(call[3])}"
-        if _TO_PACKAGES.match(text):
-            return _TO_PACKAGES.sub("", text)
-        found = _PREFIX.fullmatch(text)
-        return found[1] + hashed(found[2]) + found[3] if found else hashed(text)
+        if _PACKAGE_FOLDER.match(text):
+            return _PACKAGE_FOLDER.sub("", text)
+        match = _PREFIX.fullmatch(text)
+        return match[1] + hashed(match[2]) + match[3] if match else hashed(text)
 
     return shown

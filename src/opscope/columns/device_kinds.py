@@ -18,12 +18,12 @@ DEVICE_KINDS = {
     "CUDA_SYNC": GpuKind.SYNCHRONISATION,
     "GPU_USER_ANNOTATION": GpuKind.ANNOTATION,
 }
-"""Kinds of device activity that a filter may name, and their ``gpu.kind``."""
+"""Names of device activity in a filter, and their ``gpu.kind``."""
 
 OTHER_DEVICE_KINDS = frozenset(
     {"OVERHEAD", "CUDA_RUNTIME", "CUDA_DRIVER", "CUDA_EVENT", "EXTERNAL_CORRELATION"}
 )
-"""Further names. Runtime calls always stay: they connect work with operators."""
+"""Further names. Runtime calls always stay, because they connect work with operators."""
 
 
 def device_kinds(filters: Mapping[Any, Collection[str]]) -> frozenset[str] | None:

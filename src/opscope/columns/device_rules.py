@@ -1,12 +1,12 @@
-"""Rules for device activity of any recorder; if one is broken, its times are doubtful.
+"""Rules for device activity of any recorder; if one is broken, the times are doubtful.
 
-1. no work begins before the call that launched it
-2. on one stream, one piece of work ends before the next begins; branches of a CUDA graph may
-   overlap, and so may kernels whose launch can allow it (programmatic dependent launch)
-3. the work that may not overlap takes at most the elapsed time, per stream
-4. no piece of work occurs twice
+1. Work begins after the call that launched it.
+2. On one stream, work ends before the next begins. Branches of a CUDA graph may overlap, and
+   kernels whose launch can permit it (programmatic dependent launch).
+3. Per stream, the work that may not overlap takes at most the elapsed time.
+4. Each activity occurs once.
 
-They are checked when a trace is made, and its ledger says how often each is broken.
+They are checked when a trace is made; its ledger counts the violations.
 """
 
 from __future__ import annotations
@@ -23,16 +23,12 @@ from opscope.columns.trace_data import TraceData
 Values = npt.NDArray[np.int64]
 
 _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
-"""Calls that launch a kernel with attributes, one of which permits overlap with the previous."""
+"""Calls that launch a kernel with attributes; one permits overlap with the previous kernel."""
 
-TOLERANCE_NS = 2
-"""Rounding: device clock, recorder ticks and nanoseconds are integers."""
-
-_NOTED = 0.001
-"""Share of the time of all work from which broken rules of imported traces count."""
-
+TOLERANCE_NS = 2  # Rounding: device clock, recorder ticks and nanoseconds are integers
+_MIN_SHARE = 0.001  # share of all work time above which broken rules of imported traces count
 IMPORTED_TOLERANCE_NS = 1000
-"""Tolerance for files of other tools: their times are microseconds, integers in older files."""
+"""Tolerance for files of other tools: their times are microseconds, whole ones in older files."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +37,16 @@ class DeviceRules:
 
     Attributes:
         work: number of kernels, copies and sets checked.
-        before_launch: number of them that begin before their launch.
-        overlapping: number that begin on a stream before the previous one there ends.
+        before_launch: number that begin before their launch.
+        overlapping: number that begin before the previous work on their stream ends.
         twice: number of duplicates.
         busy_ns: time with at least one busy stream, summed over devices.
         work_ns: sum of all durations.
-        ordered_ns: part of it in work that may not overlap on its stream.
+        ordered_ns: sum of the durations of work that may not overlap on its stream.
         wall_ns: from the first begin to the last end, summed over devices.
-        streams: number of pairs of device and stream that had work.
+        streams: number of streams with work, over all devices.
         earliest_ns: largest time from the begin of work to its later launch.
-        overlap_ns: largest overlap of two pieces on a stream.
+        overlap_ns: largest overlap on a stream.
         is_noted: whether the errors matter; a few clock steps in another tool's file do not.
     """
 
@@ -75,7 +71,7 @@ class DeviceRules:
     @property
     def doubts(self) -> list[Doubt]:
         """Doubts about broken rules, with counts and the largest error."""
-        found = [
+        all_doubts = [
             Doubt(
                 "device activities begin before their launch",
                 self.before_launch,
@@ -93,7 +89,7 @@ class DeviceRules:
                 "streams are busy for longer than the elapsed time", self.streams * self.too_busy
             ),
         ]
-        return [doubt for doubt in found if doubt.count and self.is_noted]
+        return [doubt for doubt in all_doubts if doubt.count and self.is_noted]
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -124,7 +120,7 @@ def check_device_rules(trace: TraceData) -> DeviceRules:
     early = _before_launch(trace, rows, tolerance)
     overlap = _overlapping(stream, start, end, ordered, tolerance)
     broken_ns, work_ns = int(early.sum() + overlap.sum()), int((end - start).sum())
-    twice = _twice(trace, rows, stream)
+    twice = _duplicate_count(trace, rows, stream)
     return DeviceRules(
         work=len(rows),
         before_launch=len(early),
@@ -137,48 +133,48 @@ def check_device_rules(trace: TraceData) -> DeviceRules:
         streams=len(np.unique(stream)),
         earliest_ns=int(early.max(initial=0)),
         overlap_ns=int(overlap.max(initial=0)),
-        is_noted=not is_imported or twice > 0 or broken_ns > _NOTED * work_ns,
+        is_noted=not is_imported or twice > 0 or broken_ns > _MIN_SHARE * work_ns,
     )
 
 
 def _before_launch(trace: TraceData, rows: Values, tolerance: int) -> Values:
-    """Nanoseconds by which work begins before its launch, for the work that does."""
+    """Nanoseconds by which work begins before its launch, shape (violations,)."""
     gpu = trace.table("gpu")
     launch = gpu["launch"][rows]
-    known = (launch >= 0) & (launch < len(trace.events))
-    by: Values = trace.events["start_ns"][launch[known]] - gpu["start_ns"][rows][known]
-    return by[by > tolerance]
+    valid = (launch >= 0) & (launch < len(trace.events))
+    early_ns: Values = trace.events["start_ns"][launch[valid]] - gpu["start_ns"][rows][valid]
+    return early_ns[early_ns > tolerance]
 
 
 def _may_overlap(trace: TraceData, rows: Values) -> npt.NDArray[np.bool_]:
     gpu, events = trace.table("gpu"), trace.events
     launch = gpu["launch"][rows]
-    known = (launch >= 0) & (launch < len(events))
+    has_launch = (launch >= 0) & (launch < len(events))
     result: npt.NDArray[np.bool_] = gpu["graph_node"][rows] != 0
     # The meaning of streams of other devices is unknown.
     result |= gpu["device_type"][rows] != DeviceType.CUDA
     calls = [name for text in _MAY_OVERLAP if (name := trace.names.find(text)) >= 0]
-    result[known] |= np.isin(events["name"][launch[known]], calls)
+    result[has_launch] |= np.isin(events["name"][launch[has_launch]], calls)
     return result
 
 
 def _overlapping(
     stream: Values, start: Values, end: Values, ordered: npt.NDArray[np.bool_], tolerance: int
 ) -> Values:
-    """Nanoseconds by which work overlaps the previous work on its stream, where it must not."""
+    """Nanoseconds by which work overlaps the previous work on its stream, shape (violations,)."""
     order = np.lexsort((end, start, stream))
     stream, start, end, ordered = stream[order], start[order], end[order], ordered[order]
     same = stream[1:] == stream[:-1]
     overlap: Values = end[:-1] - start[1:]
-    found: Values = overlap[same & ordered[1:] & (overlap > tolerance)]
-    return found
+    violations: Values = overlap[same & ordered[1:] & (overlap > tolerance)]
+    return violations
 
 
-def _twice(trace: TraceData, rows: Values, stream: Values) -> int:
+def _duplicate_count(trace: TraceData, rows: Values, stream: Values) -> int:
     gpu = trace.table("gpu")
     start = gpu["start_ns"][rows]
     alike = np.flatnonzero(np.diff(start[np.argsort(start, kind="stable")]) == 0)
-    if not len(alike):  # nearly always
+    if not len(alike):  # the usual case
         return 0
     columns = [gpu[name][rows].astype(np.int64) for name in _IDENTITY]
     order = np.lexsort((*columns, stream))
@@ -192,10 +188,10 @@ _IDENTITY = ("correlation_id", "graph_node", "start_ns", "duration_ns", "name", 
 
 
 def _busy_and_wall(device: Values, start: Values, end: Values) -> tuple[int, int]:
-    """Union of the spans of each device, and time from first to last moment; both summed."""
+    """Union of the spans of each device, and time from first begin to last end; both summed."""
     busy = wall = 0
-    for one in np.unique(device):
-        rows = np.flatnonzero(device == one)
+    for index in np.unique(device):
+        rows = np.flatnonzero(device == index)
         rows = rows[np.argsort(start[rows], kind="stable")]
         reached = np.maximum.accumulate(end[rows])
         before = np.concatenate([start[rows[:1]], reached[:-1]])

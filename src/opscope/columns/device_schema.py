@@ -1,7 +1,7 @@
 """Tables of device activity; ``columns.schema`` has the others and the conventions.
 
-The native decoder delivers them before events are known: references to events are filled in
-afterwards (``recording/gpu/events.py``), from columns that exist only for that.
+The native decoder delivers them before events are known. ``recording/gpu/events.py`` fills in the
+references to events, from the ``extra`` columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GPU = TableSchema(
         Column("device_type", "int8", "c10::DeviceType"),
         Column("device_index", "int8", "device"),
         Column("context", "int32", "device context"),
-        Column("stream", "int32", "device stream; -1 where it concerns none or all"),
+        Column("stream", "int32", "device stream; -1 for none or all"),
         Column("correlation_id", "int64", "of the runtime call that launched it"),
         Column("launch", "int32", "event that launched it", **NO_EVENT, delivered=Delivered.NEVER),
         Column("size_bytes", "int64", "copied or set", **SIZE),
@@ -47,14 +47,14 @@ GPU = TableSchema(
         Column("block", "list[int64]", "thread block: x, y, z", least=0),
         Column("registers_per_thread", "int32", "of a kernel"),
         Column("shared_memory_bytes", "int32", "of a kernel: static and dynamic, per block"),
-        Column("queued_ns", "int64", "Unix time it was queued; 0 where not measured"),
-        Column("submitted_ns", "int64", "Unix time it was submitted; 0 where not measured"),
+        Column("queued_ns", "int64", "Unix time of queueing; 0 if not measured"),
+        Column("submitted_ns", "int64", "Unix time of submission; 0 if not measured"),
         Column("graph", "int64", "CUDA graph it ran in; 0 none"),
         Column("graph_node", "int64", "node of that graph, see gpu_graph_nodes; 0 none"),
         Column(
             "capture",
             "int32",
-            "event during which the graph's node was captured; see gpu_graph_nodes otherwise",
+            "event at the capture of the graph's node; -1: see gpu_graph_nodes",
             **NO_EVENT,
             delivered=Delivered.NEVER,
         ),
@@ -65,8 +65,8 @@ GPU = TableSchema(
             "uint8",
             "of a copy or set: CUpti_ActivityMemoryKind of the target",
         ),
-        Column("peer_device", "int8", "of a copy between devices: the one read from", -1),
-        Column("target_device", "int8", "of a copy between devices: the one written to", -1),
+        Column("peer_device", "int8", "of a copy between devices: its source", -1),
+        Column("target_device", "int8", "of a copy between devices: its target", -1),
         Column("sync_kind", "uint8", "of a synchronisation: CUpti_ActivitySynchronizationType"),
         Column(
             "wait_on_cuda_event_record_corr_id",
@@ -78,20 +78,20 @@ GPU = TableSchema(
             "wait_on_stream", "int32", "of a wait for a CUDA event: stream that recorded it", -1
         ),
     ),
-    passing=(Column("call", "int32", "row in runtime_calls that launched it; negative: none", -1),),
+    extra=(Column("call", "int32", "row in runtime_calls that launched it; negative: none", -1),),
 )
 
 RUNTIME_CALLS = TableSchema(
     "runtime_calls",
-    "what is known of a RUNTIME_CALL beyond its span",
+    "details of a RUNTIME_CALL",
     (
         Column("event", "int32", "row in events", **EVENT, delivered=Delivered.NEVER),
-        Column("correlation_id", "int64", "what the work it launched has as well"),
+        Column("correlation_id", "int64", "same as of the work it launched"),
         Column("api", "uint8", "0 runtime, 1 driver", codes=RuntimeApi),
         Column("function", "int32", "number of the function in that API (CUPTI's cbid)"),
-        Column("result", "int32", "what it returned; 0 is success"),
+        Column("result", "int32", "return value; 0 is success"),
     ),
-    passing=(
+    extra=(
         Column("name", "int32", "row in names", **NAME),
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "until it returned", **DURATION),
@@ -101,22 +101,22 @@ RUNTIME_CALLS = TableSchema(
 
 GPU_GRAPH_NODES = TableSchema(
     "gpu_graph_nodes",
-    "one node of a captured CUDA graph, and what was going on when it was captured",
+    "one node of a captured CUDA graph, and the program's state at its capture",
     (
         Column("node", "int64", "as in gpu.graph_node"),
         Column(
             "event",
             "int32",
-            "innermost event at the capture; -1 if that was in an earlier recording",
+            "innermost event at the capture; -1: in an earlier recording",
             **NO_EVENT,
             delivered=Delivered.NEVER,
         ),
-        Column("operator", "int32", "else the annotation around it", **_TEXT),
+        Column("operator", "int32", "operator at the capture, else the annotation", **_TEXT),
         Column("module", "int32", "modules around it, outermost first", **_TEXT),
         Column("shapes", "int32", "of the operator's inputs, as text", **_TEXT),
         Column("stack", "int32", "Python calls, innermost first", **_TEXT),
     ),
-    passing=(
+    extra=(
         Column("time_ns", "int64", "Unix time of the capture; 0: before this recording"),
         _SYSTEM_THREAD,
     ),
@@ -124,11 +124,11 @@ GPU_GRAPH_NODES = TableSchema(
 
 GPU_MEMORY = TableSchema(
     "gpu_memory",
-    "one allocation or release that the device's driver made (not torch's caching allocator)",
+    "one allocation or release of the device's driver (not of torch's caching allocator)",
     (
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("action", "uint8", "AllocationAction", codes=AllocationAction),
-        Column("event", "int32", "event it happened in", **NO_EVENT, delivered=Delivered.NEVER),
+        Column("event", "int32", "event around it", **NO_EVENT, delivered=Delivered.NEVER),
         Column("device_index", "int8", "device"),
         Column("memory", "uint8", "CUpti_ActivityMemoryKind"),
         Column("address", "uint64", "of the block"),
@@ -140,17 +140,17 @@ GPU_MEMORY = TableSchema(
 
 GPU_OVERHEADS = TableSchema(
     "gpu_overheads",
-    "time that collecting device activity took from the program",
+    "program time spent on collecting device activity",
     (
         Column("kind", "int32", "CUpti_ActivityOverheadKind"),
         Column("name", "int32", "row in names", **_TEXT),
         Column("start_ns", "int64", "Unix time", **TIME),
-        Column("duration_ns", "int64", "taken", **DURATION),
+        Column("duration_ns", "int64", "of the overhead", **DURATION),
         Column(
             "thread", "int32", "row in threads", -1, refers="threads", delivered=Delivered.NEVER
         ),
     ),
-    passing=(_SYSTEM_THREAD,),
+    extra=(_SYSTEM_THREAD,),
 )
 
 DEVICE_TABLES = (GPU, RUNTIME_CALLS, GPU_GRAPH_NODES, GPU_MEMORY, GPU_OVERHEADS)

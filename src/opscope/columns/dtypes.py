@@ -1,4 +1,4 @@
-"""The names of ``c10::ScalarType``: torch's, and the C++ ones that Kineto's files use."""
+"""Names of ``c10::ScalarType``: torch's, and the C++ names in Kineto's files."""
 
 from __future__ import annotations
 

@@ -27,26 +27,23 @@ from opscope.columns.dtypes import TORCH_NAMES
 from opscope.columns.schema import UNKNOWN_KIND
 
 
-def _of(enum: type[IntEnum]) -> dict[int, str]:
+def _names(enum: type[IntEnum]) -> dict[int, str]:
     return {member.value: member.name.lower() for member in enum}
 
 
-DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))
-"""Names by c10::DeviceType."""
-
-LAYOUTS: dict[int, str] = _of(Layout)
-"""Names by c10::Layout."""
+DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))  # names by c10::DeviceType
+LAYOUTS: dict[int, str] = _names(Layout)  # names by c10::Layout
 
 LABELS: dict[tuple[str, str], dict[int, str]] = {
-    ("events", "kind"): {**_of(EventKind), UNKNOWN_KIND: "unknown"},
-    ("events", "scope"): _of(RecordScope),
-    ("tensors", "role"): _of(Role),
+    ("events", "kind"): {**_names(EventKind), UNKNOWN_KIND: "unknown"},
+    ("events", "scope"): _names(RecordScope),
+    ("tensors", "role"): _names(Role),
     ("tensors", "dtype"): TORCH_NAMES,
     ("tensors", "device_type"): DEVICES,
     ("tensors", "layout"): LAYOUTS,
-    ("scalars", "role"): _of(Role),
-    ("scalars", "type"): _of(ScalarType),
-    ("allocations", "action"): _of(AllocationAction),
+    ("scalars", "role"): _names(Role),
+    ("scalars", "type"): _names(ScalarType),
+    ("allocations", "action"): _names(AllocationAction),
     ("allocations", "device_type"): DEVICES,
     ("parameters", "role"): {
         role.value: role.name.lower().replace("_", " ") for role in ParameterRole
@@ -54,19 +51,19 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("parameters", "dtype"): TORCH_NAMES,
     ("parameters", "device_type"): DEVICES,
     ("parameters", "layout"): LAYOUTS,
-    ("gpu", "kind"): _of(GpuKind),
+    ("gpu", "kind"): _names(GpuKind),
     ("gpu", "device_type"): DEVICES,
-    ("runtime_calls", "api"): _of(RuntimeApi),
-    ("gpu_memory", "action"): _of(AllocationAction),
-    ("thread_samples", "waits_for"): _of(WaitsFor),
-    ("compiled_sites", "known_from"): _of(OriginsKnownFrom),
-    ("compilations", "kind"): _of(CompilationKind),
+    ("runtime_calls", "api"): _names(RuntimeApi),
+    ("gpu_memory", "action"): _names(AllocationAction),
+    ("thread_samples", "waits_for"): _names(WaitsFor),
+    ("compiled_sites", "known_from"): _names(OriginsKnownFrom),
+    ("compilations", "kind"): _names(CompilationKind),
     ("links", "kind"): {
         LinkKind.FORWARD_BACKWARD.value: "forward to backward",
         LinkKind.COLLECTIVE.value: "between ranks",
     },
 }
-"""(table, column) to the text of each code. A code without a text is shown as a number."""
+"""(table, column) to the text of each code; views show a code without a text as a number."""
 
 Codes = npt.NDArray[np.int8]
 
@@ -99,5 +96,5 @@ def rows_on_device(device_type: Codes, device_index: Codes, device: str) -> npt.
 def _pairs(device_type: Codes, device_index: Codes) -> list[tuple[int, int]]:
     # One small number per device, which sorts fast.
     codes = (device_type.astype(np.int16) << 8) | device_index.astype(np.uint8)
-    found = np.unique(codes)
-    return list(zip((found >> 8).tolist(), found.astype(np.int8).tolist(), strict=True))
+    devices = np.unique(codes)
+    return list(zip((devices >> 8).tolist(), devices.astype(np.int8).tolist(), strict=True))

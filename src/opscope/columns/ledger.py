@@ -1,7 +1,7 @@
-"""The ledger: what was requested, recorded and lost, for every source.
+"""The ledger: requested, recorded and lost items of every source.
 
-Doubts are numbers that may be wrong. Code that finds some adds rows under one source;
-``timeline.doubts`` turns these into sentences for every view.
+Doubts mark numbers that may be wrong. Code that detects such numbers adds rows under one source;
+``timeline.doubts`` converts the rows to sentences for every view.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-LOSS = "dropped"
-"""Prefix of rows that count requested data that is missing."""
-
-NEWER = "newer opscope"
-"""Source of counts of data that only a newer opscope knows."""
+LOSS = "dropped"  # prefix of rows that count requested data that is missing
+NEWER = "newer opscope"  # source of counts of data that only a newer opscope knows
 
 
 class Ledger(dict[str, dict[str, float]]):
     """``{source: {what: value}}``."""
 
     def losses(self, source: str | None = None) -> Iterator[tuple[str, str, float]]:
-        """Source, what and count of every loss, or of those of one source."""
+        """Source, what and count of every loss, of all sources or one."""
         for name, counts in self.items():
             for what, value in counts.items():
                 if value > 0 and what.startswith(LOSS) and source in (None, name):
@@ -76,12 +73,11 @@ RECORDED_FOR = "share of time recorded: "
 NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
 """Row of the source ``flight recorder``."""
 
-RECORDER_PREFIX = "opscope: "
-"""Prefix of spans that a recorder adds about its own work."""
+RECORDER_PREFIX = "opscope: "  # prefix of spans that a recorder adds about its own work
 
 
 def recorded_for(ledger: dict[str, dict[str, float]]) -> str:
-    """Sentence about data recorded for a part of the time, to stay below a budget; else empty."""
+    """Sentence about data recorded for only a part of the time because of a budget; else empty."""
     shares = [
         f"{what.removeprefix(RECORDED_FOR)} for {share:.0%}"
         for what, share in ledger.get("governor", {}).items()
@@ -94,8 +90,7 @@ PROCESSOR = "processor"
 COMPUTED = "computed, of the thread that opened it; ns"
 WAITED = "waited for a CPU; ns"
 
-DOUBTFUL = "doubtful"
-"""Source of doubts in the ledger."""
+DOUBTFUL = "doubtful"  # source of doubts in the ledger
 
 OF, LONGEST_NS = ", of", ", longest in ns"
 """Suffixes of a doubt's rows: the total count, and the largest error."""

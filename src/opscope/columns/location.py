@@ -11,12 +11,8 @@ import numpy as np
 
 from opscope.columns.trace_data import TraceData
 
-LineTexts: TypeAlias = Mapping[tuple[str, int], str]
-"""Source text by file and line number."""
-
-_MODULE = "<module>"
-"""Python's function name for code of a module outside functions."""
-
+LineTexts: TypeAlias = Mapping[tuple[str, int], str]  # source text by file and line number
+_MODULE = "<module>"  # Python's function name for a module's code outside functions
 Kind = TypeVar("Kind", bound="Location")
 
 
@@ -27,7 +23,7 @@ class Location:
     Attributes:
         file: name as in Python; empty if unknown.
         line: from 1; -1 if only the function is known.
-        function: function around the line; empty if unknown.
+        function: function that contains the line; empty if unknown.
     """
 
     file: str = ""
@@ -41,18 +37,18 @@ class Location:
 
     @classmethod
     def at(
-        cls: type[Kind], trace: TraceData, frame: int, line: int | None = None, **more: Any
+        cls: type[Kind], trace: TraceData, frame: int, line: int | None = None, **extra: Any
     ) -> Kind:
         """Location in a row of ``frames``, by default its first line; empty for row -1."""
         if frame < 0:
-            return cls(**more)
+            return cls(**extra)
         frames, names = trace.table("frames"), trace.names
         line = int(frames["line"][frame]) if line is None else line
-        return cls(names[frames["file"][frame]], line, names[frames["function"][frame]], **more)
+        return cls(names[frames["file"][frame]], line, names[frames["function"][frame]], **extra)
 
     @property
     def has_exact_line(self) -> bool:
-        """Whether the line is exact: outside functions only the module, line 1, may be known."""
+        """Whether the line is exact: in module code only line 1 may be known."""
         return self.function != _MODULE or self.line > 1
 
     def said(self, texts: LineTexts) -> str:

@@ -10,54 +10,50 @@ from opscope.base.untrusted_files import Between, Shape, has_shape
 from opscope.columns.column import TIME
 
 ENDED = "ended"
-"""How a recording ended that its own process did not write: ``how``, whether it is ``whole``, and
-from when until when records were dropped."""
+"""End of a recording that another process wrote: ``how``, whether it is ``whole``, and the time in
+which records were dropped."""
 
 DETAIL = "recorded_in_detail"
-"""Stretches recorded in more detail than the rest: ``options``, and for each of the
-``stretches`` begin, end and the number of optimizer steps that ended in it; None if the process
-was killed in it."""
+"""Intervals recorded in more detail than the rest: ``options``, and begin, end and finished
+optimizer steps of each of the ``stretches``; None if the process was killed in it."""
 
-WARM = "program_was_warm"
-"""Whether this part of a recording has no start-up."""
-
+WARM = "program_was_warm"  # whether this part of a recording has no start-up
 OVER = "program_over_ns"
-"""End of the program's own code, on all threads that Python waits for; then exit functions run and
-Python ends."""
+"""End of the program's own code on all threads that Python waits for; exit functions follow."""
 
 STEPS = "steps_of_program"
-"""For a recording of some steps: the number of steps of the program that ``ended``, recorded or
-not, and the time from the end of the first to the end of the last (``passed_ns``)."""
+"""For a recording of some steps: the number of all steps of the program that ``ended``, and the
+time from the first end to the last (``passed_ns``)."""
 
 SAMPLE = "sample"
-"""For a sample of a long recording: its number of steps, the recording's (0 if unknown), and the
+"""For a sample of a long recording: its steps, the recording's steps (0 if unknown), and the
 recording's length in nanoseconds."""
 
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 def metadata_problem(key: str, value: Any) -> str:
-    """Problem of a metadata value; empty if there is none, or if no code reads that key."""
+    """Problem of a metadata value; empty without one, or if no code reads that key."""
     if not _is_shallow(value):
         return "is nested too deeply"
-    known = _KINDS.get(key)
-    if known is None or known[1](value):
+    kind = _KINDS.get(key)
+    if kind is None or kind[1](value):
         return ""
     text = repr(value)
     shown = text if len(text) <= 40 else f"{text[:40]}…"
-    return f"is {shown}, and should be {known[0]}"
+    return f"is {shown}, and should be {kind[0]}"
 
 
 def sound_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Valid metadata of a foreign file, and the omitted keys."""
-    sound = {key: value for key, value in metadata.items() if not metadata_problem(key, value)}
-    return sound, [key for key in metadata if key not in sound]
+    valid = {key: value for key, value in metadata.items() if not metadata_problem(key, value)}
+    return valid, [key for key in metadata if key not in valid]
 
 
 def _is_shallow(value: Any) -> bool:
-    """Whether the nesting is shallow enough to encode within the recursion limit."""
+    """Whether the value can be encoded within the recursion limit."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [
             inner
             for outer in level
@@ -84,7 +80,7 @@ def _is_overloads(value: Any) -> bool:
 
 
 def _is_devices(value: Any) -> bool:
-    """Kineto's descriptions of devices: all known fields but names are numbers."""
+    """Kineto's descriptions of devices: all known fields except names are numbers."""
     return has_shape(value, [{}]) and all(
         isinstance(device.get(key, 0), int | float) and math.isfinite(device.get(key, 0))
         for device in value
@@ -131,4 +127,4 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ("an object", _is({})),
     ),
 }
-"""Key to its required value, in words and as a test."""
+"""Key to its required value: description and test."""

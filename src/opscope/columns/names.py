@@ -13,7 +13,7 @@ class Names:
     """Immutable strings, decoded on access.
 
     Text is one UTF-8 blob with ``int64`` offsets (the Arrow layout), so a table of a million names
-    needs no Python objects until they are read. Bytes that are not UTF-8 become U+FFFD.
+    has no Python objects until they are read. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, offsets: npt.NDArray[np.int64], blob: bytes) -> None:
@@ -21,7 +21,7 @@ class Names:
         self.offsets = offsets
         self.blob = blob
         self._decoded: dict[int, str] = {}
-        self._all: list[str] | None = None  # once all were iterated
+        self._all: list[str] | None = None  # after the first iteration
         self._index: dict[str, int] | None = None
 
     @classmethod
@@ -34,7 +34,7 @@ class Names:
 
     @classmethod
     def joined(cls, parts: Iterable[Names]) -> Names:
-        """Names of several tables, one after the other."""
+        """Names of several tables, in order."""
         offsets, blobs, total = [np.zeros(1, dtype=np.int64)], [], 0
         for part in parts:
             offsets.append(part.offsets[1:] + total)
@@ -42,10 +42,10 @@ class Names:
             total += int(part.offsets[-1])
         return cls(np.concatenate(offsets), b"".join(blobs))
 
-    def followed_by(self, more: Names) -> Names:
-        """These names, then others, whose rows begin at ``len(self)``."""
-        offsets = np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]])
-        return Names(offsets, self.blob + more.blob)
+    def followed_by(self, others: Names) -> Names:
+        """These names, then ``others``, whose rows begin at ``len(self)``."""
+        offsets = np.concatenate([self.offsets, others.offsets[1:] + self.offsets[-1]])
+        return Names(offsets, self.blob + others.blob)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -68,8 +68,8 @@ class Names:
 
     def __iter__(self) -> Iterator[str]:
         if self._all is None:
-            blob, places = self.blob, pairwise(self.offsets.tolist())
-            self._all = [blob[begin:end].decode("utf-8", "replace") for begin, end in places]
+            blob, ranges = self.blob, pairwise(self.offsets.tolist())
+            self._all = [blob[begin:end].decode("utf-8", "replace") for begin, end in ranges]
             self._decoded.clear()
         return iter(self._all)
 
@@ -83,15 +83,12 @@ class Names:
 STEP_PREFIX = "ProfilerStep#"
 """Prefix of the span of a step, before its number."""
 
-REQUEST_PREFIX = "request: "
-"""Prefix of the span of a server's request, before the request's name."""
-
-_MOST_DIGITS = 9
-"""Maximum digits of a step number, which fits in 32 bits."""
+REQUEST_PREFIX = "request: "  # prefix of the span of a server's request, before the request's name
+_MAX_DIGITS = 9  # maximum digits of a step number, which fits in 32 bits
 
 
 def step_number(name: str) -> int | None:
     """N of ``ProfilerStep#N``; None for any other name."""
     number = name[len(STEP_PREFIX) :]
     is_number = name.startswith(STEP_PREFIX) and number.isascii() and number.isdigit()
-    return int(number) if is_number and len(number) <= _MOST_DIGITS else None
+    return int(number) if is_number and len(number) <= _MAX_DIGITS else None

@@ -17,13 +17,13 @@ def parents_by_nesting(
 
     Args:
         thread: shape (spans,).
-        start: shape (spans,), ascending; of spans with equal starts the outer one comes first.
+        start: shape (spans,), ascending; of equal starts the outer span comes first.
         end: shape (spans,), not before ``start``.
-        rounding_ns: a span mostly inside another that ends at most this much later is in it.
+        rounding_ns: a span mostly in another counts as in it if it ends at most this much later.
 
     Returns:
-        ``parent``, shape (spans,), -1 for none; and for each span the time that it shares with one
-        that it began in and outlasts, 0 for none: those overlap.
+        ``parent``, shape (spans,), -1 for none; and for each span its overlap with a span in which
+            it begins and which it outlasts, 0 for none.
     """
     columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (thread, start, end)]
     return _native.contain(columns[0], columns[1], columns[2], rounding_ns)
@@ -32,8 +32,8 @@ def parents_by_nesting(
 def rounding_of(start: Int64, duration: Int64) -> int:
     """Nanoseconds by which a span may end late because a file's times are rounded.
 
-    Start and duration are rounded separately, so the error is two of the file's units. No profiler
-    writes units coarser than a microsecond.
+    Start and duration are rounded separately, so the error is two units of the file. Profilers
+    write units of at most a microsecond.
     """
     return 2 * max(_unit_ns(start), _unit_ns(duration))
 
@@ -53,26 +53,26 @@ def enclosing(
         time: shape (points,).
     """
     event_thread, start, end, parent = events
-    found = np.full(len(thread), -1, dtype=np.int32)
+    innermost = np.full(len(thread), -1, dtype=np.int32)
     rows_of = {int(event_thread[rows[0]]): rows for rows in _rows_by_thread(event_thread)}
     for points in _rows_by_thread(thread):
         rows = rows_of.get(int(thread[points[0]]))
         if rows is not None:
             last = np.searchsorted(start[rows], time[points], side="right") - 1
-            found[points] = np.where(last >= 0, rows[last], -1)
-    return _climb(found, end, parent, time)
+            innermost[points] = np.where(last >= 0, rows[last], -1)
+    return _climb(innermost, end, parent, time)
 
 
 def _climb(
-    found: npt.NDArray[np.int32], end: Int64, parent: npt.NDArray[np.int32], time: Int64
+    spans: npt.NDArray[np.int32], end: Int64, parent: npt.NDArray[np.int32], time: Int64
 ) -> npt.NDArray[np.int32]:
-    """Replace spans that ended before ``time`` by their parents until none is left."""
-    points = np.flatnonzero(found >= 0)
+    """Replace spans that end before ``time`` by their ancestors that do not."""
+    points = np.flatnonzero(spans >= 0)
     while len(points):
-        points = points[end[found[points]] < time[points]]
-        found[points] = parent[found[points]]
-        points = points[found[points] >= 0]
-    return found
+        points = points[end[spans[points]] < time[points]]
+        spans[points] = parent[spans[points]]
+        points = points[spans[points] >= 0]
+    return spans
 
 
 def _rows_by_thread(thread: Int64) -> list[npt.NDArray[np.int64]]:

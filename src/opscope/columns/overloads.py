@@ -1,7 +1,7 @@
-"""Overloads of an operator, from the schemas torch has registered under its name.
+"""Overloads of an operator, from torch's registered schemas.
 
-A recording of memory keeps them (``overloads`` in its metadata), so that memory categories do not
-need to import torch, which takes a second.
+A recording of memory stores them (``overloads`` in its metadata), so that memory categories need
+not import torch, which takes a second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BOOL, _INT = ArgumentKind.BOOL.value, ArgumentKind.INT.value
 _FLOAT, _COMPLEX = ArgumentKind.FLOAT.value, ArgumentKind.COMPLEX.value
 _ANYTHING = frozenset(kind.value for kind in ArgumentKind)
 
-_WRITTEN, _BETWEEN = "!", "|"
+_WRITTEN, _SEPARATOR = "!", "|"
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class SchemaParameter:
     """Parameter of a schema.
 
     Attributes:
-        accepts: letters of the kinds of arguments it accepts.
-        writes: whether the argument may be changed.
+        accepts: letters of the argument kinds that it accepts.
+        writes: whether the call may change the argument.
     """
 
     accepts: frozenset[str]
@@ -47,15 +47,14 @@ class Overload:
     """One schema.
 
     Attributes:
-        name: name of the overload, such as ``out``; empty for the first.
-        parameters: parameters in order.
+        name: such as ``out``; empty for the first.
     """
 
     name: str
     parameters: tuple[SchemaParameter, ...]
 
     def fits(self, kinds: str) -> bool:
-        """Whether it can have been called with arguments of these kinds, a letter each."""
+        """Whether arguments of these kinds, a letter each, fit the schema."""
         return len(kinds) == len(self.parameters) and all(
             kind in parameter.accepts
             for kind, parameter in zip(kinds, self.parameters, strict=True)
@@ -64,12 +63,12 @@ class Overload:
     def as_text(self) -> str:
         """Text form: name, then the letters of each parameter, as in ``out|T|bif|T!``."""
         letters = ("".join(sorted(p.accepts)) + _WRITTEN * p.writes for p in self.parameters)
-        return _BETWEEN.join((self.name, *letters))
+        return _SEPARATOR.join((self.name, *letters))
 
     @classmethod
     def from_text(cls, text: str) -> Overload:
         """Parse the text of :meth:`as_text`."""
-        name, *letters = text.split(_BETWEEN)
+        name, *letters = text.split(_SEPARATOR)
         return cls(
             name,
             tuple(
@@ -80,9 +79,9 @@ class Overload:
 
 
 def described(names: Iterable[str]) -> dict[str, list[str]]:
-    """Overloads of the operators among ``names``, as in the metadata of a trace."""
-    found = {name: [overload.as_text() for overload in overloads_of(name)] for name in names}
-    return {name: overloads for name, overloads in found.items() if overloads}
+    """Overloads of the operators among ``names``, as in a trace's metadata."""
+    texts = {name: [overload.as_text() for overload in overloads_of(name)] for name in names}
+    return {name: overloads for name, overloads in texts.items() if overloads}
 
 
 def kept(metadata: Mapping[str, Any]) -> dict[str, tuple[Overload, ...]]:
@@ -93,7 +92,7 @@ def kept(metadata: Mapping[str, Any]) -> dict[str, tuple[Overload, ...]]:
     }
 
 
-_known: dict[str, tuple[Overload, ...]] = {}
+_overloads_by_name: dict[str, tuple[Overload, ...]] = {}
 
 
 def overloads_of(name: str) -> tuple[Overload, ...]:
@@ -102,11 +101,11 @@ def overloads_of(name: str) -> tuple[Overload, ...]:
     Raises:
         MissingDependencyError: torch is not installed.
     """
-    overloads = _known.get(name)
+    overloads = _overloads_by_name.get(name)
     if overloads is None:
         overloads = tuple(_look_up(name))
-        if overloads:  # an unknown one may be registered later
-            _known[name] = overloads
+        if overloads:  # it may be registered later
+            _overloads_by_name[name] = overloads
     return overloads
 
 
@@ -130,7 +129,7 @@ def _argument(argument: Any) -> SchemaParameter:
 
 
 def _accepted(kind: Any) -> frozenset[str]:
-    """Letters of the kinds of arguments that a schema's type accepts."""
+    """Letters of the argument kinds that a schema's type accepts."""
     import torch
 
     if isinstance(kind, torch._C.OptionalType):
@@ -156,7 +155,7 @@ def _plain_types() -> tuple[tuple[Any, frozenset[str]], ...]:
         (torch._C.TensorType, frozenset(TENSOR)),
         (torch._C.NoneType, frozenset(NOTHING)),
         (torch._C.BoolType, frozenset(_BOOL)),
-        (torch._C.IntType, frozenset((_BOOL, _INT))),  # as isinstance() in Python
+        (torch._C.IntType, frozenset((_BOOL, _INT))),  # a bool is an int in Python
         (torch._C.FloatType, frozenset(_FLOAT)),
         (torch._C.ComplexType, frozenset(_COMPLEX)),
         (torch._C.NumberType, frozenset((_BOOL, _INT, _FLOAT, _COMPLEX))),
@@ -164,20 +163,20 @@ def _plain_types() -> tuple[tuple[Any, frozenset[str]], ...]:
 
 
 _NAME = re.compile(r"\w+::\w+")
-_overloads: dict[str, tuple[str, ...]] = {}
+_registered_names: dict[str, tuple[str, ...]] = {}
 
 
 def registered_overloads(name: str) -> tuple[str, ...]:
-    """Names of an operator's overloads, ``""`` among them; empty if it is no operator.
+    """Names of an operator's overloads, including ``""``; empty for other names.
 
     torch's dispatcher has them in tables that are read without a lock. TorchScript's registry has a
-    lock that a forked child finds held forever if a thread of its parent was reading at the fork.
+    lock that stays locked in a forked child if a thread of the parent was reading at the fork.
 
-    Overloads for tensors precede those for numbers, because some tensors fit these, too.
+    Overloads for tensors precede those for numbers, because some tensors fit the latter, too.
     """
-    if name not in _overloads and _NAME.fullmatch(name) is not None:
-        _list_operators()  # registered meanwhile, perhaps
-    return _overloads.get(name, ())
+    if name not in _registered_names and _NAME.fullmatch(name) is not None:
+        _list_operators()  # it may be new
+    return _registered_names.get(name, ())
 
 
 def registered_schema(name: str, overload: str) -> Any:
@@ -190,12 +189,12 @@ def registered_schema(name: str, overload: str) -> Any:
 def _list_operators() -> None:
     import torch
 
-    found: dict[str, list[str]] = {}
+    overloads_by_name: dict[str, list[str]] = {}
     for full_name in torch._C._dispatch_get_all_op_names():
         name, _, overload = full_name.partition(".")
-        found.setdefault(name, []).append(overload)
-    for name, overloads in found.items():
-        _overloads[name] = tuple(sorted(overloads, key=_order))
+        overloads_by_name.setdefault(name, []).append(overload)
+    for name, overloads in overloads_by_name.items():
+        _registered_names[name] = tuple(sorted(overloads, key=_order))
 
 
 def _order(overload: str) -> tuple[bool, str]:

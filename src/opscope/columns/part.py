@@ -1,4 +1,4 @@
-"""The part of a trace between two moments, with what ran at that time."""
+"""The part of a trace between two times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from opscope.columns.trace_data import TraceData
 
 Values = npt.NDArray[np.int64]
 
-_ELSEWHERE = ("events", "metadata", "ledger")
-_LASTING = ("gpu",)
-"""Tables besides events whose rows have a duration, and are clipped to the part."""
-
-_READINGS = "thread_samples"
+_HANDLED_SEPARATELY = ("events", "metadata", "ledger")
+_SPANS = ("gpu",)  # tables besides events whose rows have a duration, and are clipped to the part
+_COUNTERS = "thread_samples"
 """Table of counter readings; its data is about the time between two rows."""
 
 LATEST_NS = int(np.iinfo(np.int64).max)
@@ -47,8 +45,7 @@ def part_from(
 ) -> Part:
     """Everything that ends after ``begin_ns`` and begins before ``end_ns``, Unix nanoseconds.
 
-    ``kept``: which events to keep, and for each event its nearest kept ancestor, -1 for none.
-    Shapes (events,).
+    ``kept``: which events stay, and each event's nearest kept ancestor or -1. Shapes (events,).
     """
     events = trace.events
     start = events["start_ns"].astype(np.int64)
@@ -56,19 +53,19 @@ def part_from(
     within = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
     rows = np.flatnonzero(within if kept is None else within & kept[0])
     parent = events["parent"] if kept is None else kept[1]
-    new = np.full(len(start) + 1, -1, dtype=np.int32)
-    new[rows] = np.arange(len(rows), dtype=np.int32)
+    new_row = np.full(len(start) + 1, -1, dtype=np.int32)
+    new_row[rows] = np.arange(len(rows), dtype=np.int32)
     begins = np.maximum(start[rows], begin_ns)
     changed = {
-        "parent": new[parent[rows]],
+        "parent": new_row[parent[rows]],
         "start_ns": begins,
         "duration_ns": np.minimum(end[rows], end_ns) - begins,
     }
     others = {name: column for name, column in events.given.items() if name not in changed}
     tables: dict[str, Any] = {"events": Table(events.schema, others).take(rows).replaced(changed)}
     for name in TABLES:
-        if name not in _ELSEWHERE:
-            tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
+        if name not in _HANDLED_SEPARATELY:
+            tables[name] = part_of(trace.table(name), new_row.__getitem__, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
     return Part(type(trace)(tables, trace.names, trace.metadata), rows.astype(np.int64))
 
@@ -76,33 +73,30 @@ def part_from(
 def without(
     trace: TraceData, events: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]
 ) -> TraceData:
-    """Copy of a trace without some outermost events, and without some threads.
+    """Copy of a trace without some outermost events and some threads.
 
     Args:
-        trace: the whole trace.
-        events: which are left out; none may be inside one that stays. Shape (events,).
-        threads: which rows of ``threads`` are left out; the table itself stays. Shape (threads,).
+        events: events to omit, shape (events,); an omitted event has no ancestor that stays.
+        threads: threads to omit, shape (threads,); the table itself stays.
     """
     kept = ~(events | np.append(threads, False)[trace.events["thread"]])  # -1 is no thread
     parent = trace.events["parent"].astype(np.int64)
     around = np.where(np.append(kept, False)[parent], parent, -1)
     part = part_from(trace, _EARLIEST_NS, LATEST_NS, (kept, around))
-    readings = part.trace.table(_READINGS)
+    readings = part.trace.table(_COUNTERS)
     numbers = trace.table("threads")["system_thread_id"][threads]
     others = np.flatnonzero(~np.isin(readings["system_thread_id"], numbers))
-    return part.trace.with_tables({_READINGS: readings.take(others)})
+    return part.trace.with_tables({_COUNTERS: readings.take(others)})
 
 
 def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:
-    """Rows of a table about events in a part, and about moments in it.
+    """Rows of a table about events in a part, and about times in it.
 
-    The last counter reading before and the first after the part are kept: they cover its edges.
+    The last counter reading before the part and the first after it stay: they cover its edges.
 
     Args:
-        table: table of the whole trace.
         renumber: rows of events in the whole trace to rows in the part; -1 for others.
         begin_ns: begin of the part, Unix nanoseconds.
-        end_ns: end of the part.
     """
     if not len(table):
         return table
@@ -112,20 +106,20 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
         for column in table.schema.columns
         if column.refers == "events"
     }
-    for name, of in numbers.items():
+    for name, new in numbers.items():
         if table.schema.column(name).default != -1:
-            keep &= of >= 0
-    for moment in ("time_ns", "start_ns"):
+            keep &= new >= 0
+    for time in ("time_ns", "start_ns"):
         if table.schema.name != "parameters" and any(
-            column.name == moment for column in table.schema.columns
+            column.name == time for column in table.schema.columns
         ):
-            ends = table[moment] + (table["duration_ns"] if table.schema.name in _LASTING else 0)
-            keep &= ((table[moment] >= begin_ns) | (ends > begin_ns)) & (table[moment] < end_ns)
-    if table.schema.name == _READINGS:
+            ends = table[time] + (table["duration_ns"] if table.schema.name in _SPANS else 0)
+            keep &= ((table[time] >= begin_ns) | (ends > begin_ns)) & (table[time] < end_ns)
+    if table.schema.name == _COUNTERS:
         keep |= _around(table, begin_ns, end_ns)
     rows = np.flatnonzero(keep)
-    changed: dict[str, Any] = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
-    if table.schema.name in _LASTING:
+    changed: dict[str, Any] = {name: new[rows].astype(np.int32) for name, new in numbers.items()}
+    if table.schema.name in _SPANS:
         start, took = table["start_ns"][rows], table["duration_ns"][rows]
         changed["start_ns"] = np.maximum(start, begin_ns)
         changed["duration_ns"] = np.minimum(start + took, end_ns) - changed["start_ns"]
@@ -139,7 +133,7 @@ def _around(readings: Table, begin_ns: int, end_ns: int) -> npt.NDArray[np.bool_
     order = np.lexsort((readings["time_ns"], readings["system_thread_id"]))
     thread, time_ns = readings["system_thread_id"][order], readings["time_ns"][order]
     same = thread[1:] == thread[:-1]
-    found = np.zeros(len(order), dtype=np.bool_)
-    found[order[:-1]] = same & (time_ns[:-1] < begin_ns) & (time_ns[1:] >= begin_ns)
-    found[order[1:]] |= same & (time_ns[:-1] < end_ns) & (time_ns[1:] >= end_ns)
-    return found
+    is_edge = np.zeros(len(order), dtype=np.bool_)
+    is_edge[order[:-1]] = same & (time_ns[:-1] < begin_ns) & (time_ns[1:] >= begin_ns)
+    is_edge[order[1:]] |= same & (time_ns[:-1] < end_ns) & (time_ns[1:] >= end_ns)
+    return is_edge

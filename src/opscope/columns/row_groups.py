@@ -1,7 +1,7 @@
-"""Ordering and grouping of equal rows of columns; the cost per row is constant.
+"""Ordering and grouping of equal rows of columns, at a constant cost per row.
 
-``np.unique`` and ``np.lexsort`` compare rows, which takes longer per row the more there are, and
-many times as long for several columns.
+``np.unique`` and ``np.lexsort`` compare rows: their cost per row grows with the number of rows, and
+is many times as high for several columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowGroups:
     """Groups of equal rows, in order of their values.
 
     Attributes:
-        columns: values of each group, column by column. Each of shape (groups,).
+        columns: values of each group, column by column, each of shape (groups,).
         group: group of every row, shape (rows,).
         first: first row of each group, shape (groups,).
         count: number of rows of each group, shape (groups,).

@@ -1,13 +1,12 @@
-"""Every table and column of a trace: dtype, unit and meaning, in one place.
+"""Every table and column of a trace: dtype, unit and meaning.
 
-The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` all follow
-this module: the decoder's C++ columns are generated from it, and the decoder's result is compared
-with it (``recording/decoded.py``). Units are part of the name (``_ns``, ``_bytes``).
-``columns.codes`` explains codes.
+The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` follow this
+module. The decoder's C++ columns are generated from it, and ``recording/decoded.py`` compares the
+decoder's result with it. Names have units (``_ns``, ``_bytes``). ``columns.codes`` has codes.
 
-Conventions: ``-1`` in an index column means "none"; strings are indices into ``names``; times are
-nanoseconds since the Unix epoch; row number is identity (``events.id`` is the row number, in start
-order over all threads), so no id column is kept in memory.
+Conventions: ``-1`` in an index column means "none"; strings are rows of ``names``; times are
+nanoseconds since the Unix epoch. The row number is the id (``events`` are in start order over all
+threads), so there is no id column in memory.
 """
 
 from __future__ import annotations
@@ -35,29 +34,24 @@ from opscope.columns.column import (
 )
 from opscope.columns.device_schema import DEVICE_TABLES
 
-SCHEMA_VERSION = 1
-"""Raised when a column is removed or changes meaning, not when one is added."""
+SCHEMA_VERSION = 1  # raised when a column is removed or changes meaning, not when one is added
 
 
-UNKNOWN_KIND = 255
-"""``events.kind`` after reading a span of a kind that only a newer opscope knows."""
+UNKNOWN_KIND = 255  # ``events.kind`` of a span whose kind only a newer opscope knows
 
 EVENTS = TableSchema(
     "events",
     "a span; row number = event id, in order of start time over all threads",
     (
         Column("thread", "int32", "row in threads", refers="threads"),
-        Column(
-            "parent", "int32", "event this one ran directly inside, on the same thread", **NO_EVENT
-        ),
+        Column("parent", "int32", "innermost event around it on the same thread", **NO_EVENT),
         Column("name", "int32", "row in names", **NAME),
         Column("overload", "int32", "operator overload name, row in names", **NAME),
         Column("kind", "uint8", "EventKind", codes=EventKind, unknown=UNKNOWN_KIND),
         Column(
             "category",
             "int32",
-            "what a file of another tool calls it, where opscope would call it otherwise; "
-            "row in names",
+            "category in another tool's file if it differs from opscope's; row in names",
             **NAME,
             delivered=Delivered.NEVER,
         ),
@@ -78,27 +72,29 @@ EVENTS = TableSchema(
         Column(
             "launch_thread",
             "int32",
-            "for work that another thread asked for: torch_thread_id of that thread; 0 none",
+            "for work that another thread requested: torch_thread_id of that thread; 0 none",
         ),
         Column(
             "record_function_id",
             "int64",
-            "what files for other tools call this event; -1: its row number + 1",
+            "id of this event in files for other tools; -1: its row number + 1",
             -1,
             delivered=Delivered.SOMETIMES,
         ),
         Column(
             "step",
             "int32",
-            "N of the ProfilerStep#N this started in",
+            "N of the ProfilerStep#N in which it started",
             -1,
             delivered=Delivered.NEVER,
         ),
         Column(
-            "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
+            "unfinished",
+            "bool",
+            "no end was recorded: it ends with its parent or the recording",
         ),
-        Column("raised", "bool", "an exception left it, so that it may not have done its work"),
-        Column("is_async", "bool", "ended on another thread than it began on, or torch says so"),
+        Column("raised", "bool", "it ended with an exception, so its work may be incomplete"),
+        Column("is_async", "bool", "began and ended on different threads, or torch marks it so"),
     ),
 )
 
@@ -124,18 +120,18 @@ TENSORS = TableSchema(
         Column("storage", "uint64", "address of the first byte of its storage; 0 if none"),
         Column("storage_impl", "uint64", "address of the StorageImpl; 0 if none"),
         Column("storage_offset", "int64", "in elements"),
-        Column("version", "int64", "autograd version counter; -1 where there is none", -1),
+        Column("version", "int64", "autograd version counter; -1 without one", -1),
         Column("dtype", "int8", "c10::ScalarType", -1),
         Column(
             "unsized_dtype",
             "int8",
-            "its c10::ScalarType where it has no plain sizes (nested, symbolic); dtype is -1 then",
+            "c10::ScalarType of a tensor without plain sizes (nested, symbolic), whose dtype is -1",
             -1,
         ),
         Column("device_type", "int8", "c10::DeviceType"),
         Column("device_index", "int8", "-1 for the CPU", -1),
         Column("layout", "int8", "c10::Layout; -1 for a None in a list of tensors"),
-        Column("requires_grad", "bool", "as seen at the call"),
+        Column("requires_grad", "bool", "at the call"),
         Column("is_wrapped_number", "bool", "a Python scalar that torch wrapped in a tensor"),
         Column("sizes", "list[int64]", "shape; empty for a zero-dim tensor", **SHAPE),
         Column(
@@ -166,7 +162,7 @@ ALLOCATIONS = TableSchema(
     "allocations",
     "one allocation, free or failed allocation",
     (
-        Column("event", "int32", "span it happened in", **NO_EVENT),
+        Column("event", "int32", "innermost span around it", **NO_EVENT),
         Column("thread", "int32", "row in threads", refers="threads"),
         Column("action", "uint8", "AllocationAction", codes=AllocationAction),
         Column("time_ns", "int64", "Unix time", **TIME),
@@ -176,7 +172,7 @@ ALLOCATIONS = TableSchema(
         Column(
             "total_reserved_bytes",
             "int64",
-            "afterwards; 0 where the allocator has no pool",
+            "afterwards; 0 if the allocator has no pool",
             **BYTES,
         ),
         Column("device_type", "int8", "c10::DeviceType"),
@@ -188,7 +184,7 @@ ALLOCATIONS = TableSchema(
 
 PYTHON_CALLS = TableSchema(
     "python_calls",
-    "what is known of a PYTHON_CALL, C_CALL, MODULE_CALL or OPTIMIZER_CALL beyond its span",
+    "details of a PYTHON_CALL, C_CALL, MODULE_CALL or OPTIMIZER_CALL",
     (
         Column("event", "int32", "row in events", **EVENT),
         Column("frame", "int32", "function called, row in frames", -1, refers="frames"),
@@ -201,8 +197,8 @@ PYTHON_CALLS = TableSchema(
 
 OPERATOR_CALLS = TableSchema(
     "operator_calls",
-    "where a Python function called an operator without a C function in between, as x + y and "
-    "x[i] do: python_calls has no row for these calls",
+    "call site of an operator that Python called without a C function in between, as in x + y and "
+    "x[i]: python_calls has no row for it",
     (
         Column("event", "int32", "row in events", **EVENT),
         Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
@@ -212,7 +208,7 @@ OPERATOR_CALLS = TableSchema(
 
 SCRIPT_CALLS = TableSchema(
     "script_calls",
-    "where in TorchScript an operator was called, as torch writes it; row in names each",
+    "call site of an operator in TorchScript, as torch writes it; rows in names",
     (
         Column("event", "int32", "row in events", **EVENT),
         Column(
@@ -232,14 +228,14 @@ SCRIPT_CALLS = TableSchema(
 
 TASK_RUNS = TableSchema(
     "task_runs",
-    "what is known of a TASK_RUN beyond its span",
+    "details of a TASK_RUN",
     (
         Column("event", "int32", "row in events", **EVENT),
         Column("task", "int32", "row in tasks", refers="tasks"),
         Column(
             "waited_ns",
             "int64",
-            "since its task's run before; -1: that is not in the trace",
+            "since its task's previous run; -1: not in the trace",
             -1,
             least=-1,
         ),
@@ -278,8 +274,8 @@ MODULES = TableSchema(
         Column(
             "path",
             "int32",
-            "as named_modules() of the outermost module has it, as in blocks.3.mlp.0; -1 for that "
-            "itself, and where it is not known; row in names",
+            "path in named_modules() of the outermost module, such as blocks.3.mlp.0; -1 for the "
+            "outermost module, and if unknown; row in names",
             **NAME,
             delivered=Delivered.NEVER,
         ),
@@ -304,7 +300,7 @@ PARAMETERS = TableSchema(
         Column("parameter", "int32", "number of the parameter within its owner"),
         Column("name", "int32", "parameter or state name, row in names", **NAME),
         Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state", codes=ParameterRole),
-        Column("time_ns", "int64", "when it was read: at the first call in the recording", **TIME),
+        Column("time_ns", "int64", "time of the reading, at the first recorded call", **TIME),
         Column("tensor_id", "int64", "as in tensors", -1),
         Column("allocation_id", "int64", "as in tensors", -1),
         Column("impl", "uint64", "as in tensors"),
@@ -320,27 +316,27 @@ PARAMETERS = TableSchema(
 
 COMPILED_SITES = TableSchema(
     "compiled_sites",
-    "one line of code that torch.compile generated, which calls a kernel or an operator",
+    "one line of code generated by torch.compile that calls a kernel or an operator",
     (
         Column("file", "int32", "the generated file, row in names", **NAME),
-        Column("line", "int32", "in that file, as python_calls and operator_calls have it", -1),
+        Column("line", "int32", "in that file, as in python_calls and operator_calls", -1),
         Column(
             "graph", "int32", "inductor's name of the graph, as in 0_forward; row in names", **NAME
         ),
         Column("callee", "int32", "called function, as written there; row in names", **NAME),
-        Column("is_cpp", "bool", "a kernel in C++, which inductor made for this graph"),
+        Column("is_cpp", "bool", "a C++ kernel that inductor generated for this graph"),
         Column("known_from", "uint8", "OriginsKnownFrom", codes=OriginsKnownFrom),
     ),
 )
 
 COMPILED_ORIGINS = TableSchema(
     "compiled_origins",
-    "one operation of the program that a line of generated code does",
+    "one operation of the program in a line of generated code",
     (
         Column("site", "int32", "row in compiled_sites", refers="compiled_sites"),
-        Column("node", "int32", "its name in the graph that was compiled, row in names", **NAME),
+        Column("node", "int32", "its name in the compiled graph, row in names", **NAME),
         Column("operator", "int32", "operator, as in aten.relu; row in names", **NAME),
-        Column("file", "int32", "where the program called it, row in names", **NAME),
+        Column("file", "int32", "file of the call in the program, row in names", **NAME),
         Column("line", "int32", "in that file", -1),
         Column("function", "int32", "in that file, row in names", **NAME),
         Column(
@@ -354,19 +350,19 @@ COMPILED_ORIGINS = TableSchema(
 
 COMPILATIONS = TableSchema(
     "compilations",
-    "one thing that torch.compile did in the process, also before the recording",
+    "one compilation, graph break or failure of torch.compile, also before the recording",
     (
         Column("kind", "uint8", "CompilationKind", codes=CompilationKind, unknown=3),
         Column("start_ns", "int64", "Unix time", **TIME),
-        Column("duration_ns", "int64", "that it took; 0 of a graph break", **DURATION),
+        Column("duration_ns", "int64", "0 for a graph break", **DURATION),
         Column("compile_id", "int32", "torch's, as in 0/1; row in names", **NAME),
-        Column("function", "int32", "that was compiled, row in names", **NAME),
-        Column("file", "int32", "of it; of a graph break where that is; row in names", **NAME),
-        Column("line", "int32", "its first, or where the graph breaks", -1),
+        Column("function", "int32", "compiled function, row in names", **NAME),
+        Column("file", "int32", "of the function, or of the graph break; row in names", **NAME),
+        Column("line", "int32", "first line of the function, or line of the graph break", -1),
         Column(
             "reason",
             "int32",
-            "why it was compiled again, why the graph breaks, what failed; row in names",
+            "of the recompilation, graph break or failure; row in names",
             **NAME,
         ),
         Column("from_cache", "bool", "its code came from inductor's cache"),
@@ -385,7 +381,7 @@ LINKS = TableSchema(
 
 THREADS = TableSchema(
     "threads",
-    "one thread that recorded something",
+    "one thread with recorded data",
     (
         Column("system_thread_id", "int64", "kernel thread id"),
         Column(
@@ -395,7 +391,7 @@ THREADS = TableSchema(
         Column(
             "process_id",
             "int64",
-            "the process that it is of; -1: that of the trace",
+            "process of the thread; -1: the trace's process",
             -1,
             delivered=Delivered.NEVER,
         ),
@@ -404,14 +400,14 @@ THREADS = TableSchema(
 
 THREAD_SAMPLES = TableSchema(
     "thread_samples",
-    "counters of the kernel for one thread at one moment; two rows of a thread differ by what "
-    "happened in between. A thread that did nothing for a while has rows at both ends of it only",
+    "the kernel's counters of one thread at one time; the difference of two rows is the activity "
+    "in between. An idle thread has rows only at the begin and end of its idle time",
     (
         Column("system_thread_id", "int64", "kernel thread id"),
         Column("time_ns", "int64", "Unix time", **TIME),
-        Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
+        Column("computed_ns", "int64", "CPU time since the thread began", **TIME),
         Column("delayed_ns", "int64", "waiting for a CPU, since the thread began", **TIME),
-        Column("system_ns", "int64", "of computed_ns in the kernel, to 10 ms", **TIME),
+        Column("system_ns", "int64", "part of computed_ns in the kernel, to 10 ms", **TIME),
         Column("faults", "int64", "page faults, since the thread began", **TIME),
         Column("waits_for", "uint8", "WaitsFor, at that moment", codes=WaitsFor, unknown=7),
     ),
@@ -419,7 +415,7 @@ THREAD_SAMPLES = TableSchema(
 
 LEDGER = TableSchema(
     "ledger",
-    "one count or measurement the recorder made about itself",
+    "one count or measurement of the recorder about itself",
     (
         Column("source", "string", "operators, allocations, python, gpu, recorder"),
         Column(
@@ -434,8 +430,8 @@ UNHEARD = "devices were last heard before the end_ns"
 
 SOURCE_LINES = TableSchema(
     "source_lines",
-    "text of a line of the program that made a recorded call, that begins such a function, or that "
-    "is one of the three lines after such a line",
+    "text of a program line that made a recorded call or begins a recorded function, or of one of "
+    "the three lines after such a line",
     (
         Column("file", "int32", "row in names", **NAME),
         Column("line", "int32", "number in the file, from 1", -1),
@@ -466,15 +462,12 @@ _OF_SPANS = (
 )
 
 RECORDED_TABLES = (*_OF_SPANS, THREADS)
-"""Tables that the native decoder makes; ``DEVICE_TABLES`` too if devices are recorded.
+"""Tables that the native decoder makes; with recorded devices also ``DEVICE_TABLES``.
 
 ``native/schema/generate_schema.py`` writes their columns as C++. Python makes ``links``,
-``source_lines``, ``ledger`` and ``metadata``.
-"""
+``source_lines``, ``ledger`` and ``metadata``."""
 
-SAMPLED_TABLES = (THREAD_SAMPLES,)
-"""Tables that the native sampler of threads fills in."""
-
+SAMPLED_TABLES = (THREAD_SAMPLES,)  # tables that the native sampler of threads fills in
 _OF_PYTHON = (COMPILED_SITES, COMPILED_ORIGINS, COMPILATIONS, SOURCE_LINES, LEDGER, METADATA)
 
 TABLES: dict[str, TableSchema] = {

@@ -13,18 +13,18 @@ from opscope.columns.table import ListColumn
 Mask = npt.NDArray[np.bool_]
 
 
-def too_large(lists: ListColumn, most: int) -> Mask:
-    """Rows whose values multiply to more than ``most``. Shape (rows,)."""
+def too_large(lists: ListColumn, limit: int) -> Mask:
+    """Rows whose values multiply to more than ``limit``, shape (rows,)."""
     lengths = np.diff(lists.offsets)
     result = np.zeros(len(lengths), dtype=np.bool_)
     if not len(lists.values):
         return result
-    # The largest value and the longest row decide it for nearly every trace.
-    if max(int(lists.values.max()), 1) ** int(lengths.max()) <= most:
+    # The largest value and the longest row suffice for nearly every trace.
+    if max(int(lists.values.max()), 1) ** int(lengths.max()) <= limit:
         return result
     filled = np.flatnonzero(lengths)
     counts = np.multiply.reduceat(lists.values.astype(np.float64), lists.offsets[filled])
-    result[filled] = ~(counts <= most)
+    result[filled] = ~(counts <= limit)
     return result
 
 
@@ -39,15 +39,15 @@ def element_counts(sizes: ListColumn) -> npt.NDArray[np.int64]:
 
 
 def sound_shapes(sizes: ListColumn, strides: ListColumn) -> tuple[ListColumn, ListColumn]:
-    """Shapes and strides of a foreign file, with impossible ones emptied."""
+    """Shapes and strides of a foreign file; impossible ones become empty."""
     impossible = _negative(sizes)
     if impossible.any():
         sizes = _emptied(sizes, impossible)
     impossible = too_large(sizes, SHAPE["most_product"])
     if impossible.any():
         sizes = _emptied(sizes, impossible)
-    unlike = np.diff(strides.offsets) != np.diff(sizes.offsets)
-    return sizes, _emptied(strides, unlike) if unlike.any() else strides
+    is_different = np.diff(strides.offsets) != np.diff(sizes.offsets)
+    return sizes, _emptied(strides, is_different) if is_different.any() else strides
 
 
 def _negative(lists: ListColumn) -> Mask:

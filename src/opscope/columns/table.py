@@ -42,7 +42,7 @@ class ListColumn:
         return list(map(int, self.values[start:end]))
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> ListColumn:
-        """Given rows in the given order."""
+        """These rows in this order."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -58,28 +58,28 @@ class ListColumn:
 class Table:
     """Columns by name; ``table["start_ns"]`` is the array itself, not a copy.
 
-    Missing columns are filled with the schema's default on first use, so that other code need not
-    check whether a source recorded something.
+    Missing columns have the schema's default, filled in on first use. So other code need not check
+    what a source recorded.
     """
 
     def __init__(self, schema: TableSchema, columns: Mapping[str, Any]) -> None:
         """``columns`` maps names to arrays, :class:`ListColumn` or lists of strings."""
         self.schema = schema
-        given: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         rows: int | None = None
         for name, data in columns.items():
             column = as_column(schema.column(name), data)
             if rows is not None and len(column) != rows:
                 raise ValueError(f"{schema.name}.{name} has {len(column)} rows, expected {rows}")
             rows = len(column)
-            given[name] = column
-        self._columns: Mapping[str, Any] = given
-        self._filled: dict[str, Any] = {}  # columns that were not given, once used
+            arrays[name] = column
+        self._columns: Mapping[str, Any] = arrays
+        self._filled: dict[str, Any] = {}  # missing columns, filled in on first use
         self._rows = rows or 0
 
     @classmethod
     def lazy(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
-        """Table of ``rows`` rows whose columns a mapping makes on access by :func:`as_column`."""
+        """Table of ``rows`` rows; a mapping makes the columns on access with :func:`as_column`."""
         table = cls(schema, {})
         table._columns, table._rows = columns, rows
         return table
@@ -92,7 +92,7 @@ class Table:
         return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
 
     def head(self, rows: int = 5) -> ShownTable:
-        """First rows, for ``print`` and notebooks; texts are numbers, unlike in ``to_pandas``."""
+        """First rows, for ``print`` and notebooks; references to names stay numbers."""
         columns = [column for column in self.schema.columns if self.has(column.name)]
         shown = range(min(rows, self._rows))
         cells = [
@@ -118,7 +118,7 @@ class Table:
         return MappingProxyType(self._columns)
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
-        """Table of the given rows in the given order."""
+        """Table of these rows in this order."""
         return Table(
             self.schema,
             {
@@ -151,29 +151,29 @@ class Table:
         return column
 
     def _column(self, name: str) -> Any:
-        found = self._columns.get(name, self._filled.get(name))
-        if found is None:
-            known = {column.name: column for column in self.schema.columns}
-            if name not in known:
-                raise unknown_name(f"The table {self.schema.name} has no column", name, [*known])
-            found = self._filled[name] = _filled(known[name], self._rows)
-        return found
+        column = self._columns.get(name, self._filled.get(name))
+        if column is None:
+            schemas = {schema.name: schema for schema in self.schema.columns}
+            if name not in schemas:
+                raise unknown_name(f"The table {self.schema.name} has no column", name, [*schemas])
+            column = self._filled[name] = _filled(schemas[name], self._rows)
+        return column
 
 
-def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Known name most similar to an unknown one; None if none is similar."""
-    return next(iter(difflib.get_close_matches(str(name), list(known), n=1)), None)
+def nearest(name: object, names: Iterable[str]) -> str | None:
+    """The name in ``names`` most similar to ``name``; None if none is similar."""
+    return next(iter(difflib.get_close_matches(str(name), list(names), n=1)), None)
 
 
-def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameError:
+def unknown_name(problem: str, name: object, known: Sequence[str]) -> UnknownNameError:
     """Error for an unknown name, with a suggestion if one is similar."""
-    near = next((one for one in known if one.startswith(f"{name}_")), None) or nearest(name, known)
-    meant = f"Did you mean {near!r}? " if near else ""
-    return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
+    best = next((one for one in known if one.startswith(f"{name}_")), None) or nearest(name, known)
+    suggestion = f"Did you mean {best!r}? " if best else ""
+    return UnknownNameError(f"{problem} {name!r}. {suggestion}There are: {', '.join(known)}.")
 
 
 def as_column(column: Column, data: Any) -> Any:
-    """Data of a column as a table keeps it: read-only, of the schema's dtype."""
+    """Column data for a table: read-only, of the schema's dtype."""
     if column.is_list:
         if not isinstance(data, ListColumn):
             raise TypeError(f"{column.name} must be a ListColumn")
@@ -188,8 +188,8 @@ def as_column(column: Column, data: Any) -> Any:
 def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
     if column.strides == (0,) and len(column):  # one value, broadcast
         return np.broadcast_to(column[:1], rows.shape)
-    taken: Array = column[rows]
-    return taken
+    rows_taken: Array = column[rows]
+    return rows_taken
 
 
 def _filled(column: Column, rows: int) -> Any:
@@ -197,7 +197,7 @@ def _filled(column: Column, rows: int) -> Any:
         return ListColumn(np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
     if column.dtype == "string":
         return np.full(rows, "", dtype=object)
-    # A broadcast of one element: a missing column of a million rows costs eight bytes.
+    # Broadcast of one element: a missing column of a million rows takes eight bytes.
     return np.broadcast_to(np.array(column.default, dtype=np.dtype(column.dtype)), (rows,))
 
 
@@ -207,26 +207,29 @@ class ColumnsAsNeeded(Mapping[str, Any]):
     def __init__(
         self, names: Iterable[str], read: Callable[[str], Any], check: Callable[[str], None]
     ) -> None:
-        """``read`` makes a column. ``check`` raises an error if its values are invalid; it runs
-        when the column is available, because it may need other columns."""
+        """Set how to make a column, and how to check it.
+
+        ``check`` raises an error if its values are invalid; it runs when the column is available,
+        because it may need other columns.
+        """
         self._names = dict.fromkeys(names)
         self._read, self._check = read, check
-        self._there: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Any:
-        """A column; one that is unreadable or damaged is read again on the next access."""
+        """A column; an unreadable or damaged column is read again on the next access."""
         if name not in self._names:
             raise KeyError(name)
         with self._lock:
-            if name not in self._there:
-                self._there[name] = self._read(name)
+            if name not in self._loaded:
+                self._loaded[name] = self._read(name)
                 try:
                     self._check(name)
                 except BaseException:
-                    del self._there[name]
+                    del self._loaded[name]
                     raise
-            return self._there[name]
+            return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

@@ -1,6 +1,6 @@
-"""A recording as data: tables, names, ledger, metadata. Immutable once built.
+"""A recording as data: tables, names, ledger, metadata. Immutable.
 
-Every room takes these. Users hold ``api.trace.Trace``, which adds methods.
+All rooms use this class. Users get ``api.trace.Trace``, which adds methods.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class TraceData:
         self._derived: dict[object, Any] = {}
         self._tables: dict[str, Table] = {}
         for name, schema in TABLES.items():
-            given = tables.get(name, {})
-            self._tables[name] = given if isinstance(given, Table) else Table(schema, given)
+            columns = tables.get(name, {})
+            self._tables[name] = columns if isinstance(columns, Table) else Table(schema, columns)
         if metadata is not None:
             self._tables["metadata"] = Table(
                 TABLES["metadata"],
@@ -51,10 +51,9 @@ class TraceData:
 
     def table(self, name: str) -> Table:
         """Table called ``name`` (see ``columns.schema.TABLES``)."""
-        found = self._tables.get(name)
-        if found is None:
+        if name not in self._tables:
             raise unknown_name("A trace has no table", name, [*self._tables])
-        return found
+        return self._tables[name]
 
     @property
     def events(self) -> Table:
@@ -63,7 +62,7 @@ class TraceData:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has neither spans nor device activity."""
+        """Whether there are neither spans nor device activity."""
         return not len(self.events) and not len(self._tables["gpu"])
 
     @property
@@ -72,17 +71,17 @@ class TraceData:
         table = self._tables["metadata"]
         return {str(k): json.loads(v) for k, v in zip(table["key"], table["value"], strict=True)}
 
-    def with_metadata(self: _Data, more: Mapping[str, Any]) -> _Data:
+    def with_metadata(self: _Data, changes: Mapping[str, Any]) -> _Data:
         """Copy with some metadata added or replaced."""
-        return type(self)(self._tables, self.names, {**self.metadata, **more})
+        return type(self)(self._tables, self.names, {**self.metadata, **changes})
 
     def with_only_metadata(self: _Data, metadata: Mapping[str, Any]) -> _Data:
         """Copy with this metadata only."""
         return type(self)(self._tables, self.names, metadata)
 
-    def with_tables(self: _Data, more: Mapping[str, Table]) -> _Data:
+    def with_tables(self: _Data, changes: Mapping[str, Table]) -> _Data:
         """Copy with some tables replaced."""
-        return type(self)({**self._tables, **more}, self.names)
+        return type(self)({**self._tables, **changes}, self.names)
 
     @property
     def ledger(self) -> Ledger:
@@ -95,7 +94,7 @@ class TraceData:
 
     @cached_property
     def has_times(self) -> bool:
-        """Whether it has durations; False for an imported file in which all of them are 0."""
+        """Whether there are durations; False for an imported file in which all are 0."""
         spans = [self.table(name) for name in ("events", "gpu") if len(self.table(name))]
         took_time = any(bool(table["duration_ns"].any()) for table in spans)
         return took_time or not spans or "imported_from" not in self.metadata
@@ -105,9 +104,9 @@ class TraceData:
         start, duration = events["start_ns"], events["duration_ns"]
         lasted_s = float((start + duration).max() - start.min()) / 1e9 if len(events) else 0.0
         others = [name for name, table in self._tables.items() if len(table) and name != "events"]
-        also = f"; also {', '.join(others)}" if others else ""
-        lasted = f"in {lasted_s:.3g} s" if self.has_times else "without times"
-        return f"<Trace: {len(events):,} events {lasted}{also}>"
+        others_text = f"; also {', '.join(others)}" if others else ""
+        duration_text = f"in {lasted_s:.3g} s" if self.has_times else "without times"
+        return f"<Trace: {len(events):,} events {duration_text}{others_text}>"
 
     def event_name(self, event: int) -> str:
         """Name of one event."""
@@ -126,24 +125,24 @@ _Value = TypeVar("_Value")
 
 
 def derived(compute: Callable[[TraceData], _Value]) -> Callable[[TraceData], _Value]:
-    """Decorator that caches a function's result for each trace, as long as the trace exists.
+    """Decorator that caches a function's result with each trace.
 
-    A result must not refer to the trace, which would then live until Python collects cycles. No
-    lock: a signal handler or a forked child would wait for the interrupted code. Two threads may
-    both compute a result; the first is kept.
+    A result must not refer to the trace, which would then live until Python collects cycles. There
+    is no lock, because a signal handler or a forked child would wait for the interrupted code. Two
+    threads may both compute a result; the first one stays.
     """
 
     @wraps(compute)
-    def kept(trace: TraceData) -> _Value:
+    def cached(trace: TraceData) -> _Value:
         return derive(trace, compute, lambda: compute(trace))
 
-    return kept
+    return cached
 
 
-def derive(trace: TraceData, of: object, compute: Callable[[], _Value]) -> _Value:
-    """Cache ``compute()`` for a trace under the key ``of``; see :func:`derived`."""
-    kept = trace._derived
-    if of not in kept:
-        kept.setdefault(of, compute())
-    found: _Value = kept[of]
-    return found
+def derive(trace: TraceData, key: object, compute: Callable[[], _Value]) -> _Value:
+    """Cache ``compute()`` for a trace under the key ``key``; see :func:`derived`."""
+    cache = trace._derived
+    if key not in cache:
+        cache.setdefault(key, compute())
+    value: _Value = cache[key]
+    return value

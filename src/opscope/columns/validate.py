@@ -1,6 +1,6 @@
-"""Checks that tables read from disk match the schema, so that no other code has to.
+"""Checks that tables read from disk match the schema, so that other code need not check.
 
-``columns.column`` declares limits of values; this checks each sort of limit over whole columns.
+``columns.column`` declares limits of values; this module checks each limit over whole columns.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from opscope.errors import TraceFormatError
 Rows = Mapping[str, int]
 Values = npt.NDArray[Any]
 
-_MOST_UNEXPLAINED = 255
-"""Maximum difference between an argument's position and the number of its event's recorded
-arguments; unrecorded arguments are left out."""
+_MAX_UNRECORDED = 255
+"""Maximum difference between an argument's position and its event's number of recorded arguments;
+some arguments are not recorded."""
 
 
 class TableChecks:
-    """Checks of one trace's tables, also one column at a time.
+    """Checks of one trace's tables, also of single columns.
 
-    Every value is valid for its column, parents precede children, events are in order. Other code
-    indexes with these columns and follows parents until -1, so a damaged file would cause an
-    IndexError far away, or an endless loop.
+    Every value is valid for its column, parents precede children, and events are in order. Other
+    code indexes with these columns and follows parents until -1, so a damaged file would cause an
+    IndexError elsewhere, or an endless loop.
     """
 
     def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
@@ -54,11 +54,11 @@ class TableChecks:
 
     def check_column(self, table: str, name: str) -> None:
         """Check a column of a table, and that it fits related columns."""
-        found = self._tables[table]
-        column = found.schema.column(name)
-        rows = {"names": len(self._names), **{key: len(it) for key, it in self._tables.items()}}
+        checked = self._tables[table]
+        column = checked.schema.column(name)
+        rows = {"names": len(self._names), **{key: len(each) for key, each in self._tables.items()}}
         for check in _CHECKS:
-            if problem := check(found, column, rows):
+            if problem := check(checked, column, rows):
                 raise damaged(self._source, f"{table}.{name} {problem}")
 
     def check_positions(self) -> None:
@@ -79,28 +79,28 @@ def checked_trace(trace: TraceData, source: str) -> TraceData:
     return trace
 
 
-def damaged(source: str, what: str) -> TraceFormatError:
+def damaged(source: str, problem: str) -> TraceFormatError:
     """Error for tables that contradict the schema or one another."""
     return TraceFormatError(
-        f"{source} is inconsistent: {what}. The files are damaged or another program changed "
+        f"{source} is inconsistent: {problem}. The files are damaged or another program changed "
         "them: copy the trace again or record again."
     )
 
 
 def _reference(table: Table, column: Column, rows: Rows) -> str:
-    """Values are rows of the table referred to, or -1 if that means "none"."""
+    """Values are rows of the referred table, or -1 if that is the default."""
     if not column.refers:
         return ""
     values = _distinct(table[column.name])
-    # A missing column reads as 0, so a thread may be 0 without a table of threads.
+    # A missing column has 0 in all rows, so a thread may be 0 without a table of threads.
     count = rows.get(column.refers, 0) or int(column.refers == "threads")
     lowest = -1 if column.default == -1 else 0
-    sound = values.min() >= lowest and values.max() < count
-    return "" if sound else f"points outside {column.refers}"
+    is_valid = values.min() >= lowest and values.max() < count
+    return "" if is_valid else f"points outside {column.refers}"
 
 
 def _range(table: Table, column: Column, rows: Rows) -> str:
-    """Values are between the column's minimum and maximum; NaN is not."""
+    """Values are between the column's minimum and maximum; NaN is invalid."""
     if column.least is None and column.most is None:
         return ""
     values = table.lists(column.name).values if column.is_list else table[column.name]
@@ -136,13 +136,13 @@ def _length(table: Table, column: Column, rows: Rows) -> str:
     """Each row has as many values as the same row of another column, or none."""
     if not column.as_long_as:
         return ""
-    own = np.diff(table.lists(column.name).offsets)
-    other = np.diff(table.lists(column.as_long_as).offsets)
-    unlike = np.flatnonzero((own != 0) & (own != other))
-    if not len(unlike):
+    lengths = np.diff(table.lists(column.name).offsets)
+    required = np.diff(table.lists(column.as_long_as).offsets)
+    differing = np.flatnonzero((lengths != 0) & (lengths != required))
+    if not len(differing):
         return ""
-    row = unlike[0]
-    return f"has {own[row]} values in row {row}, and {column.as_long_as} has {other[row]}"
+    row = differing[0]
+    return f"has {lengths[row]} values in row {row}, and {column.as_long_as} has {required[row]}"
 
 
 def _product(table: Table, column: Column, rows: Rows) -> str:
@@ -180,15 +180,15 @@ _CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (
 
 
 def _positions(tables: Mapping[str, Table]) -> str:
-    """Positions are close together: views allocate room for every position of an event."""
-    given = [tables[name] for name in ("tensors", "scalars") if name in tables]
-    far = [np.flatnonzero(table["argument"] > _MOST_UNEXPLAINED) for table in given]
-    if not any(map(len, far)):
+    """Positions are close together, because views allocate room for each position of an event."""
+    checked = [tables[name] for name in ("tensors", "scalars") if name in tables]
+    distant = [np.flatnonzero(table["argument"] > _MAX_UNRECORDED) for table in checked]
+    if not any(map(len, distant)):
         return ""
-    arguments = np.bincount(np.concatenate([table["event"] for table in given]))
-    for table, rows in zip(given, far, strict=True):
-        most = arguments[table["event"][rows]] + _MOST_UNEXPLAINED
-        if (table["argument"][rows] > most).any():
+    arguments = np.bincount(np.concatenate([table["event"] for table in checked]))
+    for table, rows in zip(checked, distant, strict=True):
+        limit = arguments[table["event"][rows]] + _MAX_UNRECORDED
+        if (table["argument"][rows] > limit).any():
             return f"{table.schema.name}.argument has a position beyond the arguments of its event"
     return ""
 

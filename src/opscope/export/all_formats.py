@@ -1,4 +1,4 @@
-"""The formats that a trace can be exported in: the one list of them."""
+"""The list of export formats."""
 
 from __future__ import annotations
 

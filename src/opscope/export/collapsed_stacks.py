@@ -27,19 +27,17 @@ METRICS = (
     "self_xpu_time_total",
     "self_privateuse1_time_total",
 )
-"""What a stack can be weighed by; all but the first are device time."""
+"""The values of a stack; all but the first are device time."""
 
-_DEEPEST = 1 << 20  # frames of a stack that count: all
-
+_DEEPEST = 1 << 20  # no limit to the frames of a stack
 _FORBIDDEN = str.maketrans(" ;\t\n", "____")
 
 
 def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -> None:
-    """Write, as torch does, one line per event with a stack and a value of a microsecond or more.
+    """Write one line per event with a stack and at least 1 µs of ``metric``, as torch does.
 
     Args:
         trace: recorded with Python stacks.
-        path: text file to write.
         metric: one of :data:`METRICS`, in microseconds.
     """
     check_metric(metric)
@@ -55,10 +53,10 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
 def write_own_stacks(
     trace: TraceData, path: str | Path, metric: str = METRICS[0], period: Which | str = Which.STEADY
 ) -> None:
-    """Like :func:`write_stacks`, but with the times that opscope's own views show.
+    """Write one line per stack with the times of opscope's own views.
 
-    One line per stack with what its innermost function and all operators in it have together. The
-    start-up is left out, as in the flame graph of the report.
+    The value is the sum over the stack's innermost function and all operators in it. Start-up is
+    omitted, as in the report's flame graph.
     """
     check_metric(metric)
     require_times(trace)
@@ -104,7 +102,7 @@ def check_metric(metric: str) -> None:
 
 
 def write_collapsed(stacks: Iterable[tuple[Sequence[str], int]], path: str | Path) -> None:
-    """Write (frames from innermost to outermost, value) pairs."""
+    """Write pairs of frames (innermost first) and value."""
     lines = (_line(frames, value).encode("utf-8", "replace") for frames, value in stacks)
     write_file(path, lines)
 

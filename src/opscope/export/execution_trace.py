@@ -1,9 +1,8 @@
 """Execution traces: operators with their arguments and results, as torch's observer writes them.
 
-The file has the schema of torch's ExecutionTraceObserver, which PARAM, Chakra and others read, and
-beside it the time of every node (``ts``, ``inclusive_dur``, ``exclusive_dur``, in microseconds and
-on the clock of the Chrome trace): it needs no linking with a second file. ``rf_id`` is what the
-Chrome trace of the same trace calls ``Record function id``.
+The file has the schema of torch's ExecutionTraceObserver, which PARAM and Chakra read. It also has
+the time of every node (``ts``, ``inclusive_dur``, ``exclusive_dur``: microseconds on the clock of
+the Chrome trace). ``rf_id`` is ``Record function id`` in the Chrome trace.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from opscope.export.format import Format
 from opscope.export.output_file import Block, to_json, write_file
 from opscope.timeline.window import process_id_of, window_of
 
-SCHEMA = "1.1.1-chakra.0.0.4"
-"""Of torch 2.13."""
-
+SCHEMA = "1.1.1-chakra.0.0.4"  # schema of torch 2.13
 PROCESS = "[pytorch|profiler|execution_trace|process]"
 
 
@@ -35,10 +32,9 @@ def write_execution_trace(
     """Write ``trace`` to ``path``, compressed if that ends in ``.gz``.
 
     Args:
-        trace: one that has inputs and outputs of its operators.
+        trace: has inputs and outputs of its operators.
         path: replaced once the new file is complete.
-        with_times: write when each node ran and for how long, which torch's observer does not; by
-            default if that is known.
+        with_times: write start and duration of nodes, unlike torch; by default if known.
 
     Raises:
         UsageError: the trace has no arguments, or ``path`` cannot be written.
@@ -59,7 +55,7 @@ def write_execution_trace(
 
 
 def check_has_arguments(trace: TraceData) -> None:
-    """Make sure that there is something to say about the operators of a trace."""
+    """Raise UsageError if operators have no arguments."""
     operators = np.count_nonzero(trace.events["kind"] == EventKind.OPERATOR)
     if operators and not len(trace.table("tensors")) and not len(trace.table("scalars")):
         raise UsageError(
@@ -70,20 +66,20 @@ def check_has_arguments(trace: TraceData) -> None:
 
 
 def local_time(seconds: float) -> str:
-    """Unix time as the file has it."""
+    """Unix time in the file's format."""
     return time.strftime("%Y-%m-%d %X", time.localtime(seconds))
 
 
 def whole_file(
     head: dict[str, Any], nodes: Iterable[Block], finish_ms: int, *, base_ns: int | None
 ) -> Iterator[Block]:
-    """The file from its first brace to its last.
+    """The complete text of the file.
 
     Args:
         head: ``pid``, ``time`` and ``start_ts``.
-        nodes: all but that of the process, each with a comma before it.
+        nodes: all except the process node, each after a comma.
         finish_ms: on the clock of ``start_ts``.
-        base_ns: Unix time that ``ts`` counts from; None if there are no times.
+        base_ns: Unix time that ``ts`` counts from; None without times.
     """
     pairs = "".join(f', "{key}": {to_json(value)}' for key, value in head.items())
     times = "" if base_ns is None else f', "baseTimeNanoseconds": {base_ns}'

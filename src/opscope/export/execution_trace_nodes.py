@@ -1,4 +1,4 @@
-"""The columns of a trace as the native execution trace writer wants them."""
+"""Columns for the native execution trace writer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EVENTS = (
 
 
 class NodeWriter:
-    """Writes traces of one process one after another; ids and addresses go on from one to the next.
+    """Writes traces of one process one after another; ids and addresses continue.
 
     Attributes:
         base_ns: Unix time that ``ts`` counts from; 0 before the first trace.
@@ -50,7 +50,7 @@ class NodeWriter:
         self.base_ns = 0
 
     def blocks(self, trace: TraceData) -> Iterator[Block]:
-        """The nodes of ``trace`` in blocks of a few megabytes, each node with a comma before it."""
+        """The nodes of ``trace`` in blocks of a few megabytes, each node after a comma."""
         self.base_ns = self.base_ns or base_ns_of(trace)
         columns, settings = node_columns(trace)
         extras, fragments = _collective_columns(trace)
@@ -91,15 +91,15 @@ def node_columns(trace: TraceData) -> tuple[Columns, dict[str, Any]]:
 
 
 def base_ns_of(trace: TraceData) -> int:
-    """Time 0 of the file, Unix nanoseconds, as in a Chrome trace."""
+    """Time 0 of the file in Unix nanoseconds, as in a Chrome trace."""
     return max(window_of(trace, trace.metadata).base_ns, 0)
 
 
 def _links(trace: TraceData) -> Columns:
     """Sequence numbers and forward threads as torch records them.
 
-    A trace has those of a backward node on the engine's span around it too, as torch.profiler does;
-    an execution trace does not.
+    A trace has the numbers of a backward node also on the engine's span around it, as in
+    torch.profiler; an execution trace has them on the node only.
     """
     events, names = trace.events, trace.names
     is_used = np.zeros(len(names) + 1, dtype=np.bool_)
@@ -113,7 +113,7 @@ def _links(trace: TraceData) -> Columns:
 
 
 def _self_ns(trace: TraceData) -> Any:
-    """Duration of every node without the nodes in it."""
+    """Duration of every node without the nodes inside it."""
     events = trace.events
     is_node = events["kind"] <= EventKind.ANNOTATION
     counted = is_node & ~events["is_async"]
@@ -129,10 +129,10 @@ def _thread_numbers(trace: TraceData) -> Any:
 
 def _kernels(trace: TraceData) -> tuple[Any, list[tuple[str, str, str]]]:
     """The generated kernel that each event launched, with its attributes."""
-    row = np.full(len(trace.events), -1, dtype=np.int32)
+    kernel_row = np.full(len(trace.events), -1, dtype=np.int32)
     texts: dict[tuple[str, str, str], int] = {}
-    found = keyword_values(trace, ("kernel_backend", "kernel_file", "stream"))
-    for event, values in found.items():
+    keywords = keyword_values(trace, ("kernel_backend", "kernel_file", "stream"))
+    for event, values in keywords.items():
         backend = str(values.get("kernel_backend", ""))
         if not backend:
             continue
@@ -141,8 +141,8 @@ def _kernels(trace: TraceData) -> tuple[Any, list[tuple[str, str, str]]]:
             file = os.path.basename(str(values.get("kernel_file", "")))
             stream = str(values["stream"]) if isinstance(values.get("stream"), int) else ""
         text = (json_inside(backend), json_inside(file), stream)
-        row[event] = texts.setdefault(text, len(texts))
-    return row, list(texts)
+        kernel_row[event] = texts.setdefault(text, len(texts))
+    return kernel_row, list(texts)
 
 
 def _collective_columns(trace: TraceData) -> tuple[Columns, list[str]]:

@@ -1,4 +1,4 @@
-"""A file format: its name, the file names that mean it, a line of help and its writer."""
+"""A file format: name, file name suffixes, help text and writer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from opscope.errors import UsageError
 
 @dataclass(frozen=True)
 class Format:
-    """A format that a trace can be written in. Each is declared beside its writer.
+    """An export format; each is declared beside its writer.
 
     Attributes:
         name: the value of --format.
-        suffixes: ends of file names that mean it; that of a name with several is the longest.
-        help: what it is for.
+        suffixes: file name suffixes of this format; the longest match counts.
         write: called with the trace and the path of the file, which it replaces.
     """
 
@@ -27,21 +26,21 @@ class Format:
     write: Callable[[TraceData, str], object]
 
     def suffix_of(self, path: str | os.PathLike[str]) -> str:
-        """The end of this file name that means this format; empty where none does."""
-        fitting = [suffix for suffix in self.suffixes if os.fspath(path).endswith(suffix)]
-        return max(fitting, key=len, default="")
+        """The suffix of ``path`` that means this format; empty if there is none."""
+        matches = [suffix for suffix in self.suffixes if os.fspath(path).endswith(suffix)]
+        return max(matches, key=len, default="")
 
 
 def find_format(name: str, formats: Sequence[Format]) -> Format:
-    """The one of ``formats`` that is called ``name``."""
+    """The format named ``name``; UsageError without one."""
     for format in formats:
         if format.name == name:
             return format
-    known = ", ".join(format.name for format in formats)
-    raise UsageError(f"There is no export format {name!r}. Choose one of: {known}.")
+    names = ", ".join(format.name for format in formats)
+    raise UsageError(f"There is no export format {name!r}. Choose one of: {names}.")
 
 
 def format_of_file(path: str | os.PathLike[str], formats: Sequence[Format]) -> Format | None:
-    """The one of ``formats`` that a file name means; None where it does not say."""
+    """The format with the longest suffix of ``path``; None without one."""
     best = max(formats, key=lambda format: len(format.suffix_of(path)))
     return best if best.suffix_of(path) else None

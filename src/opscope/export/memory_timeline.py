@@ -1,7 +1,7 @@
 """Memory over time by category, in the files of torch's ``export_memory_timeline``.
 
-The suffix of the path chooses: ``.raw.json.gz`` has every single action, ``.html`` and ``.png`` a
-picture, anything else (``.json``, ``.json.gz``) how much each category held when.
+The suffix of the path selects the file: ``.raw.json.gz`` has every action, ``.html`` and ``.png``
+are pictures, anything else (``.json``, ``.json.gz``) has the bytes per category over time.
 """
 
 from __future__ import annotations
@@ -41,19 +41,17 @@ _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 def write_memory_timeline(
     trace: TraceData, path: str | os.PathLike[str], device: str | None = None
 ) -> None:
-    """Write what each category of memory held on one device over time.
+    """Write the memory per category of one device over time.
 
     - ``.json`` and ``.json.gz``: ``[times, sizes]``, with times in microseconds and per time a row
       of 9 numbers: 0, then bytes of parameters, optimizer state, inputs, temporaries, activations,
       gradients, autograd detail, unknown.
     - ``.raw.json.gz``: a row (time in nanoseconds or -1, action, bytes, category) per action.
-    - ``.html``: a page that needs nothing else; ``.png``: a picture, drawn with matplotlib.
+    - ``.html``: a page that loads nothing; ``.png``: a picture, drawn with matplotlib.
 
     Args:
         trace: recorded with ``record_shapes`` and ``profile_memory``.
-        path: the file to write.
-        device: such as ``cpu`` or ``cuda:0``; None is the first accelerator or, if nothing
-            happened there, the CPU.
+        device: such as ``cuda:0``; by default the first accelerator with memory events, or the CPU.
 
     Raises:
         UsageError: there are no memory events, none on ``device``, or the file cannot be written.
@@ -84,7 +82,7 @@ def _default_device(timeline: MemoryTimeline) -> str:
 
 
 def _blocks(sizes: SizesByCategory) -> Iterator[bytes]:
-    """``[times, sizes]`` as ``json.dump`` writes it, a part at a time."""
+    """``[times, sizes]`` in blocks, formatted as by ``json.dump``."""
     yield f"[{json.dumps(sizes.time_us)}, [".encode()
     padded = np.pad(sizes.size_bytes, ((0, 0), (1, 0)))
     for start in range(0, len(padded), _ROWS_PER_BLOCK):
@@ -94,7 +92,7 @@ def _blocks(sizes: SizesByCategory) -> Iterator[bytes]:
 
 
 def _raw_blocks(timeline: MemoryTimeline) -> Iterator[bytes]:
-    """Actions as ``json.dump`` writes them; a new version is a loss and a gain."""
+    """Actions formatted as by ``json.dump``; a new version is one free and one allocation."""
     changes = timeline.action == Action.INCREMENT_VERSION
     row = np.repeat(np.arange(len(timeline)), 1 + changes)
     is_second = np.zeros(len(row), dtype=np.bool_)
@@ -140,15 +138,15 @@ def _png(sizes: SizesByCategory, device: str) -> bytes:
     return file.getvalue()
 
 
-def _unit(most: int) -> tuple[int, str]:
+def _unit(peak_bytes: int) -> tuple[int, str]:
     for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
-        if most >= unit:
+        if peak_bytes >= unit:
             return unit, name
     return 1, "bytes"
 
 
 def _write_recorded(trace: TraceData, path: str | os.PathLike[str]) -> None:
-    """Like ``write_memory_timeline``, but refuse a trace without recorded memory."""
+    """Like ``write_memory_timeline``, but raise UsageError if no memory was recorded."""
     check_memory_recorded(trace)
     write_memory_timeline(trace, path)
 
@@ -174,7 +172,7 @@ COLORS = {
     Category.UNKNOWN: "#a8adb5",
 }
 
-_STRETCHES = 1000
+_INTERVALS = 1000
 _WIDTH, _HEIGHT = 1000, 400
 
 
@@ -184,19 +182,18 @@ def label(category: Category) -> str:
 
 
 def draw_html(sizes: SizesByCategory, device: str) -> str:
-    """One HTML page that loads nothing: the areas of all categories, numbers under the mouse.
+    """An HTML page that loads nothing: stacked areas, with numbers under the mouse.
 
-    Long timelines are thinned out to the highest and lowest moments of every stretch, so that no
-    peak is lost.
+    Long timelines are reduced to the highest and lowest time of each interval, so no peak is lost.
     """
     time = np.array(sizes.time_us, dtype=np.int64)
     total = sizes.size_bytes.sum(axis=1)
-    chosen = extreme_positions(time, total, _STRETCHES)
-    time, held = time[chosen] - time[0], sizes.size_bytes[chosen]
+    positions = extreme_positions(time, total, _INTERVALS)
+    time, held = time[positions] - time[0], sizes.size_bytes[positions]
     stacked = np.cumsum(np.pad(held, ((0, 0), (1, 0))), axis=1)
-    most = max(int(total.max(initial=0)), 1)
+    peak_bytes = max(int(total.max(initial=0)), 1)
     x = time * _WIDTH / max(int(time[-1]), 1)
-    y = _HEIGHT * (1 - stacked / most)
+    y = _HEIGHT * (1 - stacked / peak_bytes)
     areas = "\n".join(
         f'<path fill="{COLORS[category]}" d="{_area(x, y[:, i], y[:, i + 1])}"/>'
         for i, category in enumerate(SHOWN_CATEGORIES)
@@ -207,7 +204,7 @@ def draw_html(sizes: SizesByCategory, device: str) -> str:
         "held": held.T.tolist(),
         "names": [label(category) for category in SHOWN_CATEGORIES],
         "colors": [COLORS[category] for category in SHOWN_CATEGORIES],
-        "most": most,
+        "most": peak_bytes,
     }
     page = Path(__file__).with_name("memory_page.html").read_text(encoding="utf-8")
     filled = {
@@ -217,17 +214,17 @@ def draw_html(sizes: SizesByCategory, device: str) -> str:
         "HEIGHT": str(_HEIGHT),
         "DATA": to_json(data),
     }
-    return re.sub("@([A-Z]+)@", lambda place: filled[place[1]], page)
+    return re.sub("@([A-Z]+)@", lambda placeholder: filled[placeholder[1]], page)
 
 
 Line = npt.NDArray[np.float64]
 
 
 def _area(x: Line, below: Line, above: Line) -> str:
-    """The outline between two lines of steps: what is held stays until the next time."""
-    forth = _steps(x, above)
-    back = _steps(x, below)[::-1]
-    return "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in np.concatenate([forth, back]).tolist())
+    """The outline between two step curves: a value is constant until the next time."""
+    upper = _steps(x, above)
+    lower = _steps(x, below)[::-1]
+    return "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in np.concatenate([upper, lower]).tolist())
 
 
 def _steps(x: Line, y: Line) -> Line:

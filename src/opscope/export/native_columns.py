@@ -1,4 +1,4 @@
-"""Tables of a trace as native writers of any format want them: flat columns and row ranges."""
+"""Columns of a trace for native writers: flat columns and row ranges."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def argument_columns(trace: TraceData) -> Columns:
         rows = _inputs(table, count)
         if not len(rows):
             continue
-        whole = len(rows) == len(table) and bool(np.all(rows[1:] > rows[:-1]))
+        is_full = len(rows) == len(table) and bool(np.all(rows[1:] > rows[:-1]))
         columns[f"{name}.rows"] = row_ranges(table["event"][rows], count)
         for column in flat:
             values = table[column]
             if column == "value" and "concrete_inputs" in trace.metadata.get("left_out", ()):
                 values = np.where(table["type"] >= ScalarType.INT_LIST, np.int32(-1), values)
-            columns[f"{name}.{column}"] = values if whole else values[rows]
+            columns[f"{name}.{column}"] = values if is_full else values[rows]
         for column in lists:
             ragged = table.lists(column)
-            columns |= list_columns(f"{name}.{column}", ragged if whole else ragged.take(rows))
+            columns |= list_columns(f"{name}.{column}", ragged if is_full else ragged.take(rows))
     return columns
 
 
@@ -50,7 +50,7 @@ def _inputs(table: Table, event_count: int) -> Rows:
 
 
 def name_columns(trace: TraceData) -> Columns:
-    """``names.*``: the string table as it is."""
+    """``names.*``: the string table unchanged."""
     return {
         "names.offsets": np.asarray(trace.names.offsets, dtype=np.int64),
         "names.bytes": np.frombuffer(trace.names.blob, dtype=np.uint8),
@@ -58,9 +58,9 @@ def name_columns(trace: TraceData) -> Columns:
 
 
 def within(rows: npt.NDArray[Any], count: int) -> npt.NDArray[np.bool_]:
-    """Which of ``rows`` are rows of a table of ``count``."""
-    sound: npt.NDArray[np.bool_] = (rows >= 0) & (rows < count)
-    return sound
+    """Which of ``rows`` are valid rows of a table with ``count`` rows."""
+    valid: npt.NDArray[np.bool_] = (rows >= 0) & (rows < count)
+    return valid
 
 
 def flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
@@ -69,12 +69,12 @@ def flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
 
 
 def list_columns(name: str, column: ListColumn) -> Columns:
-    """A ragged column as two."""
+    """A ragged column as offsets and values."""
     return {f"{name}.offsets": column.offsets, f"{name}.values": column.values}
 
 
 def row_ranges(parents: npt.NDArray[Any], count: int) -> Rows:
-    """``ranges`` such that the rows of parent i, once sorted, are ranges[i]:ranges[i + 1]."""
+    """``ranges`` such that sorted rows ``ranges[i]:ranges[i + 1]`` belong to parent i."""
     ranges = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(parents, minlength=count), out=ranges[1:])
     return ranges
@@ -92,7 +92,7 @@ class BlockWriter(Protocol):
 
 
 def blocks_of(writer: BlockWriter, size: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the blocks of ``writer``, which writes ``rows`` rows, and report progress."""
+    """Yield the blocks of ``writer``, which has ``rows`` rows, and report progress."""
     while (block := writer.next_block(size)) is not None:
         yield block
         tell(writer.rows_written, rows)

@@ -1,8 +1,8 @@
-"""Writing an output file: all of it or nothing, plain or gzip, while other threads run.
+"""Atomic writing of an output file, plain or gzip.
 
-A file appears under its name only when it is complete; until then it is a temporary file beside
-it. Blocks are compressed on two threads (zlib releases the GIL) and joined to one ordinary gzip
-stream: some readers stop after the first member of a concatenation.
+A file appears under its name only when it is complete; until then it is a temporary file beside it.
+Two threads compress the blocks (zlib releases the GIL). The result is one gzip member, because some
+readers stop after the first.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from opscope.errors import UsageError
 Block: TypeAlias = bytes | npt.NDArray[np.uint8]
 View: TypeAlias = bytes | memoryview
 
-COMPRESSION_LEVEL = 1
-"""A trace repeats itself so much that higher levels cost more time than they save bytes."""
-
+COMPRESSION_LEVEL = 1  # traces are repetitive: higher levels cost more time than they save bytes
 _THREADS = 2
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _END_OF_DEFLATE = b"\x03\x00"  # an empty last block
@@ -42,7 +40,7 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
     """Write ``blocks`` to ``path``, compressed if its name ends in ``.gz``.
 
     Raises:
-        UsageError: the file cannot be written; what was there before is untouched.
+        UsageError: the file cannot be written; an existing file is unchanged.
     """
     name = os.fspath(path)
     _check_name(name)
@@ -61,7 +59,7 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Make sure now that :func:`write_file` can work later; changes nothing."""
+    """Raise UsageError if :func:`write_file` could not write ``path``; changes nothing."""
     _check_name(os.fspath(path))
     refuse_address(path)
     target = os.path.realpath(path)
@@ -79,7 +77,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _check_name(name: str) -> None:
-    """Refuse names with a NUL or an unpaired surrogate, which no system accepts."""
+    """Raise UsageError for names with a NUL or an unpaired surrogate, which no system accepts."""
     try:
         if b"\0" not in os.fsencode(name):
             return
@@ -90,9 +88,9 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _replacing(name: str) -> Iterator[IO[bytes]]:
-    target = os.path.realpath(name)  # replace what a link points to, not the link
+    target = os.path.realpath(name)  # replace the target of a link, not the link
     if os.path.exists(target) and not os.path.isfile(target):
-        # A pipe or /dev/stdout is written to, not replaced. A folder raises an error here.
+        # Write to a pipe or /dev/stdout directly. A folder raises an error here.
         with open(target, "wb") as file:
             yield file
         return
@@ -128,13 +126,13 @@ def _gzip(blocks: Iterable[View]) -> Iterator[View]:
 
 
 def _deflate(block: View) -> bytes:
-    """Deflated, ending on a byte boundary so that the next block can follow."""
+    """Compress to a byte boundary, so that the next block can follow."""
     deflater = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
     return deflater.compress(block) + deflater.flush(zlib.Z_SYNC_FLUSH)
 
 
 def to_json(value: Any) -> str:
-    """``value`` as one line of ASCII JSON; what JSON has no number for becomes its text."""
+    """``value`` as one line of ASCII JSON; non-finite floats become text."""
     try:
         text = json.dumps(value, allow_nan=False)
     except ValueError:

@@ -1,7 +1,7 @@
 """A trace in Perfetto's native format (``.pftrace``), for https://ui.perfetto.dev.
 
-A tenth of the size of Chrome JSON, which Perfetto reads as a legacy format. The packets are written
-by native code, block by block, without the GIL; memory stays at a few blocks.
+The file has a tenth of the size of Chrome JSON, a legacy format for Perfetto. Native code writes
+the packets in blocks without the GIL; memory is a few blocks.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Columns = dict[str, npt.NDArray[Any]]
 BLOCK_BYTES = 4 << 20
 
 _GPU_CATEGORIES = [kind.name.lower() for kind in GpuKind]
-_UNKNOWN = "unknown"  # kinds of events that only a newer opscope knows
-_PROCESS_RANK = 1000  # devices come after processes
+_UNKNOWN = "unknown"  # event kinds of a newer opscope
+_PROCESS_RANK = 1000  # devices are shown after processes
 
 
 @reusing_memory
 def write_perfetto(trace: TraceData, path: str | os.PathLike[str]) -> None:
     """Write ``trace`` to ``path`` (by convention ``.pftrace``), compressed if that ends in ``.gz``.
 
-    Every span of ``events`` and ``gpu`` becomes one slice: those that overlap without nesting are
-    put on lanes of their own. Arrows go from forward to backward operators and from launches to
-    what they launched; memory in use is a counter per device.
+    Every span of ``events`` and ``gpu`` is one slice; spans that overlap without nesting are on
+    separate lanes. Arrows connect forward with backward operators and launches with device work.
+    Memory in use is a counter per device.
     """
     write_file(path, perfetto_blocks(trace))
 
@@ -62,7 +62,7 @@ def perfetto_blocks(trace: TraceData) -> Iterator[Block]:
     events, gpu = place_events(trace), place_gpu(trace)
     counters = memory_counters(trace)
     base_ns = max(window_of(trace, metadata).start_ns, 0)
-    tracks = _Described(trace, metadata, events, gpu, counters)
+    tracks = _TrackDescriptions(trace, metadata, events, gpu, counters)
     numbers = gpu_numbers(trace)
     writer = _native.PerfettoWriter(
         {
@@ -89,8 +89,8 @@ def perfetto_blocks(trace: TraceData) -> Iterator[Block]:
     yield from blocks_of(writer, BLOCK_BYTES, rows)
 
 
-class _Described:
-    """The numbers of all tracks, and the packets that describe them."""
+class _TrackDescriptions:
+    """Numbers of all tracks, and the packets that describe them."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ def _failed_allocations(trace: TraceData, process: int) -> list[bytes]:
 
 
 def _name_columns(trace: TraceData) -> Columns:
-    """``values.*``: the trace's own names, where scalars have their text. Valid UTF-8."""
+    """``values.*``: the trace's names as valid UTF-8, for the texts of scalars."""
     names = trace.names
     try:
         names.blob.decode()
@@ -177,7 +177,7 @@ def _event_columns(trace: TraceData, placement: Placement) -> Columns:
 
 
 def _span_names(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Texts of events, with the overload where one was recorded: ``aten::add.Tensor``."""
+    """Texts of events, with the overload if one was recorded: ``aten::add.Tensor``."""
     label, texts = own_texts(trace)
     overload = trace.events["overload"]
     if not len(overload) or overload.max() < 0:

@@ -1,5 +1,4 @@
-"""Perfetto's protocol buffer messages: tracks of processes, threads, streams, lanes and counters;
-and what is shown with a piece of device work."""
+"""Perfetto's messages: tracks of processes, threads, streams, lanes, counters; device work."""
 
 from __future__ import annotations
 
@@ -20,39 +19,38 @@ _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER = 1, 2, 3, 4, 5, 8  # of Trac
 _ORDERING, _RANK = 11, 12
 _EXPLICIT = 3
 _SIZE_BYTES = 3  # CounterDescriptor.Unit
-
 HEADER_SEQUENCE = 1
 
 
 @dataclass
 class PerfettoTracks:
-    """Descriptors so far; every track has a number of its own, from 1."""
+    """Track descriptors; tracks are numbered from 1."""
 
     packets: list[bytes] = field(default_factory=list)
     _count: int = 0
 
     def process(self, process_id: int, name: str, labels: Iterable[str]) -> int:
-        """A process; threads and counters are shown under it."""
+        """Add a process; viewers show its threads and counters under it."""
         process = message((1, process_id), (6, name), *((8, label) for label in labels))
         return self._add((_PROCESS, process), (_ORDERING, _EXPLICIT))
 
     def thread(self, process_id: int, line: Line) -> int:
-        """A thread; viewers group it by the process's number."""
+        """Add a thread; viewers group threads by process number."""
         thread = message((1, process_id), (2, line.number), (5, line.name))
         return self._add((_THREAD, thread))
 
     def group(self, name: str, parent: int = 0, rank: int = 0) -> int:
-        """A named track: a device, a stream, or a lane beside a thread."""
+        """Add a named track: a device, a stream, or a lane beside a thread."""
         above = [(_PARENT, parent)] if parent else []
         return self._add((_NAME, name), *above, (_RANK, rank))
 
     def counter(self, name: str, parent: int) -> int:
-        """A number of bytes over time."""
+        """Add a counter of bytes over time."""
         unit = message((3, _SIZE_BYTES))
         return self._add((_NAME, name), (_PARENT, parent), (_COUNTER, unit))
 
     def lines(self, lines: list[Line], home_tracks: list[int]) -> list[int]:
-        """Tracks of all ``lines``, where those of lane 0 are given; lanes go under them."""
+        """The track of each line: ``home_tracks`` for lane 0, a new track under it otherwise."""
         tracks = list(home_tracks)
         for line in lines[len(home_tracks) :]:
             tracks.append(self.group(f"overlap {line.lane}", home_tracks[line.home], line.lane))
@@ -67,14 +65,14 @@ class PerfettoTracks:
 
 
 def clock_packet(time_ns: int) -> bytes:
-    """Says that the file's times (BOOTTIME, to Perfetto) are Unix times (REALTIME)."""
+    """Declare that the file's times (BOOTTIME for Perfetto) are Unix times (REALTIME)."""
     clocks = [(1, message((1, clock), (2, time_ns))) for clock in (6, 1)]
     packet = message((_SEQUENCE, HEADER_SEQUENCE), (6, message(*clocks)))
     return message((_PACKET, packet))
 
 
 def instant_packet(track: int, time_ns: int, name: str, category: str) -> bytes:
-    """A moment on a track, such as a failed allocation."""
+    """An instant on a track, such as a failed allocation."""
     event = message((9, 3), (11, track), (22, category), (23, name))
     packet = message((8, time_ns), (_SEQUENCE, HEADER_SEQUENCE), (58, 6), (11, event))
     return message((_PACKET, packet))
@@ -84,7 +82,7 @@ Value = int | str | bytes | bool
 
 
 def message(*fields: tuple[int, Value]) -> bytes:
-    """Fields by number, in order: integers (varints), texts, or messages made by this function."""
+    """Encode fields by number, in order: integers (varints), texts, or encoded messages."""
     return b"".join(_field(number, value) for number, value in fields)
 
 
@@ -96,7 +94,7 @@ def _field(number: int, value: Value) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A number in as few bytes as it takes."""
+    """A number in base-128 varint encoding."""
     result = bytearray()
     while value >= 0x80:
         result.append(value & 0x7F | 0x80)
@@ -111,7 +109,7 @@ _ABSENT = np.int64(-1)
 
 
 def gpu_numbers(trace: TraceData) -> dict[str, Values]:
-    """Columns by Kineto's names, of shape (gpu rows,); -1 where a row has no such number."""
+    """Columns by Kineto's names, shape (gpu rows,); -1 if a row has no value."""
     gpu = trace.table("gpu")
     kind = gpu["kind"]
     # Every kernel uses registers, so 0 means that the number was not recorded.

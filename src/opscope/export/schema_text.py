@@ -1,4 +1,4 @@
-"""Operator schemas as torch prints them, looked up once per operator, never per event."""
+"""Operator schemas as torch prints them, looked up once per operator."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """The schema of every operator event: row in the list of texts, -1 where it has none.
+    """The schema of every operator event: row in the list of texts, -1 without one.
 
-    Texts come from the trace, if it was read from a file that had them, else from torch's
-    registry; without torch there are none.
+    Texts come from the trace if its file had them, else from torch's registry, if installed.
     """
     events = trace.events
     row = np.full(len(events), -1, dtype=np.int32)
     is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
     calls = np.flatnonzero(is_call)
-    # Both are rows of names, so one integer holds the pair.
+    # Name and overload are rows of names, so one integer holds the pair.
     pairs = (events["name"][calls].astype(np.int64) << 32) | (events["overload"][calls] + 1)
-    distinct, which = np.unique(pairs, return_inverse=True)
+    distinct, schema_of_call = np.unique(pairs, return_inverse=True)
     metadata = trace.metadata
-    known = metadata.get("operator_schemas")
+    schemas = metadata.get("operator_schemas")
     options = metadata.get("options")
     exact = isinstance(options, dict) and bool(options.get("overloads"))
     texts = [
         _schema(
             trace.names[pair >> 32],
             trace.names[(pair & 0xFFFFFFFF) - 1],
-            known if isinstance(known, dict) else {},
+            schemas if isinstance(schemas, dict) else {},
             exact,
         )
         for pair in distinct.tolist()
     ]
     row[calls] = np.where([bool(text) for text in texts], np.arange(len(texts)), -1)[
-        which.reshape(-1)
+        schema_of_call.reshape(-1)
     ]
     return row, texts
 
@@ -61,10 +60,10 @@ def schema_size(text: str) -> tuple[int, int]:
     if not arrow or not name.endswith(")") or "..." in text:
         return _UNKNOWN_SIZE, _UNKNOWN_SIZE
     several = results.startswith("(") and results.endswith(")")
-    return _listed(arguments), _listed(results[1:-1]) if several else 1
+    return _item_count(arguments), _item_count(results[1:-1]) if several else 1
 
 
-def _listed(text: str) -> int:
+def _item_count(text: str) -> int:
     text = _STRING.sub('""', text)
     depth, items = 0, [""]
     for character in text:
@@ -76,9 +75,9 @@ def _listed(text: str) -> int:
     return sum(item.strip() not in ("", "*") for item in items)
 
 
-def _schema(name: str, overload: str, known: dict[str, Any], exact: bool) -> str:
+def _schema(name: str, overload: str, schemas: dict[str, Any], exact: bool) -> str:
     full_name = f"{name}.{overload}" if overload else name
-    text = known.get(full_name)
+    text = schemas.get(full_name)
     if isinstance(text, str):
         return text
     if "::" not in name:
@@ -94,7 +93,7 @@ def _registered_text(name: str, overload: str) -> str:
 
 
 def _overloads(name: str) -> tuple[str, ...]:
-    """None where torch is not installed."""
+    """Names of overloads; empty without torch."""
     try:
         return registered_overloads(name)
     except ImportError:

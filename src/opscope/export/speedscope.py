@@ -1,7 +1,7 @@
 """speedscope's file format: one evented profile per thread and stream, for speedscope.app.
 
-https://www.speedscope.app/file-format-schema.json. Viewers require that frames open and close in
-stack order, which the lines of ``timeline.timeline`` guarantee.
+Schema: https://www.speedscope.app/file-format-schema.json. Frames must open and close in stack
+order; the lines of ``timeline.timeline`` guarantee that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def speedscope_texts(trace: TraceData, name: str) -> Iterator[str]:
         (place_gpu(trace), gpu["start_ns"], gpu_label.reshape(-1) + len(texts)),
     ]
     origin = min((int(start.min()) for _, start, _ in sources if len(start)), default=0)
-    separator, done, rows_in_all = "", 0, len(label) + len(gpu)
+    separator, done, row_count = "", 0, len(label) + len(gpu)
     for placement, start, frame in sources:
         order, begin = placement.by_line()
         for i, line in enumerate(placement.lines):
@@ -56,7 +56,7 @@ def speedscope_texts(trace: TraceData, name: str) -> Iterator[str]:
                 yield from _profile(line, placement, start - origin, frame, rows)
                 separator = ","
             done += len(rows)
-            tell(done, rows_in_all)
+            tell(done, row_count)
     yield "]}\n"
 
 
@@ -68,27 +68,27 @@ def _profile(
         f'{{"type":"evented","name":{to_json(_line_name(line))},"unit":"nanoseconds",'
         f'"startValue":{int(start[rows[0]])},"endValue":{int(end.max())},"events":['
     )
-    open_: list[tuple[int, int]] = []
+    open_frames: list[tuple[int, int]] = []
     separator = ""
     for block in range(0, len(rows), _SPANS_PER_BLOCK):
         part = slice(block, block + _SPANS_PER_BLOCK)
         events: list[str] = []
         columns = (start[rows[part]].tolist(), end[part].tolist(), frame[rows[part]].tolist())
         for at, until, number in zip(*columns, strict=True):
-            _close(open_, at, events)
+            _close(open_frames, at, events)
             events.append(f'{{"type":"O","frame":{number},"at":{at}}}')
-            open_.append((until, number))
+            open_frames.append((until, number))
         yield separator + ",".join(events)
         separator = ","
     events = []
-    _close(open_, None, events)
+    _close(open_frames, None, events)
     yield f",{','.join(events)}]}}"
 
 
-def _close(open_: list[tuple[int, int]], time: int | None, events: list[str]) -> None:
-    """Close what is over by ``time`` (None: everything), innermost first."""
-    while open_ and (time is None or open_[-1][0] <= time):
-        until, number = open_.pop()
+def _close(open_frames: list[tuple[int, int]], time: int | None, events: list[str]) -> None:
+    """Close frames that end by ``time`` (None: all frames), innermost first."""
+    while open_frames and (time is None or open_frames[-1][0] <= time):
+        until, number = open_frames.pop()
         events.append(f'{{"type":"C","frame":{number},"at":{until}}}')
 
 

@@ -1,4 +1,4 @@
-"""``tensorboard_trace_handler``: a Chrome trace per cycle, named as TensorBoard's plugin wants."""
+"""``tensorboard_trace_handler``: a Chrome trace per cycle with a name for TensorBoard's plugin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.errors import UsageError
 
 
 class ExportsChromeTrace(Protocol):
-    """Methods of a profiler that the handler needs; opscope's and torch's both have them."""
+    """The profiler method that the handler needs; opscope's and torch's profilers have it."""
 
     def export_chrome_trace(self, path: str, use_python_export: bool = ...) -> None:
         """Write the last cycle's trace."""
@@ -29,21 +29,20 @@ def tensorboard_trace_handler(
     """An ``on_trace_ready`` that writes ``{worker}.{time}.pt.trace.json`` into a folder.
 
     Args:
-        dir_name: TensorBoard's log folder; made when the first trace is written.
+        dir_name: TensorBoard's log folder; created when the first trace is written.
         worker_name: different for every process of a job; by default host name and process id.
         use_gzip: write ``.json.gz``.
-        use_python_export: accepted for torch.profiler's sake.
+        use_python_export: ignored; torch.profiler has it.
 
     Returns:
-        A handler that raises UsageError if the folder cannot be made or written to. It never
-        overwrites a file.
+        A handler that never overwrites a file; UsageError if it cannot write to the folder.
     """
 
     refuse_address(dir_name)
 
     def handle(profiler: ExportsChromeTrace) -> None:
-        folder = _made(os.fspath(dir_name))
-        # Looked up at each call, because a forked worker must not use its parent's name.
+        folder = _make_folder(os.fspath(dir_name))
+        # A forked worker must not use its parent's name.
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         path = _free_path(folder, worker, ".json.gz" if use_gzip else ".json")
         profiler.export_chrome_trace(str(path), use_python_export=use_python_export)
@@ -51,7 +50,7 @@ def tensorboard_trace_handler(
     return handle
 
 
-def _made(name: str) -> Path:
+def _make_folder(name: str) -> Path:
     try:
         os.makedirs(name, exist_ok=True)
     except OSError as error:
@@ -63,7 +62,7 @@ def _made(name: str) -> Path:
 
 
 def _free_path(folder: Path, worker: str, suffix: str) -> Path:
-    """A path that does not exist yet; two cycles may end within one tick of a coarse clock."""
+    """A path that does not exist; two cycles may end within one tick of a coarse clock."""
     time_ns = time.time_ns()
     while (path := folder / f"{worker}.{time_ns}.pt.trace{suffix}").exists():
         time_ns += 1

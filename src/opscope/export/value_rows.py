@@ -23,7 +23,7 @@ OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
 
 def value_columns(trace: TraceData) -> Columns:
-    """``tensors.*`` and ``scalars.*``, and which rows are inputs and outputs of which event."""
+    """``tensors.*`` and ``scalars.*``, and the input and output rows of each event."""
     count = len(trace.events)
     columns: Columns = {}
     for name, flat in (("tensors", _TENSORS), ("scalars", _SCALARS)):
@@ -34,17 +34,17 @@ def value_columns(trace: TraceData) -> Columns:
     for name in ("sizes", "strides"):
         columns |= list_columns(f"tensors.{name}", trace.table("tensors").lists(name))
     if not len(trace.table("allocations")):
-        # Frees were not recorded, so objects are told apart by address alone, as torch does.
+        # Frees were not recorded, so objects are identified by address alone, as in torch.
         unknown = np.broadcast_to(np.int64(-1), len(trace.table("tensors")))
         columns |= {"tensors.tensor_id": unknown, "tensors.allocation_id": unknown}
     return columns
 
 
 def rows_of_events(prefix: str, table: Table, roles: Sequence[Role], count: int) -> Columns:
-    """``prefix.rows`` and, unless the rows wanted follow one another, ``prefix.index``."""
+    """``prefix.rows``, and ``prefix.index`` if the selected rows are not consecutive."""
     event, role = table["event"], table["role"]
-    wanted = (role == roles[0]) | (role == roles[-1])
-    rows = np.flatnonzero(wanted & (event >= 0) & (event < count))
+    has_role = (role == roles[0]) | (role == roles[-1])
+    rows = np.flatnonzero(has_role & (event >= 0) & (event < count))
     owner = event[rows]
     ranges = row_ranges(owner, count)
     if len(rows) and not np.all(owner[1:] >= owner[:-1]):
@@ -68,7 +68,7 @@ def _pieces(trace: TraceData, row: int) -> Pieces | None:
     return nested_pieces(text) if text.startswith("{") else None
 
 
-GAP = "\0"  # where a tensor goes; JSON escapes it in texts
+GAP = "\0"  # placeholder of a tensor; JSON escapes it in texts
 MAX_DEPTH = 64
 _NONE = ("", "", "")
 
@@ -76,8 +76,7 @@ Pieces = tuple[list[str], list[str], list[str]]
 
 
 def nested_pieces(text: str) -> Pieces | None:
-    """Values, shapes and types of a nested value (``columns.schema.SCALARS``), each cut where its
-    tensors go; None if ``text`` is not one."""
+    """Values, shapes and types of a nested value, each split at its tensors; None if not nested."""
     try:
         values, shapes, types = _texts(json.loads(text), 0)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Operators of backward passes, and which passes go over one graph again and again."""
+"""Operators of backward passes, and backward passes that run over one graph many times."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from opscope.columns.schema import RecordScope
 from opscope.findings.subject import EVALUATING, Flags, Subject, Values
 from opscope.timeline.tree.links import thread_numbers
 
-_FEWEST_PASSES = 10
-"""Over the same forward operators: no training step has as many losses."""
+_FEWEST_PASSES = 10  # passes over the same forward operators; no training step has this many losses
 
 
 def backward_steps(subject: Subject) -> tuple[Values, Values]:
-    """Outermost operators of backward passes, each with the forward operator it is of, or -1."""
+    """Outermost operators of backward passes, and the forward operator of each, -1 for none."""
     return subject.once(_backward_steps)
 
 
@@ -24,17 +23,17 @@ def _backward_steps(subject: Subject) -> tuple[Values, Values]:
     steps, first = np.unique(subject.outermost_operator[inner], return_index=True)
     steps, inner = steps[steps >= 0].astype(np.int64), inner[first[steps >= 0]]
     source = subject.sites.source[inner].astype(np.int64)
-    # What has no forward operator stands for itself, or for what evaluates it.
+    # Without a forward operator, ``source`` is the event itself or the engine's span around it.
     evaluating = subject.name_contains(EVALUATING)
     known = (source >= 0) & ~evaluating[source] & ~subject.within(evaluating)[source]
     return steps, np.where(known, source, _making(subject, inner))
 
 
 def _making(subject: Subject, backward: Values) -> Values:
-    """The forward operator in which the node of each was made, by its number; -1 for none.
+    """Forward operator that made the node of each backward event, by its number; -1 for none.
 
-    An operator that writes to a part of a tensor makes one node for itself and a second one, with
-    the number that follows, for the tensor that it changed: CopySlices, which is of no other.
+    An operator that writes to a part of a tensor makes two nodes: its own and, with the next
+    number, CopySlices for the changed tensor. No operator has CopySlices' number.
     """
     events, numbers = subject.events, subject.events["sequence_number"]
     forward = subject.is_operator & (numbers >= 0) & ~subject.name_contains(EVALUATING)
@@ -46,7 +45,7 @@ def _making(subject: Subject, backward: Values) -> Values:
         wanted = np.flatnonzero((events["forward_thread"][backward] == thread) & (thread > 0))
         if not len(made):
             continue
-        # Each node takes the next number, and an operator has that of the first it will make.
+        # Each node takes the next number; an operator has the number of its first node.
         reached, number = np.maximum.accumulate(numbers[made]), numbers[backward[wanted]]
         at = np.searchsorted(reached, number, "right") - 1
         is_of_one = (at >= 0) & (number >= 0) & (number <= reached[-1])
@@ -55,10 +54,7 @@ def _making(subject: Subject, backward: Values) -> Values:
 
 
 def steps_take_ns(subject: Subject) -> Values:
-    """Duration of each backward step, with the work of autograd before it.
-
-    That looks up the node, and frees what the one before kept.
-    """
+    """Duration of each backward step, with autograd's work before it: look-up and freeing."""
     steps, _ = backward_steps(subject)
     gap, around = np.zeros(len(steps), dtype=np.int64), subject.parent[steps]
     gap[1:] = subject.start_ns[steps[1:]] - subject.end_ns[steps[:-1]]
@@ -67,9 +63,9 @@ def steps_take_ns(subject: Subject) -> Values:
 
 
 def is_repeated_pass(subject: Subject) -> Flags:
-    """Which events are of passes over a graph that many others go over, too. Shape (events,).
+    """Which events belong to backward passes that repeat over one graph. Shape (events,).
 
-    One for each output, as a Jacobian takes row by row, or for each sample: no training steps.
+    Such a pass computes one output (a row of a Jacobian) or one sample; it is no training step.
     """
     steps, forward = backward_steps(subject)
     steps, forward = steps[forward >= 0], forward[forward >= 0]
@@ -78,10 +74,10 @@ def is_repeated_pass(subject: Subject) -> Flags:
 
 
 def has_backward(subject: Subject, rows: Values) -> Flags:
-    """Which of these operators a backward one belongs to. Shape as ``rows``."""
+    """Which of these operators have a backward operator. Shape as ``rows``."""
     events, backward = subject.events, subject.is_backward
     numbers = events["sequence_number"]
     threads = (events["forward_thread"][backward], thread_numbers(subject.trace)[rows])
     pair = group_rows(np.concatenate(threads), np.concatenate([numbers[backward], numbers[rows]]))
-    used = len(pair.group) - len(rows)  # those of the backward pass come first
+    used = len(pair.group) - len(rows)  # groups of backward operators come first
     return np.asarray(pair.first[pair.group[used:]] < used, dtype=np.bool_)

@@ -1,6 +1,6 @@
 """Measured savings: both variants run with torch on this machine, with the trace's shapes.
 
-Every function returns None where it cannot be measured here, as without a GPU.
+Each function returns None if this machine cannot measure it, for example without a GPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,8 @@ from opscope.timeline.tree.arguments import Arguments, TensorRecord
 
 Call = Callable[[], object]
 
-_MOST_SHAPES = 4
-"""Kinds of calls that are measured, those with most time first."""
-
-_SECONDS = 0.1
-"""How long each variant runs."""
+_MOST_SHAPES = 4  # kinds of calls that are measured, most expensive first
+_SECONDS = 0.1  # run time of each variant
 
 
 def _torch() -> Any:
@@ -49,7 +46,7 @@ def _seconds(call: Call) -> float:
 
 
 def _kinds(subject: Subject, events: Values) -> Iterator[tuple[list[TensorRecord], int]]:
-    """Tensor arguments of the most expensive kinds of calls, and the time of all of that kind."""
+    """Tensor arguments of the most expensive kinds of calls, and the total time of each kind."""
     group, first = first_of_each(shape_signatures(subject.trace)[events])
     total = np.bincount(group, weights=subject.duration_ns[events])
     arguments = Arguments(subject.trace)
@@ -65,8 +62,7 @@ def _by_ratio(
     devices: tuple[str, ...],
     what: str,
 ) -> Measured | None:
-    """Scale the time of each kind by what the fix leaves of it here; None where the occurrences ran
-    on none of ``devices``, or on one that this machine lacks."""
+    """Scale the time of each kind by the ratio measured here; None without the recorded device."""
     kinds = [*_kinds(subject, evidence.events)]
     on_gpu = any(tensor.device_type == CUDA for tensors, _ in kinds for tensor in tensors)
     device = "cuda" if on_gpu else "cpu"
@@ -82,7 +78,7 @@ def _by_ratio(
 
 
 def measure_convolution_bias(subject: Subject, evidence: Evidence) -> Measured | None:
-    """A convolution's forward and backward pass with and without bias."""
+    """Measure convolutions with and without bias, forward and backward."""
     torch = _torch()
 
     def variants(tensors: list[TensorRecord], device: str) -> tuple[Call, Call]:
@@ -99,7 +95,7 @@ def measure_convolution_bias(subject: Subject, evidence: Evidence) -> Measured |
 
 
 def measure_alignment(subject: Subject, evidence: Evidence) -> Measured | None:
-    """Products as they are, and padded to multiples of 8."""
+    """Measure products as recorded, and padded to multiples of 8."""
 
     def variants(tensors: list[TensorRecord], device: str) -> tuple[Call, Call]:
         plain = [_random(one, device) for one in tensors[-2:]]
@@ -115,7 +111,7 @@ def measure_alignment(subject: Subject, evidence: Evidence) -> Measured | None:
 
 
 def measure_tf32(subject: Subject, evidence: Evidence) -> Measured | None:
-    """Products in full precision and with TF32."""
+    """Measure products in full precision and with TF32."""
     torch = _torch()
 
     def multiply(name: str, *pair: Any) -> None:
@@ -134,7 +130,7 @@ def measure_tf32(subject: Subject, evidence: Evidence) -> Measured | None:
 
 
 def measure_device_copy(subject: Subject, evidence: Evidence) -> Measured | None:
-    """Filling on the CPU and copying, and filling on the GPU."""
+    """Measure filling on the CPU and copying, against filling on the GPU."""
     torch = _torch()
 
     def variants(tensors: list[TensorRecord], device: str) -> tuple[Call, Call]:
@@ -146,7 +142,7 @@ def measure_device_copy(subject: Subject, evidence: Evidence) -> Measured | None
 
 
 def measure_single_tensor(subject: Subject, evidence: Evidence) -> Measured | None:
-    """Steps of the same kind of optimizer over parameters of the same shapes, plain and fused."""
+    """Measure steps of this optimizer class with these parameter shapes, plain and fused."""
     torch, table = _torch(), subject.trace.table("parameters")
     is_parameter = table["role"] == ParameterRole.PARAMETER
     held = (table["optimizer"] >= 0) & is_parameter

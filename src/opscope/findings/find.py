@@ -1,4 +1,4 @@
-"""All patterns, applied to a trace."""
+"""Runs all patterns on a trace."""
 
 from __future__ import annotations
 
@@ -30,22 +30,20 @@ def find_findings(
     listing: TorchListing | None = None,
     which: Which | str = Which.STEADY,
 ) -> Findings:
-    """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+    """Find performance problems, with an estimate of what each fix saves.
 
-    Estimates are derived from the recording and say how; they do not add up, as one fix can take
-    away what another would have saved.
+    Each estimate says how it is derived. Savings do not add up: two fixes may save the same time.
 
     Computed once for a trace and part, unless measured.
 
     Args:
-        trace: any.
-        benchmark: where a pattern can be measured, run it with and without the fix, in torch on
-            this machine, and scale by that. Takes seconds.
-        listing: of the part of ``trace`` that is looked at, where it has been made already.
-        which: that part: the steady state, the start-up or all.
+        benchmark: measure savings with torch on this machine where possible, in place of estimates.
+            Takes seconds.
+        listing: torch's listing of the period, if it was made already.
+        which: the period: steady state, start-up or all.
 
     Raises:
-        UsageError: there is no such part.
+        UsageError: the trace has no such period.
         MissingDependencyError: ``benchmark`` without torch.
     """
     compute = partial(_find, trace, benchmark, listing, which)
@@ -92,7 +90,7 @@ def _find(
 
 
 def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
-    """Replace general findings by the part that findings with a named cause do not already save."""
+    """Reduce general findings by the savings of findings with a specific cause."""
     others = [one for one in found if one.id not in general and one.saved_ns]
     if not others or len(others) == len(found):
         return found
@@ -118,7 +116,7 @@ def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:
 
 
 def _covered(subject: Subject, finding: Finding) -> Flags:
-    """Its events and all in them; of functions of the program their own time alone."""
+    """Events of a finding, and events inside them unless inside functions of the program."""
     chosen = subject.flags(finding.events)[:-1]
     return np.asarray(chosen | subject.within(chosen & ~subject.sites.defined_here))
 

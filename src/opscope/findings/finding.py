@@ -24,37 +24,33 @@ _AS_THEY_ARE = (
     *("id", "title", "severity", "explanation", "advice", "occurrences", "time_ns", "saved_ns"),
     *("saved_bytes", "saved_by", "measured", "place_note", "link"),
 )
-"""Attributes of a finding that JSON can hold."""
+"""Attributes that go to JSON unchanged."""
 
 _BUSY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finding:
-    """One thing that costs time and can be changed.
-
-    Shares are of ``Findings.wall_ns``: 0.25 is a quarter of the time looked at.
+    """One performance problem and its fix. Shares are of ``Findings.wall_ns``: 0.25 is a quarter.
 
     Attributes:
-        id: stays the same from release to release, as in ``gradients-set-to-zero``.
+        id: stable across releases, such as ``gradients-set-to-zero``.
         title: one line.
         explanation: what was seen in this recording, with numbers, and why it costs time.
         advice: what to change in the program.
-        occurrences: how often.
         events: row in ``events`` of each occurrence, shape (occurrences,).
-        time_ns: spent in them.
-        time_share: of that time.
-        saved_ns: about what the fix would save: the time of its events less what remains; None
-            where this recording cannot tell.
-        saved_share: of that time; None as above.
-        saved_by: how ``saved_ns`` was arrived at.
-        measured: whether that was measured with torch on this machine, not derived.
+        time_ns: time of the occurrences.
+        time_share: the same as a share.
+        saved_ns: estimated saving of the fix; None if this recording cannot tell.
+        saved_share: the same as a share.
+        saved_by: how ``saved_ns`` was estimated.
+        measured: whether it was measured with torch on this machine.
         places: lines of the program, or modules, with most time first.
-        place_note: what to record to learn the lines; empty where they are known.
-        link: where to read on.
-        status: what a program is that this is the foremost finding of.
-        saved_bytes: what the fix would save of memory; None where it is not about that.
-        saved_bytes_share: of what is in use at the peak.
+        place_note: what to record to get the lines; empty if they are known.
+        link: further reading.
+        status: status of a program whose main finding this is.
+        saved_bytes: memory that the fix saves; None if it is not about memory.
+        saved_bytes_share: the same as a share of the peak.
     """
 
     id: str
@@ -78,7 +74,7 @@ class Finding:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the fix would save, of time or of memory."""
+        """Whether the saving is known, in time or in memory."""
         return self.saved_share is not None or self.saved_bytes is not None
 
     @property
@@ -88,10 +84,7 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """By the share of the time that the fix would save: 10 % is high, 2 % medium.
-
-        Twice as much of the memory at its peak is worth the same.
-        """
+        """Severity: high from 10 % of the time saved, medium from 2 %; twice that of memory."""
         share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
@@ -122,11 +115,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Unchecked:
-    """A pattern that this recording cannot show.
+    """A pattern that could not be checked, because data was not recorded.
 
     Attributes:
-        id: of the pattern.
-        title: of the pattern.
         needs: what to record, in one sentence.
     """
 
@@ -137,13 +128,13 @@ class Unchecked:
 
 @dataclass(frozen=True)
 class Unexplained:
-    """Time of the main thread outside all findings that are worth something.
+    """Time of the main thread that no relevant finding explains.
 
     Attributes:
-        time_ns: in all.
-        share: of the time looked at.
-        parts: by whose it is, most first: in words, nanoseconds.
-        places: lines of the program with most of it.
+        time_ns: total.
+        share: share of the period.
+        parts: owner of the time in words, and nanoseconds; most first.
+        places: lines of the program with most of this time.
     """
 
     time_ns: int
@@ -177,28 +168,25 @@ class Unexplained:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Findings, patterns that are absent, and patterns that could not be checked.
+    """Findings, absent patterns, and patterns that could not be checked.
 
-    Iterating gives the findings, those that would save most first.
+    Iterates over the findings, largest saving first.
 
     Attributes:
-        found: the findings.
-        absent: ids of patterns that were looked for and are not in the trace.
-        unchecked: patterns for which something was not recorded.
-        wall_ns: what shares are of: from the first event after the start-up to the end of the last,
-            less profiling overhead and waits for a CPU, if known.
-        about: that in words, as in "steady state, 210 ms, 29 steps".
-        start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
+        absent: ids of checked patterns that are not in the trace.
+        unchecked: patterns whose data was not recorded.
+        wall_ns: the time that shares refer to: from the first event after start-up to the end of
+            the last, less profiling overhead and waits for a CPU, if known.
+        about: the period in words, as in "steady state, 210 ms, 29 steps".
+        start_up_ns: imports, set-up and the first step, which are left out; 0 for none.
         start_up: the same in one line; empty for none.
-        unexplained: the time outside all findings, and where it passes; None: not looked at.
-        waited_share: of the time, what the thread waited for a CPU; None: not recorded.
-        dropped_share: of the events that were asked for, what was dropped.
-        is_recorded_time: what recording cost is not known of this recording, so that times and
-            savings have it.
-        taken_off_ns: profiling overhead and waits for a CPU that ``wall_ns`` is without.
-        sampled: what was recorded for part of the time only, to stay below a budget; else empty.
-        launched_elsewhere: of what devices computed and copied, what was launched outside of the
-            time looked at, or by who knows what.
+        unexplained: time that no finding explains; None: not computed.
+        waited_share: share of the time that the thread waited for a CPU; None: not recorded.
+        dropped_share: share of the requested events that were dropped.
+        is_recorded_time: the recording's overhead is unknown, so times and savings include it.
+        taken_off_ns: profiling overhead and waits for a CPU that ``wall_ns`` excludes.
+        sampled: data recorded only part of the time, to stay below a budget; else empty.
+        launched_elsewhere: share of device work whose launch is outside the period or unknown.
     """
 
     found: tuple[Finding, ...]
@@ -217,7 +205,7 @@ class Findings:
     launched_elsewhere: float = 0.0
 
     def foremost(self, count: int) -> tuple[Finding, ...]:
-        """The first ``most`` findings, without those with negligible savings."""
+        """The first ``count`` findings, without those with negligible savings."""
         return tuple(f for f in self.found if f.saved_share is None or f.weight >= _LITTLE)[:count]
 
     @property
@@ -280,7 +268,7 @@ class Findings:
         return iter(self.found)
 
     def __getitem__(self, which: int | str) -> Finding:
-        """By position, or by id.
+        """The finding at a position, or with an id.
 
         Raises:
             IndexError, KeyError: there is none.

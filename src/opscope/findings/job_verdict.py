@@ -1,5 +1,7 @@
-"""Findings about several processes: one found in more than one is one thing to change. And the
-verdict on a job: the rank that the others wait for, else what slows one of them."""
+"""Findings of several processes, merged by pattern and place, and the verdict on a job.
+
+The verdict names the straggler, else the problem of one process.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,8 @@ def shared_findings(found: Mapping[Partition, Findings]) -> list[SharedFinding]:
 class SharedCompilation:
     """A graph break, or another compilation, of one line for one reason."""
 
-    event: CompilationEvent  # what it is, of the first process that has it
-    # how often, in each process that has it, in the order of the processes
-    times: Mapping[Partition, int]
+    event: CompilationEvent  # the event in the first process that has it
+    times: Mapping[Partition, int]  # number of events by process, in the order of processes
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -90,8 +91,7 @@ def shared_compilations(
 
 
 class Straggler(Protocol):
-    """Attributes of a slow rank that a verdict needs; :class:`opscope.jobs.slow_ranks.SlowRank` has
-    them."""
+    """A slow rank as a verdict needs it; :class:`opscope.jobs.slow_ranks.SlowRank` is one."""
 
     @property
     def process(self) -> Partition:
@@ -113,7 +113,7 @@ class Straggler(Protocol):
 def job_verdict(
     stragglers: Sequence[Straggler], of_one: Callable[[], Verdict], name: str
 ) -> Verdict:
-    """The verdict on several ranks; on the process called ``name`` where no rank is slow."""
+    """The verdict on several ranks; on the process called ``name`` if no rank is slow."""
     worth = [one for one in stragglers if one.gain_ns >= SLOW * max(one.step_ns, 1)]
     if worth:
         return _of_straggler(worth[0], len(stragglers) - 1)

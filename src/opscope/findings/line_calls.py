@@ -14,26 +14,25 @@ from opscope.timeline.tree.event_tree import nearest_ancestor
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-FEWEST_ROUNDS = 10
-"""Of a loop, in one call of the function that holds it."""
+FEWEST_ROUNDS = 10  # fewest iterations of a loop in one call of its function
 
 
 @dataclass(frozen=True, eq=False)
 class LineCalls:
     """Calls made from lines of the program, without finalizers run by garbage collections.
 
-    Arrays have shape (calls,) unless said otherwise.
+    Arrays have shape (calls,) unless stated otherwise.
 
     Attributes:
-        events: each call or operator, row in events, in order.
-        function: the call of the program's function that the line is in, row in events.
-        row: of every event its position in ``events``, -1 for none. Shape (events,).
-        what: a number for what is called, equal where that is the same.
-        counts: whether it is a call of the line's own. A backward pass is one call, whose nodes
-            come one after the other where no function of torch's around them was recorded.
+        events: row in events of each call or operator, in order.
+        function: row in events of the enclosing call of a function of the program.
+        row: position of each event in ``events``, -1 for none. Shape (events,).
+        what: number of the callee; equal for equal callees.
+        counts: whether the call counts for its line. Consecutive nodes of a backward pass without a
+            recorded torch function around them count once.
         lines: function (row in frames) and number of each line. Shape (lines, 2).
         group: position in ``lines``.
-        took_ns: since what the function called before: with the Python in between.
+        took_ns: time since the function's previous call, so with the Python code in between.
     """
 
     events: Values
@@ -55,7 +54,7 @@ def calls_of_lines(
     is_pause: Flags,
     is_node: Flags,
 ) -> LineCalls:
-    """Calls of all lines of the program that call something."""
+    """Calls made by all lines of the program."""
     function = nearest_ancestor(parent, sites.frame >= 0).astype(np.int64)
     made = sites.called_here & sites.own_frame[sites.frame[function]] & (function >= 0)
     made &= nearest_ancestor(parent, is_pause) < function
@@ -80,14 +79,14 @@ def calls_of_lines(
 
 
 def positions(events: Values, size: int) -> Values:
-    """Position of every event in ``events``, -1 for none."""
+    """Position of each event in ``events``, -1 for none."""
     row = np.full(size, -1, dtype=np.int64)
     row[events] = np.arange(len(events))
     return row
 
 
 def since_the_last(times_ns: tuple[Values, Values], events: Values, function: Values) -> Values:
-    """From the end of what a function called before, or its start, to the end of each call."""
+    """Time from the end of the function's previous call, or the call's start, to the call's end."""
     order = order_rows(function, events)
     begins, ends = (times[events][order] for times in times_ns)
     same = np.append(False, function[order][1:] == function[order][:-1])

@@ -1,4 +1,4 @@
-"""Time of source lines in loops, and the share of computing."""
+"""Measures lines in loops: iterations, time, and the part in which operators compute."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opscope.findings.subject import FLOAT_BYTES, FLOPS_A_NS, Flags, Subject, Va
 from opscope.timeline.signatures import medians
 
 _MUCH = 0.3
-"""Of a line's time, in which what a call calls counts twice: list() of a generator, and that."""
+"""Share of a line's time in one callee; below a half, as list() and its generator both count."""
 
 _MOSTLY = 0.5
-"""Of a line's rounds, those that have to get what an earlier one made."""
+"""Share of a line's iterations that use an earlier result, for a loop-carried dependency."""
 
 VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
-"""These get all of a tensor and make a part of it, by indices or a mask."""
+"""Operators that read a whole tensor and return a part of it, by indices or a mask."""
 
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk", "aten::cat")
 _LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
@@ -32,13 +32,11 @@ _READING = ("aten::_local_scalar_dense", "aten::resolve_neg")
 _LAYERS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
 
 FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _SLOW_ELEMENT_NS = 4_096, 100_000, 0.15, 5.0
-"""So few elements take no time that could be told from that of calling a quick operator. Handled
-with all others at once, an element takes about so long, and without vectors (tanh) at most so long.
-"""
+"""Up to these elements, a quick operator's computing time is lost in its call overhead. Time of an
+element in one operator over all parts, typical and (without vector instructions) longest."""
 
 ASKS_THE_PROGRAM = 7
-"""Of a loop's lines together: a function of the program, as an environment, says what comes next.
-"""
+"""``asks`` of a loop whose next iteration the program's Python decides, such as an environment."""
 
 _BACKWARD_WORK = 2
 """Work of a gradient relative to its forward operator: one product for each factor."""
@@ -46,20 +44,20 @@ _BACKWARD_WORK = 2
 
 @dataclass(frozen=True, eq=False)
 class LoopLines:
-    """Lines of the program that call something. Shape (lines,).
+    """Lines of the program with calls. Shape (lines,).
 
     Attributes:
         frame: function, row in frames.
-        rounds: how often the line is run, about, in a call of its function.
-        calls: of its function.
-        time_ns: in what it calls, on devices as well, and on the way there.
-        work_ns: of that, computing.
-        is_step: most of its rounds are part of a training step, or load data.
-        joins: it takes a tensor apart at once, or puts many parts together.
-        is_linear: it calls nothing but sums, and products with numbers.
-        carries: its rounds get what an earlier one made.
-        asks: 1 where values of tensors are read, 2 where tensors are made of values, 4 where
-            functions of the program run without an operator; added up.
+        rounds: approximate iterations of the line in one call of its function.
+        calls: calls of its function.
+        time_ns: time of its calls on host and devices, with the Python code in between.
+        work_ns: the part of it in which operators compute.
+        is_step: most iterations have a part of a training step, or load data.
+        joins: it splits a tensor in one call, or joins many parts.
+        is_linear: it calls only sums, and products with numbers.
+        carries: its iterations use results of earlier ones.
+        asks: sum of 1 if values of tensors are read, 2 if tensors are made of values, 4 if
+            functions of the program run without an operator.
     """
 
     frame: Values
@@ -75,7 +73,7 @@ class LoopLines:
 
 
 def calls_in_loops(subject: Subject) -> LineCalls:
-    """Calls by line; where lines are unknown, by name of operator."""
+    """Calls grouped by line; by operator name if lines are unknown."""
     return subject.line_calls if subject.sites.knows_lines else subject.once(_calls_by_name)
 
 
@@ -100,7 +98,7 @@ def _calls_by_name(subject: Subject) -> LineCalls:
 
 
 def measure_lines(subject: Subject) -> LoopLines:
-    """Measurements of all lines of the program that call something."""
+    """Measure all lines of the program with calls."""
     calls = calls_in_loops(subject)
 
     def inside(amount: Values | Flags) -> Values:
@@ -111,7 +109,7 @@ def measure_lines(subject: Subject) -> LoopLines:
     )
     on_devices = subject.duration_ns - (subject.end_ns - subject.start_ns)
     rounds = _rounds(calls) // np.maximum(functions, 1)
-    # Passes over one graph again and again, one for each output, are no training steps.
+    # Repeated passes over one graph, one for each output, are no training steps.
     again = is_repeated_pass(subject)
     steps = subject.events["kind"] == EventKind.OPTIMIZER_CALL
     steps |= subject.name_contains("Optimizer.step#", "enumerate(DataLoader)")
@@ -134,7 +132,7 @@ def measure_lines(subject: Subject) -> LoopLines:
         is_step=2 * sum_by_line(calls, is_step) > rounds * functions,
         joins=inside(joins) > 0,
         is_linear=inside(subject.is_outermost & ~linear) == 0,
-        # A layer for sequences keeps their order by itself.
+        # A layer for sequences handles their order itself.
         carries=_carries(subject, calls, rounds) & (inside(subject.named(*_LAYERS)) == 0),
         asks=sum((np.asarray(inside(of) > 0) << bit for bit, of in enumerate(asking)), rounds * 0),
     )
@@ -146,11 +144,10 @@ def sum_by_line(calls: LineCalls, values: Values | Flags) -> Values:
 
 
 def _rounds(calls: LineCalls) -> Values:
-    """Number of times each line ran: the median number of calls over the different things it calls.
+    """Iterations of each line: the median number of calls over its different callees.
 
-    But a line that takes all that a generator makes calls list() once, and the generator in every
-    round, as a comprehension's line does from Python 3.12 on: where much of its time is in what is
-    called so much more often, that counts.
+    Exception: list() is called once, its generator in every iteration; likewise in a comprehension
+    from Python 3.12 on. So a much more frequent callee with much of the time decides.
     """
     distinct = group_rows(calls.group, calls.what)
     line = distinct.columns[0]
@@ -164,7 +161,7 @@ def _rounds(calls: LineCalls) -> Values:
 
 
 def part_work_ns(subject: Subject) -> Values:
-    """Time of each outermost operator's share of one operator that does the work of all rounds."""
+    """Time of each outermost operator's work as a part of one operator over all iterations."""
     return subject.once(_part_work_ns)
 
 
@@ -176,12 +173,12 @@ def _part_work_ns(subject: Subject) -> Values:
     elements[subject.named(*VIEWING)] = 0
     choosing = subject.named(*CHOOSING) & (subject.bytes_made > 0)
     elements[choosing] = subject.bytes_made[choosing] // FLOAT_BYTES
-    # What takes more than calling it twice would computes, and no slower than can be.
+    # Operators with more than twice the call cost compute, at plausible times per element.
     computes = np.where(work > subject.call_cost_ns, work, 0)
     took = np.clip(computes, elements * _ELEMENT_NS, elements * _SLOW_ELEMENT_NS)
     few = (elements <= FEW_ELEMENTS) & (subject.duration_ns < _QUICK_NS)
     took = np.where(few, took, work)
-    # Each call of such a layer sets up what one for the whole sequence sets up once.
+    # A layer over the whole sequence has its set-up only once.
     took[subject.named(*_LAYERS)] = 0
     flops = subject.sums(count_flops(subject.recorded).flops)
     products = np.minimum(flops / FLOPS_A_NS, subject.duration_ns)
@@ -189,9 +186,9 @@ def _part_work_ns(subject: Subject) -> Values:
 
 
 def _carries(subject: Subject, calls: LineCalls, rounds: Values) -> Flags:
-    """Lines that mostly get what a line that runs as often made in an earlier round.
+    """Lines whose iterations mostly use an earlier result of a line that runs as often.
 
-    But for sums that grow by a part in each round: those can be taken of all parts at once.
+    Running sums do not count: one operator can sum all parts.
     """
     values, name, site = computed_values(subject), subject.events["name"], subject.sites.around
     event, producer = values.event, values.producer
@@ -209,8 +206,7 @@ def _carries(subject: Subject, calls: LineCalls, rounds: Values) -> Flags:
 
 
 def _round_numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values:
-    """Which round of its loop each call is in, counted by calls like it, of which a line may make
-    several a round."""
+    """Iteration number of each call, by counting equal calls; an iteration may have several."""
     alike = group_rows(
         calls.function,
         calls.group,
@@ -226,17 +222,16 @@ def _round_numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values
 
 
 def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Values:
-    """Time of backward passes beyond computing, by line, for the ``chosen`` calls of each line.
+    """Time of backward passes beyond computing, for the ``chosen`` calls. Shape (lines,).
 
-    The gradient of a part of a tensor is as large as all of it, and for each part such a one is
-    filled and added: that goes with the loop, as calling does. ``chosen`` has shape (calls,), the
-    result (lines,).
+    The gradient of a part is as large as the whole tensor; for each part, one is filled and added.
+    Without the loop, this time and the call overhead disappear. ``chosen`` has shape (calls,).
     """
     steps, forward = backward_steps(subject)
     lines = subject.flags(calls.events[chosen])
     above, site = subject.inside(lines), subject.sites.around[forward]
     site = np.where(lines[site], site, above[site])
-    # A pass that one of the calls makes is among what that takes.
+    # A backward pass inside one of the calls is part of the call's time.
     known = (forward >= 0) & (site >= 0) & (above[steps] < 0)
     took = steps_take_ns(subject)[known]
     steps, forward, site = steps[known], forward[known], site[known]

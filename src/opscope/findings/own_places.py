@@ -1,4 +1,4 @@
-"""Lines of the program that take the time of events, also in functions that compute themselves."""
+"""Lines of the program with the time of events, also for a function's own Python code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opscope.findings.subject import Subject, Values
 
 
 def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Place:
-    """The line at which calls of one function, a row of ``frames``, spend time of their own."""
+    """The line with most own time in ``calls`` of one function; ``frame``: row of ``frames``."""
     frames = subject.trace.table("frames")
     begin = int(frames["line"][frame])
     function = (subject.trace.names[frames["file"][frame]], begin)
@@ -22,12 +22,12 @@ def own_place(subject: Subject, frame: int, calls: Values, time_ns: int) -> Plac
 
 
 def places_inside(subject: Subject, events: Values) -> tuple[Place, ...]:
-    """The lines of the program that take the time of these events."""
+    """Lines of the program with most of the time of ``events``."""
     is_within, own_ns = subject.within(subject.flags(events)), subject.own_ns
     is_function = subject.sites.defined_here
     others = np.flatnonzero(is_within & ~is_function)
     places = subject.sites.places(others, own_ns[others], with_modules=False)
-    # A function's own time passes at a line of its own, and not at the line that calls it.
+    # A function's own time belongs to a line inside it, not to the line that calls it.
     own = np.flatnonzero(is_within & is_function & (own_ns > 0))
     if not len(own):
         return places

@@ -14,7 +14,7 @@ from opscope.findings.subject import FEW_DROPPED, Subject, Values, dropped_share
 
 
 class Needs(Enum):
-    """Something a recording may lack; the value says how to record it."""
+    """Data that a recording may lack; the value says how to record it."""
 
     SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
@@ -32,7 +32,7 @@ class Needs(Enum):
 
 
 TENSORS = (Needs.SHAPES, Needs.IDENTITY, Needs.MEMORY)
-"""To follow what becomes of a tensor."""
+"""Data for following a tensor from operator to operator."""
 
 SAMPLES_LOST = "Thread samples are missing: the process was killed, or it ran too short."
 
@@ -60,16 +60,16 @@ class Evidence:
     Attributes:
         events: row in events of each occurrence, shape (occurrences,), at least one.
         explanation: what was seen, with numbers.
-        saved_ns: what the fix would save, None where this recording cannot tell.
-        saved_by: how that was derived, or why it cannot be.
+        saved_ns: saving of the fix; None if this recording cannot tell.
+        saved_by: how it was estimated, or why it is unknown.
         event_time_ns: time of each occurrence, shape (occurrences,); durations by default.
-        time_ns: spent in the occurrences; the sum of these by default.
-        advice: in place of the pattern's, where the case is special.
-        places: where they are, most time first, if not where the events come from.
-        saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
-        saved_bytes_share: of what is in use then.
-        saves: whose time ``saved_ns`` is, where devices take part.
-        status: of the program, in place of the pattern's, where the case is special.
+        time_ns: time of all occurrences; by default the sum of these.
+        advice: replaces the pattern's advice in a special case.
+        places: locations, most time first; by default those of the events.
+        saved_bytes: saving of peak memory; None if the fix is not about memory.
+        saved_bytes_share: the same as a share of the peak.
+        saves: the time that ``saved_ns`` refers to, if devices take part.
+        status: replaces the pattern's status in a special case.
     """
 
     events: Values
@@ -88,10 +88,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Measured:
-    """Time of torch with and without the fix.
+    """A measured saving.
 
     Attributes:
-        saved_ns: over the whole recording.
+        saved_ns: saving over the whole recording.
         how: what was measured.
     """
 
@@ -101,22 +101,21 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """One thing to look for.
+    """One check.
 
     Attributes:
-        id: stays the same from release to release.
+        id: stable across releases.
         title: one line.
         advice: what to change.
-        find: looks at a trace; None if the pattern is not in it.
-        needs: what has to be recorded to see it.
+        find: checks a trace; returns None if the pattern is absent.
+        needs: data without which the check cannot run.
         helped_by: optional data: if the check finds nothing without it, the result names it.
-        measure: runs both variants with torch, where that is possible on this machine.
-        link: where to read on.
-        status: what a program is that this is the foremost finding of.
-        cause: what it is about: where it is not in a trace, that cause is no reason to call a
-            program slow.
-        worth_saying: of the time, what the fix has to save.
-        is_general: others may name the cause; it claims what these leave.
+        measure: runs both variants with torch, if this machine can.
+        link: further reading.
+        status: status of a program whose main finding this is.
+        cause: its cause of time; if the pattern is absent, this cause does not make a program slow.
+        worth_saying: least saving, as a share of the time.
+        is_general: its saving is reduced by the savings of more specific findings.
     """
 
     id: str
@@ -143,9 +142,9 @@ class Pattern:
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
-    """Sentences about data to record for ``needs``; empty if all of it is there.
+    """Sentences about missing data; empty if all ``needs`` are met.
 
-    Of what was recorded, but not in the time looked at, that it is not there.
+    If data was recorded but the period has none, the sentence says so.
     """
     options = subject.recorded.metadata.get("options") or {}
 
@@ -166,7 +165,7 @@ def _has(table: str) -> Callable[[Subject], bool]:
 
 
 def has_tensor_identity(subject: Subject) -> bool:
-    """Whether it is known of tensors which are the same: Chrome files say sizes alone."""
+    """Whether the recording identifies tensors; Chrome files have only sizes."""
     tensors = subject.recorded.table("tensors")
     columns = (tensors["storage"] != 0, tensors["impl"] != 0, tensors["tensor_id"] >= 0)
     return not len(tensors) or any(bool(column.any()) for column in columns)

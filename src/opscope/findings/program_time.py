@@ -1,9 +1,8 @@
-"""A recording's times without profiling overhead and without waits for a CPU.
+"""Times of a recording without profiling overhead and without waits for a CPU.
 
-One clock for the whole recording. At each moment it shows how long the program alone has run until
-then: between two moments at which any span starts or ends, it advances by what passed, less what
-recording those spans cost and the main thread's waits for a CPU. Order and nesting of events
-stay as recorded. Patterns see these times and no others.
+A clock shows how long the program alone has run. Between two starts or ends of spans, it advances
+by the elapsed time, less the cost of recording these spans and the main thread's waits for a CPU.
+Order and nesting of events do not change. Patterns use only these times.
 """
 
 from __future__ import annotations
@@ -27,18 +26,13 @@ Amounts = npt.NDArray[np.float64]
 
 _MOST_WAITED = 0.98
 _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
-_MOST_SWITCHING_NS = 10_000_000
-"""Opening or closing a recording takes no longer."""
-
-BUSY = 0.2
-"""Of the time, waiting for a CPU; less is noise of any machine."""
-
-_ENOUGH_KNOWN = 0.5
-"""Share of the time that samples of the main thread have to cover to be used."""
+_MOST_SWITCHING_NS = 10_000_000  # longest time to open or close a recording
+BUSY = 0.2  # share of time waiting for a CPU on a busy machine; less is noise
+_ENOUGH_KNOWN = 0.5  # share of the time that samples of the main thread have to cover to be used
 
 
 def program_time(trace: TraceData) -> TraceData:
-    """Trace with the program's own times; unchanged where overhead and waits are unknown."""
+    """Trace with the program's own times; unchanged if overhead and waits are unknown."""
     clock = _Clock.of(trace)
     if clock is None:
         return trace
@@ -85,7 +79,7 @@ def main_row(trace: TraceData) -> int:
 
 
 class _Clock:
-    """Advances by ``lengths`` from each of ``moments`` (Unix nanoseconds) to the next, evenly."""
+    """Advances evenly by ``lengths`` between consecutive ``moments`` (Unix nanoseconds)."""
 
     def __init__(self, moments: Values, lengths: Amounts) -> None:
         self._first = int(moments[0])
@@ -113,7 +107,7 @@ class _Clock:
         elif waited:
             lengths *= 1 - waited
         if costs is not None:
-            # The recorder runs before a span's start is noted and after its end is.
+            # The recorder reads the clock last at a span's start, and first at its end.
             half = costs / 2
             count = len(moments)
             before = np.bincount(np.searchsorted(moments, start), half, count)[1:]
@@ -128,7 +122,7 @@ class _Clock:
 
 
 def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, int]]:
-    """Times in which the function that ran first opened and closed the recording."""
+    """Intervals in which the first function opened and closed the recording."""
     first, last = int(start.min()), int(end.max())
     running = python_events(trace) & (start == first)
     if not running.any() or trace.metadata.get("start_ns") != first:
@@ -142,8 +136,8 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
 def _waits(moments: Values, lengths: Amounts, samples: Intervals) -> Amounts:
     """Time that the main thread waited for a CPU in each stretch between two moments.
 
-    A thread that loses its processor waits for milliseconds. So what the kernel counted between two
-    samples goes to the longest stretches there first, and what these have no room for to all.
+    A descheduled thread waits for milliseconds. So the waits that the kernel counted between two
+    samples go to the longest stretches first, and the rest to all.
     """
     interval = np.searchsorted(samples.start_ns, moments[:-1], "right") - 1
     known = (interval >= 0) & (moments[:-1] < samples.end_ns)
@@ -169,8 +163,7 @@ def _spans(clock: _Clock, table: Table) -> Table:
 
 
 def _counted_share(trace: TraceData) -> float | None:
-    """Share of time that the thread waited for a CPU, from kernel counters of the thread that
-    opened the recording."""
+    """Share of waits for a CPU, by kernel counters of the thread that opened the recording."""
     counted = trace.ledger.get(PROCESSOR, {})
     waited, computed = (counted.get(what) for what in (WAITED, COMPUTED))
     if waited is None or computed is None or waited + computed <= 0:

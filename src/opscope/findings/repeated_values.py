@@ -1,8 +1,8 @@
 """Operators that computed the same value: same operator, arguments and contents.
 
-Every outermost operator gets a number made of its name, its scalars and the numbers of what made
-its arguments. What writes to memory in place makes a new value of the one that was there, and of
-its other arguments. What random operators give is like nothing else.
+Every outermost operator gets a number: a hash of its name, its scalars and the numbers of its
+arguments' makers. An in-place operator makes a new value from the old one and its other arguments.
+Values of random operators are unique.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RANDOM = (
 
 _LISTS = ("_foreach_", "_fused_")
 GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
-"""Indices, as in ``x[rows]``, are parts of an argument."""
+"""Roles of arguments; indices, as in ``x[rows]``, are parts of an argument."""
 
 _DEPTH, _STEPS_BETWEEN = 24, 6
-"""Of operators whose results are arguments of others, what is deeper is taken to differ. Operators
-between one and another that gets what became of its result."""
+"""Longest chain of operators that is followed; deeper values count as different. Most operators
+between a result and its user."""
 
 
 def computed_values(subject: Subject) -> ComputedValues:
@@ -39,15 +39,14 @@ def computed_values(subject: Subject) -> ComputedValues:
 
 
 class ComputedValues:
-    """Arrays have shape (events,) unless said otherwise.
+    """Numbers for the values of operators. Arrays have shape (events,) unless stated otherwise.
 
     Attributes:
-        rows: of ``tensors`` that are arguments of outermost operators. Shape (arguments,).
-        event: of each such argument, the operator. Shape (arguments,).
-        producer: the outermost operator that made its memory, -1 for none seen. Shape (arguments,).
-        source: the one that made what it holds: the last that wrote to memory with a producer, or
-            that itself. Shape (arguments,).
-        rests_on_numbers: a Python number whose value is not recorded is behind what was computed.
+        rows: rows of ``tensors`` that are arguments of outermost operators. Shape (arguments,).
+        event: operator of each argument. Shape (arguments,).
+        producer: outermost operator that allocated its memory, -1 if unknown. Shape (arguments,).
+        source: outermost operator that last wrote its contents: the producer or a later in-place
+            operator; -1 without a producer. Shape (arguments,).
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -61,11 +60,11 @@ class ComputedValues:
         first, reached = self._writes_until
         last = np.full(len(first), -1, dtype=np.int64)
         last[reached > first] = self._writes[1][reached[reached > first] - 1]
-        # What wrote to it before it was made wrote to what was there until then.
+        # Writes before the allocation changed earlier contents of that memory.
         self.source = np.where(self.producer >= 0, np.maximum(last, self.producer), -1)
 
     def makers_of(self, allocations: Values) -> Values:
-        """The outermost operator that made each of these allocations, given by id; -1 for none."""
+        """Outermost operator that made each of these allocations, given by id; -1 for none."""
         ids, makers = self._makers
         if not len(ids):
             return np.full(len(allocations), -1, dtype=np.int64)
@@ -76,7 +75,7 @@ class ComputedValues:
     def _makers(self) -> tuple[Values, Values]:
         """Ids of allocations, in order, and the outermost operator that made each.
 
-        Ids may be any numbers in a file, so that nothing is indexed by them.
+        Ids in a file may be any numbers, so they are no indices.
         """
         table = self._subject.trace.table("allocations")
         rows = np.flatnonzero(
@@ -88,7 +87,7 @@ class ComputedValues:
         return table["allocation_id"][rows], makers
 
     def leads_to(self, sources: Flags, through: Flags) -> Flags:
-        """Operators that get what ``sources`` made, or what ``through`` made of that."""
+        """Operators that use results of ``sources``, directly or through ``through`` operators."""
         made, gets = sources, np.zeros(len(sources), dtype=np.bool_)
         known = self.producer >= 0
         event, producer = self.event[known], self.producer[known]
@@ -100,9 +99,9 @@ class ComputedValues:
     def feeds(
         self, users: Flags, through: Flags, made: Values | None = None, steps: int = _STEPS_BETWEEN
     ) -> Flags:
-        """Operators whose result ``users`` got, or what ``through`` made of it.
+        """Operators whose results ``users`` use, directly or through ``through`` operators.
 
-        ``made``: who made each argument, -1 for none; its ``producer`` by default.
+        ``made``: maker of each argument, -1 for none; by default ``producer``.
         """
         made = self.producer if made is None else made
         wanted, found = users, np.zeros(len(users), dtype=np.bool_)
@@ -117,20 +116,19 @@ class ComputedValues:
 
     @cached_property
     def _in_place(self) -> tuple[Flags, Values]:
-        """Operators that write to memory in place, by their names, and the outermost one of each;
-        an annotation with arguments is in none."""
+        """In-place operators, by name; and the outermost operator around each event, or itself."""
         names = [text for text in self._subject.names_used if text.endswith("_")]
         around = self._subject.outermost_operator
         return self._subject.named(*names), np.where(around >= 0, around, np.arange(len(around)))
 
     @cached_property
     def _of_lists(self) -> Flags:
-        """Whether an event writes to a list of tensors, of which the trace does not say which."""
+        """Whether an event writes to tensors of a list; the trace does not say to which."""
         return self._in_place[0] & self._subject.name_contains(*_LISTS)
 
     @cached_property
     def _writes(self) -> tuple[Values, Values]:
-        """Memory that operators write to, and the outermost operator, sorted by both."""
+        """Memory and outermost operator of each in-place write, sorted by both."""
         tensors, (writes, around) = self._subject.trace.table("tensors"), self._in_place
         event, is_input = tensors["event"].astype(np.int64), tensors["role"] == Role.INPUT
         written = (writes[event] & (tensors["argument"] == 0)) | self._of_lists[event]
@@ -141,8 +139,7 @@ class ComputedValues:
 
     @cached_property
     def _writes_until(self) -> tuple[Values, Values]:
-        """Position of the first write to each argument's memory, and of the first write after its
-        call."""
+        """Position of the first write to each argument's memory, overall and from its use on."""
         memory, by = self._writes
         storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
         size = len(self._subject.parent) + 1
@@ -160,14 +157,14 @@ class ComputedValues:
 
     @cached_property
     def is_written(self) -> Flags:
-        """Whether what each operator made was written to by another one."""
+        """Whether another operator wrote to each operator's result."""
         maker, by = self._written
         return self._subject.flags(maker[maker != by])[:-1]
 
     def overwritten(self, again: Flags) -> Flags:
-        """Whether operators that are not of ``again`` write to what each made or wrote to.
+        """Whether operators outside ``again`` write to the memory that each made or wrote to.
 
-        It could not be used again then; where all that write to it are, what they make of it can.
+        Such a result cannot be kept. If only operators of ``again`` write to it, their result can.
         """
         maker, by = self._written
         maker, by = maker[maker >= 0], by[maker >= 0]
@@ -178,7 +175,7 @@ class ComputedValues:
 
     @cached_property
     def rests_on_numbers(self) -> Flags:
-        """Whether a Python number whose value was not recorded is behind what was computed."""
+        """Whether a value depends on a Python number that was not recorded."""
         return self._spread(self._has_number)
 
     @cached_property
@@ -188,13 +185,13 @@ class ComputedValues:
 
     @cached_property
     def from_nothing(self) -> Flags:
-        """Operators whose value follows from scalars alone."""
+        """Operators whose value depends only on scalars."""
         varies = self._is_unique.copy()
         varies[self.event[self.source < 0]] = True
         return ~self._spread(varies)
 
     def _spread(self, first: Flags) -> Flags:
-        """These operators, and those that get what one of them computed."""
+        """Operators of ``first``, and those that use their values, also indirectly."""
         found, known = first.copy(), self.source >= 0
         event, source = self.event[known], self.source[known]
         for _ in range(_DEPTH):
@@ -208,14 +205,14 @@ class ComputedValues:
 
     @property
     def is_deep(self) -> Flags:
-        """Operators at the end of longer chains than are followed: their values may be alike."""
+        """Operators at the end of chains longer than ``_DEPTH``, whose number is not final."""
         return self._solved[1]
 
     @cached_property
     def _solved(self) -> tuple[Numbers, Flags]:
         subject, tensors = self._subject, self._subject.trace.table("tensors")
         base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
-        # Python numbers are told apart by the line: there they are most likely the same.
+        # Unrecorded Python numbers at one line are most likely equal.
         frame, line = (column.astype(np.int64) for column in subject.sites.at)
         base ^= np.where(self._has_number, mix(frame * 1_000_003 + line), np.uint64(0))
         itself = mix(np.arange(len(base))) ^ np.uint64(1)
@@ -230,11 +227,11 @@ class ComputedValues:
         number[gets] = itself[gets]
         deep = np.zeros(len(base), dtype=np.bool_)
         count = np.diff(first, append=len(event))
-        going = np.arange(len(gets))  # those whose arguments may be others than a round before
+        going = np.arange(len(gets))  # operators whose arguments changed in the last pass
         for _ in range(_DEPTH if len(gets) else 0):
             begins = np.cumsum(count[going]) - count[going]
             rows = np.repeat(first[going] - begins, count[going])
-            rows += np.arange(len(rows))  # of their arguments
+            rows += np.arange(len(rows))  # rows of their arguments
             own = rows[known[rows]]
             holds[own] = number[source[own]]
             total = np.add.reduceat(mix((holds[rows] ^ shape[rows]) + place[rows]), begins)
@@ -252,19 +249,18 @@ class ComputedValues:
 
     @cached_property
     def _is_unique(self) -> Flags:
-        """Random operators, what autograd runs, which shows no arguments of its own, and spans that
-        torch.compile names itself: a region of compiled code is no constant."""
+        """Random operators, autograd's operators (without arguments), regions of compiled code."""
         subject = self._subject
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
         unique = subject.name_contains(*_RANDOM, "autograd::") | self._of_lists
         return np.asarray(unique | ~plain | ~subject.name_contains("::"))
 
     def _contents(self) -> Numbers:
-        """A number for what each argument's memory holds that no operator seen has made.
+        """A number for the contents of each argument that no recorded operator made.
 
-        Memory whose allocation was not seen may be another's by now, at the same address: it is
-        the same where one tensor stands for it most of the time, as a parameter does; else only as
-        long as the tensor is.
+        Memory without a recorded allocation may be reused at the same address. It counts as the
+        same if one tensor has it most of the time, as a parameter does; else only for the same
+        tensor.
         """
         tensors, ids = self._subject.trace.table("tensors"), self._makers[0]
         storage = tensors["storage"][self.rows].astype(np.int64)
@@ -280,7 +276,7 @@ class ComputedValues:
         return np.asarray(memory ^ mix(reached - first))
 
     def _shapes(self) -> Numbers:
-        """A number for how each argument looks at its memory, and at which version of it."""
+        """A number for each argument's view of its memory, and for the memory's version."""
         tensors, rows = self._subject.trace.table("tensors"), self.rows
         shape = mix(tensors["storage_offset"][rows]) ^ mix(tensors["version"][rows])
         shape ^= mix(tensors["dtype"][rows].astype(np.int64) + 64)
@@ -291,7 +287,7 @@ class ComputedValues:
             place = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
             value = lists.values[np.repeat(lists.offsets[rows], length) + place]
             np.add.at(shape, owner, mix(mix(value) + mix(place * 2 + salt)))
-        # Of tensors that one operator writes to together it is not known what each holds.
+        # If one operator writes to several tensors, the contents of each are unknown.
         together = (self.source >= 0) & self._of_lists[self.source]
         which = mix(tensors["allocation_id"][rows].astype(np.int64))
         return np.asarray(shape ^ np.where(together, which, np.uint64(0)))

@@ -1,4 +1,4 @@
-"""Savings without overlap of host and device."""
+"""Wall time that a fix saves, although host and device run at the same time."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from opscope.timeline.stretches import union_of
 
 
 class Saves(Enum):
-    """Whose time a fix saves."""
+    """The time that a fix saves."""
 
     EVENTS = "events"  # host and device, in proportion to what the events take of each
     HOST = "host"
     WORK = "work"  # of devices
-    WALL = "wall"  # of the time on the clock: nothing else ran then
+    WALL = "wall"  # wall time, in which nothing else ran
 
 
 def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Saves) -> int:
-    """Time that the whole saves if events save ``saved_ns``, at most all of it.
+    """Wall time that is saved if events save ``saved_ns``.
 
-    Without a device that is the same. With one, host and device run at the same time for a while,
-    and so for as long afterwards as either has work left.
+    Without a device, both are equal. With a device, host and device overlap, as long as both have
+    work left.
 
     Args:
-        subject: what the events are of.
-        events: of a finding, rows; what they call and launch is part of them.
-        saved_ns: how much less they take, on host and device together.
-        saves: whose time that is.
+        events: rows of the finding's events; includes what they call and launch.
+        saved_ns: saving on host and device together.
+        saves: the time that it refers to.
     """
     wall, (start, end) = subject.wall_ns, subject.device_work
     if saves in (Saves.EVENTS, Saves.HOST):
@@ -49,9 +48,9 @@ def saved_of_wall_ns(subject: Subject, events: Values, saved_ns: int, saves: Sav
 
 
 def share_of_one_thread(subject: Subject, events: Values) -> float:
-    """Largest share of one thread in the time of some events: other threads run beside it.
+    """Largest share of one thread in the time of events, because threads run in parallel.
 
-    A backward pass is of the thread that waits for it, and collections stop all threads.
+    A backward pass counts for the thread that waits for it; collections stop all threads.
     """
     thread = subject.events["thread"].astype(np.int64)
     forward = subject.sites.source[events].astype(np.int64)

@@ -28,7 +28,7 @@ class Status(Enum):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the recording could tell."""
+        """Whether the recording was sufficient for an answer."""
         return self not in (Status.BUSY, Status.TOO_LITTLE)
 
 
@@ -51,4 +51,4 @@ OF_CAUSE = {
     Cause.DESCHEDULED: Status.BUSY,
     Cause.UNKNOWN: Status.TOO_LITTLE,
 }
-"""What a program is where most of its time goes to that, and no finding says more."""
+"""Status of a program with this main cause, if no finding is more specific."""

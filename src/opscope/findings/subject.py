@@ -1,4 +1,4 @@
-"""A trace as the patterns look at it: columns they share, each made at its first use."""
+"""``Subject``: a trace with the columns that patterns share, each computed at its first use."""
 
 from __future__ import annotations
 
@@ -36,41 +36,38 @@ Flags = npt.NDArray[np.bool_]
 
 _FIXED_COST_PERCENTILE = 5
 MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
-"""In a program of large operators even the fastest say nothing of what calling one costs."""
+"""Limits of the cost of a call; large operators say nothing about it, even the fastest."""
 
 _ODD, _SHORT_NS = 4, 500_000
-"""Calls this many times longer than the median were interrupted; a CPU time slice is a few ms
-long."""
+"""Calls this many times longer than the median were interrupted; CPU time slices are a few ms."""
 _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
-FLOPS_A_NS = 64
-"""One thread of an ordinary processor multiplies and adds so fast."""
+FLOPS_A_NS = 64  # Floating-point operations per nanosecond of one thread on an ordinary CPU
 FLOAT_BYTES = 4
 EVALUATING = "autograd::engine::evaluate_function"
-"""Around each node of a backward pass, with its number."""
+"""Autograd's span around each node of a backward pass; it has the node's number."""
 
 _TAKEN_AND_FREED = (AllocationAction.ALLOCATE, AllocationAction.FREE)
 HOST = DeviceType.CPU
-CUDA = DeviceType.CUDA
-"""c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
-
-FEW_DROPPED = 0.01
-"""Share of events that may be missing without a doubt about times."""
+CUDA = DeviceType.CUDA  # c10::DeviceType of tensors on NVIDIA and AMD GPUs
+FEW_DROPPED = 0.01  # share of events that may be missing without a doubt about times
 
 
 def dropped_share(trace: TraceData) -> float:
     """Share of the requested events that were dropped."""
     ledger = trace.ledger
     dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
-    # What was read from another tool's file says what was dropped, but not what was asked for.
+    # Files of other tools have the number of dropped events, but not of requested ones.
     return dropped / max(requested, len(trace.events) + dropped, 1.0)
 
 
 class Subject:
-    """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``.
+    """A trace with columns for patterns.
+
+    Arrays have shape (events,) unless stated otherwise; rows are rows of ``events``.
 
     Attributes:
-        recorded: the trace as it was recorded; what counters said is at those times.
+        recorded: the trace with its recorded times, which counters and samples refer to.
     """
 
     def __init__(self, trace: TraceData, listing: TorchListing | None = None) -> None:
@@ -110,10 +107,10 @@ class Subject:
 
     @cached_property
     def duration_ns(self) -> Values:
-        """Time on the host, with the work of devices that it launched in place of waiting for it.
+        """Host time, with the launched device work in place of waits for it.
 
-        So operators of a device can be compared as those of the host; what of that overlaps,
-        :mod:`opscope.findings.saving` takes into account.
+        This makes operators on devices and on the host comparable. :mod:`opscope.findings.saving`
+        handles their overlap.
         """
         return self.host_ns + self.sums(self.launched_ns)
 
@@ -128,9 +125,9 @@ class Subject:
 
     @cached_property
     def launched_ns(self) -> Values:
-        """Work of devices that each event launched itself, beyond its own end or beginning.
+        """Device work that each event launched itself, outside the event's own time.
 
-        Copies from pageable memory are over when the call returns that made them.
+        Copies from pageable memory end before their call returns.
         """
         work, gpu = launched_work(self.trace), self.trace.table("gpu")
         call, start, took = (gpu[name][work] for name in ("launch", "start_ns", "duration_ns"))
@@ -155,12 +152,12 @@ class Subject:
 
     @cached_property
     def own_ns(self) -> Values:
-        """Duration minus that of what is directly inside."""
+        """Duration minus the durations of direct children."""
         return minus_children(self.parent, self.duration_ns)
 
     @cached_property
     def operator_self_ns(self) -> Values:
-        """Duration minus that of operators directly inside."""
+        """Duration minus the durations of operators directly inside."""
         return minus_children(
             np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
         )
@@ -175,11 +172,11 @@ class Subject:
         return found
 
     def inside(self, around: Flags) -> Values:
-        """The nearest event of ``around`` that each event runs in, -1 for none."""
+        """Nearest ancestor of each event among ``around``, -1 for none."""
         return nearest_ancestor(self.parent, around[: len(self.parent)]).astype(np.int64)
 
     def within(self, around: Flags) -> Flags:
-        """Whether each event runs in one of ``around``."""
+        """Whether each event has an ancestor in ``around``."""
         return np.asarray(self.inside(around) >= 0)
 
     def outermost_of(self, events: Flags) -> Flags:
@@ -193,8 +190,8 @@ class Subject:
     def during(self, spans: Values) -> Values:
         """The latest of ``spans`` that was open on its thread when each event began, -1 for none.
 
-        By time, because where Python calls are recorded an annotation begins within the call that
-        opens it and outlives that: what follows is not nested in it. A span is not in itself.
+        By time, because an annotation begins inside the call that opens it and outlives the call:
+        later events are not nested in it. A span is not inside itself.
         """
         result = np.full(len(self.parent), -1, dtype=np.int64)
         thread = self.events["thread"]
@@ -210,10 +207,7 @@ class Subject:
 
     @cached_property
     def is_main(self) -> Flags:
-        """Whether each event is on the thread that calls most operators; what others do is beside.
-
-        Where none is called, on the one with most events.
-        """
+        """Whether each event is on the thread with most operators; without any, most events."""
         return np.asarray(self.events["thread"] == main_row(self.trace))
 
     @cached_property
@@ -223,7 +217,7 @@ class Subject:
 
     @cached_property
     def is_backward(self) -> Flags:
-        """Whether each event is an operator that runs backwards."""
+        """Whether each event is an operator of a backward pass."""
         scope = self.events["scope"]
         return np.asarray(self.is_operator & (scope == RecordScope.BACKWARD_FUNCTION))
 
@@ -240,8 +234,7 @@ class Subject:
 
     @cached_property
     def _computes(self) -> Flags:
-        """Operators, without those that functions of the program run in: a ``Function`` of its own
-        computes by the operators that it calls."""
+        """Operators without functions of the program inside; a ``Function`` only calls others."""
         return np.asarray(self.is_operator & (self.sums(self.sites.defined_here) == 0))
 
     @cached_property
@@ -256,7 +249,7 @@ class Subject:
 
     @cached_property
     def outermost(self) -> Values:
-        """Their rows, in order of start."""
+        """Rows of outermost operators, in order of start."""
         return np.flatnonzero(self.is_outermost)
 
     @cached_property
@@ -275,8 +268,7 @@ class Subject:
 
     @cached_property
     def kind_of_name(self) -> Values:
-        """A number for the name of each event without that of an instance, as in Linear_3; -1 for
-        no name."""
+        """A number for each event's name without instance number (Linear_3); -1 for no name."""
         numbers: dict[str, int] = {}
         of_name = np.full(len(self.trace.names) + 1, -1, dtype=np.int64)
         for text, row in self.names_used.items():
@@ -293,19 +285,19 @@ class Subject:
         return self._with_name(rows)
 
     def labelled(self, predicate: Callable[[str], bool]) -> Flags:
-        """Which events have such a text in listings."""
+        """Which events have a listing text that ``predicate`` accepts."""
         wanted = np.array([predicate(text) for text in self.listing.texts], dtype=np.bool_)
         return np.asarray(wanted[self.listing.label])
 
     def calls_of(self, *files: str, name: str = "") -> Flags:
-        """Calls of Python functions of files with one of ``files`` in their path; of this name."""
+        """Calls of Python functions with one of ``files`` in their path, and this name if given."""
         wanted = self._frames_with("file", lambda path: any(file in path for file in files))
         if name:
             wanted &= self._frames_with("function", lambda function: function == name)
         return np.append(wanted, False)[self.sites.frame]
 
     def _frames_with(self, column: str, predicate: Callable[[str], bool]) -> Flags:
-        """Which frames have such a text in a column; each text is looked at once."""
+        """Which frames have a text in ``column`` that ``predicate`` accepts."""
         used, row = np.unique(self.trace.table("frames")[column], return_inverse=True)
         found = [predicate(self.trace.names[name]) for name in used.tolist()]
         return np.array(found, dtype=np.bool_)[row.reshape(-1)]
@@ -318,7 +310,7 @@ class Subject:
 
     @cached_property
     def _by_name(self) -> tuple[Values, Values]:
-        """Events by name, those without one first, and where each name begins."""
+        """Events sorted by name, unnamed ones first, and the begin of each name."""
         name = self.events["name"]
         count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
         return order_rows(name), np.append(0, np.cumsum(count))
@@ -327,7 +319,7 @@ class Subject:
 
     @cached_property
     def sites(self) -> Sites:
-        """Places in the program."""
+        """Call sites in the program."""
         return Sites(self.listing)
 
     @cached_property
@@ -343,7 +335,7 @@ class Subject:
         )
 
     def with_callers_ns(self, operators: Values) -> int:
-        """Time of operators, with calls of libraries around them that do hardly anything else."""
+        """Time of operators, with library calls around them that do almost nothing else."""
         going = self.flags(operators)[:-1]
         of = going & self.is_outermost
         inside, took = self.sums(of), self.sums(np.where(of, self.duration_ns, 0))
@@ -356,10 +348,10 @@ class Subject:
 
     @cached_property
     def fixed_cost_ns(self) -> int:
-        """From one operator to the next where Python calls one after the other as fast as it can.
+        """Time from one operator to the next when Python calls them as fast as possible.
 
-        The fastest twentieth of the times between the starts of outermost operators of a thread:
-        Python, dispatch, and hardly any work.
+        The 5th percentile between starts of outermost operators of a thread: Python, dispatch, and
+        almost no work.
         """
         rows = self.outermost
         order = np.argsort(self.events["thread"][rows], kind="stable")
@@ -370,17 +362,14 @@ class Subject:
 
     @property
     def call_cost_ns(self) -> int:
-        """Cost of calling one operator that computes next to nothing.
-
-        Twice the fastest, within what is known of processors.
-        """
+        """Cost of calling an operator that hardly computes: twice the fastest, with limits."""
         return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, MOST_FIXED_COST_NS))
 
     @cached_property
     def work_ns(self) -> Values:
         """Time of each outermost operator beyond the cost of calling it; 0 for other events.
 
-        Below 0 where it was quick; sums over many are what counts.
+        Negative for quick operators; only sums over many are meaningful.
         """
         result = np.zeros(len(self.parent), dtype=np.int64)
         rows = self.outermost
@@ -388,7 +377,7 @@ class Subject:
             return result
         took, median = self.duration_ns[rows], self._medians(rows)
         calling = np.minimum(took, self.call_cost_ns * self.sums(self.is_operator)[rows])
-        # One that is short is hardly ever interrupted, and then for much longer than it takes.
+        # A short operator is rarely interrupted, and then for much longer than it takes.
         result[rows] = np.where(median < _SHORT_NS, np.minimum(took, _ODD * median), took) - calling
         return result
 
@@ -446,7 +435,7 @@ class Subject:
         known = (around >= 0) & np.isin(table["action"], _TAKEN_AND_FREED)
         around, size = around[known], np.abs(table["size_bytes"][known])
         is_taken = table["action"][known] == AllocationAction.ALLOCATE
-        # A file that does not say which block is freed says it of none.
+        # Without allocation ids, no allocation matches a free.
         block = table["allocation_id"][known].astype(np.int64)
         same = group_rows(np.where(block >= 0, block, -2 - np.arange(len(block))), around)
         stays = is_taken & (np.bincount(same.group, ~is_taken)[same.group] == 0)
@@ -456,7 +445,7 @@ class Subject:
 
     @cached_property
     def device_work(self) -> tuple[Values, Values]:
-        """Start and end of what devices computed and copied, in order of start."""
+        """Start and end of kernels and copies on devices, in order of start."""
         gpu = self.trace.table("gpu")
         work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
         work = work[np.argsort(gpu["start_ns"][work], kind="stable")]

@@ -20,17 +20,16 @@ from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
 _MOST_EVENTS = 300_000
-"""A verdict on more takes longer than a notebook should make its reader wait: of a steady state of
-more it is that of a stretch which stands for it."""
+"""With more events, a notebook's verdict covers a typical stretch of the steady state only."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Shown by ``print`` and by notebooks.
+    """Verdict and table of names, shown by ``print`` and by notebooks.
 
     Attributes:
-        verdict: why the program is slow; None where no times were recorded. Of more than 300,000
-            events it looks at a stretch of steps, and says so; ``trace.verdict()`` looks at all.
+        verdict: why the program is slow; None without times. For more than 300,000 events it covers
+            a stretch of steps, and says so; ``trace.verdict()`` covers all.
         table: the names with the most time of their own.
     """
 

@@ -1,5 +1,4 @@
-"""Time split by torch, the program's own Python and other libraries; and how much of it no finding
-explains."""
+"""Splits time by owner: torch, own Python, other libraries. Finds time that no finding explains."""
 
 from __future__ import annotations
 
@@ -20,19 +19,17 @@ from opscope.timeline.tree.line_nesting import own_times
 from opscope.timeline.waits import is_idle, waits_for_device
 
 _OF_A_CALL_NS = 500
-"""What the interpreter needs around one call of torch's: that is not the program's own code."""
+"""Interpreter time around one call of torch, which is not the program's own code."""
 
-_OF_AN_OPERATOR_NS = 5_000
-"""What a C function of torch's needs around each operator it calls."""
-
+_OF_AN_OPERATOR_NS = 5_000  # time of a C function of torch around each operator that it calls
 _PYTHON_PER_OPERATOR = 3
 """torch's Python code is named if it takes this many times the time of its operators."""
 
 _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_inductor/")
-"""torch's Python that findings of their own are about."""
+"""torch's Python code that has findings of its own."""
 
 LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
-"""Around each batch of a DataLoader that has workers."""
+"""Span around each batch of a DataLoader with workers."""
 
 _WRITERS, _TENSOR = ("torch/_tensor_str.py", "torch/serialization.py"), "torch/_tensor.py"
 _MOST_PLACES, _SAYS_ENOUGH = 3, 0.02
@@ -40,7 +37,7 @@ _MOST_PLACES, _SAYS_ENOUGH = 3, 0.02
 
 
 class Spent(Enum):
-    """Whose time it is while an event runs and nothing that it called does, in words."""
+    """Owner of an event's self time, in words."""
 
     TORCH = "torch's operators"  # autograd too, and C functions that call operators
     TORCH_PYTHON = "torch's Python"
@@ -48,8 +45,8 @@ class Spent(Enum):
     OUTSIDE = "other libraries"  # and C functions that call no operator
     PAUSE = "garbage collections"
     UNKNOWN = "unrecorded calls"
-    IMPORT = "imports"  # with all that modules call when they are imported
-    WAITING = "idle"  # of loops of events
+    IMPORT = "imports"  # with all calls during an import
+    WAITING = "idle"  # event loops without work
     DEVICE = "waiting for a device"
 
 
@@ -58,10 +55,10 @@ _WORDS = [spent.value for spent in Spent]
 
 
 class TimeSplit:
-    """Arrays have shape (events,).
+    """Owner of each event's self time. Arrays have shape (events,).
 
     Attributes:
-        self_ns: time of each event in which nothing that it called ran.
+        self_ns: self time of each event.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -74,27 +71,27 @@ class TimeSplit:
         self.number = self._classify()
 
     def is_spent(self, *whose: Spent) -> Flags:
-        """Whether the own time of each event is one of these."""
+        """Whether the self time of each event belongs to one of ``whose``."""
         return np.isin(self.number, [_NUMBER[one] for one in whose])
 
     def _classify(self) -> Values:
-        """A number for whose the own time of each event is."""
+        """Owner of each event's self time, as a number."""
         subject, kind = self._subject, self._subject.events["kind"]
         whose = np.full(len(kind), _NUMBER[Spent.UNKNOWN], dtype=np.int64)
         functions = self._is_call & ~self._is_c_call
         whose[functions] = self._of_frames[subject.sites.frame[functions]]
-        if not self._is_c_call.any():  # what torch runs in C around operators is the caller's time
+        if not self._is_c_call.any():  # without C calls, torch's C code is in the caller
             calling = functions & (whose == _NUMBER[Spent.TORCH_PYTHON]) & (self._operators > 0)
             whose[calling] = _NUMBER[Spent.TORCH]
         by = self._of_frames[subject.sites.caller]
         by = np.where(by == _NUMBER[Spent.OWN], _NUMBER[Spent.OUTSIDE], by)
         whose[self._is_c_call] = by[self._is_c_call]
         whose[self._is_c_call & (self._operators > 0)] = _NUMBER[Spent.TORCH]
-        # An annotation's own time is that of the function it is in.
+        # An annotation's self time belongs to the function around it.
         others = ~self._is_call
         around = np.where(self._called_by >= 0, whose[self._called_by], _NUMBER[Spent.UNKNOWN])
         whose[others] = around[others]
-        # Where each piece of work takes its time when it is launched, that is the launcher's time.
+        # Library functions that launch device work count as torch.
         launch = subject.trace.table("gpu")["launch"][launched_work(subject.trace)]
         launching = subject.flags(subject.parent[launch])[:-1]
         libraries = [_NUMBER[Spent.TORCH_PYTHON], _NUMBER[Spent.OUTSIDE]]
@@ -114,7 +111,7 @@ class TimeSplit:
 
     @cached_property
     def _of_frames(self) -> Values:
-        """Whose each row of ``frames`` is; the last is for "no frame"."""
+        """Owner of each row of ``frames``; the last is for "no frame"."""
         trace, own = self._subject.trace, self._subject.sites.own_frame
         files = [trace.names[file] for file in trace.table("frames")["file"]]
         is_torch = [file.startswith("torch/") or "/torch/" in file for file in files]
@@ -126,7 +123,7 @@ class TimeSplit:
 
     @cached_property
     def own_ns(self) -> Values:
-        """Python code of the program itself, without what calling anything from it takes."""
+        """Self time of the program's Python code, without the overhead of its calls."""
         counted = self.is_spent(Spent.TORCH, Spent.TORCH_PYTHON)
         allowed = _OF_A_CALL_NS * self._count(self._subject.parent[counted]) + self._unseen_ns
         is_own = self.is_spent(Spent.OWN) & self._is_call & self._subject.is_main
@@ -134,17 +131,13 @@ class TimeSplit:
 
     @cached_property
     def _unseen_ns(self) -> Values:
-        """Time of libraries around operators that they call, where their own calls were not
-        recorded."""
+        """Time of unrecorded library code around operators, by a fixed time per operator."""
         known = has_calls_of_libraries(self._subject)
         return np.asarray((0 if known else _OF_AN_OPERATOR_NS) * self._operators)
 
     @cached_property
     def outside_ns(self) -> Values:
-        """Time in other libraries, and in calls of torch's that compute hardly anything.
-
-        Of the main thread: what others do, or wait for, goes on beside it.
-        """
+        """Main thread's time in other libraries, and in torch's calls that hardly compute."""
         subject = self._subject
         runs_network = subject.sums(subject.is_training | subject.is_module_call) > 0
         outside = self.self_ns - np.where(runs_network, self._unseen_ns, 0)
@@ -164,9 +157,9 @@ class TimeSplit:
         return np.where(subject.is_main & ~waiting, outside, 0)
 
     def _binds(self) -> Flags:
-        """C functions that call the operator of their name: torch's way from Python to it.
+        """C functions that call the operator of the same name: torch's Python bindings.
 
-        What those take that call another, such as torch.tensor of a list, they convert in.
+        Other C functions of torch spend their time on conversions, such as torch.tensor of a list.
         """
         subject, numbers = self._subject, dict[str, int]()
         texts, label = subject.listing.texts, subject.listing.label
@@ -178,7 +171,7 @@ class TimeSplit:
         return np.asarray(called & self._is_c_call)
 
     def _idle_torch_python(self) -> Values:
-        """torch's own Python below calls of which its operators are a small part."""
+        """Time of torch's Python in calls where operators take a small part."""
         subject = self._subject
         python = np.where(self.is_spent(Spent.TORCH_PYTHON), self.self_ns, 0)
         torch = np.where(self.is_spent(Spent.TORCH), self.self_ns, 0)
@@ -205,7 +198,7 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     by_kind = np.bincount(split.number, weights=spent, minlength=len(Spent)).astype(np.int64)
     first, last = wall_bounds(subject.trace)
     by_kind[_NUMBER[Spent.UNKNOWN]] += max(last - first - counted, 0)
-    # What the first finding saves is explained, also where its events are not all that goes.
+    # The largest saving counts as explained, even if the finding's events take less.
     most = subject.wall_ns - max((finding.saved_ns or 0 for finding in found), default=0)
     if by_kind.sum() > most:
         by_kind = (by_kind * (most / by_kind.sum())).astype(np.int64)
@@ -221,10 +214,10 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
 
 
 def _left_ns(subject: Subject, split: TimeSplit, found: list[Finding]) -> Values:
-    """Own time of each event that no finding explains.
+    """Self time of each event that no finding explains.
 
-    Occurrences of a finding and what they call are explained in full; of a function of the program
-    that is one, only its own time, and as much of that as the finding saves.
+    Occurrences of a finding and their calls are explained in full. Functions of the program are
+    explained only by their self time, up to the saving.
     """
     functions = subject.sites.defined_here
     chosen, left = np.zeros(len(functions), dtype=np.bool_), np.ones(len(functions))

@@ -1,4 +1,4 @@
-"""One answer to "is this program slow, and why?": what was found, weighed once, for every view."""
+"""One answer to "is this program slow, and why?", for every view."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, detailed_period_of, find_which
 
 _WORTH_FIXING, SLOW = 0.02, 0.05
-"""Of the time: a fix that saves less is not worth naming; and no reason to call a program slow."""
+"""Least saving that is worth naming, and that makes a program slow; shares of the time."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.9
-"""Of the time, waiting for a CPU: "healthy" is worthless then. What is found is without waits."""
+"""Share of time waiting for a CPU above which "healthy" means nothing. Findings exclude waits."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -138,7 +138,7 @@ class Verdict:
         takes = f", {share_text(self.share)}{of}" if self.share else ""
         if self.status is Status.HEALTHY:
             takes = ", little to gain" if self.title else ", nothing to fix was found"
-        doubts = [one for one in self.unsure if one not in self.about]  # which is said below
+        doubts = [one for one in self.unsure if one not in self.about]  # already in ``about``
         not_sure = "not sure: " if self.status.is_decided else ""
         unsure = f" ({not_sure}{'; '.join(doubts)})" if doubts else ""
         return f"verdict: {self.status.value}{takes}{unsure}"
@@ -174,7 +174,7 @@ def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict
     """The verdict on a trace; the same object for the same trace and period.
 
     Raises:
-        UsageError: there is no such part.
+        UsageError: the trace has no such period.
     """
     return derive(trace, ("verdict", find_which(which)), partial(_find, trace, which))
 
@@ -187,7 +187,7 @@ def _find(trace: TraceData, which: Which | str) -> Verdict:
 
 
 def weighed(trace: TraceData, which: Which | str, findings: Findings, account: Account) -> Verdict:
-    """The verdict that findings and account of a part come to."""
+    """The verdict from findings and account of a period."""
     period, chosen = detailed_period_of(trace, which), _foremost(findings)
     absent = [one.cause for one in all_patterns() if one.id in findings.absent]
     of_cause = _of_cause(account, [cause for cause in absent if cause is not None])
@@ -221,8 +221,8 @@ def _foremost(findings: Findings) -> Finding | None:
     worth = [one for one in findings if one.weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
     if worth and worth[0].id in general:
-        # Time outside torch in a task that keeps others from running is that of a blocked loop. And
-        # what names a cause comes before what is left of all, where it saves at least half as much.
+        # A blocked event loop explains time outside torch. A specific finding precedes a general
+        # one if it saves at least half as much.
         enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
         for one in sorted(
             findings, key=lambda one: (one.status is not Status.EVENT_LOOP, one.id in general)
@@ -237,7 +237,7 @@ def _foremost(findings: Findings) -> Finding | None:
 
 
 def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
-    """Waiting for other ranks comes before what saves a small part of what is left."""
+    """Whether waits for other ranks take clearly more than the finding saves."""
     if cause is None or cause[0] is not Cause.COLLECTIVE:
         return False
     return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
@@ -246,8 +246,8 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
 def _of_cause(account: Account, absent: Container[Cause]) -> tuple[Cause, float] | None:
     """Cause of most of the main thread's time, unless that is work.
 
-    Of the time in steps, where there are some: what passes between them may be opscope's own. A
-    cause that a pattern was looked for in, and not found, is not worth naming.
+    Counts time in steps, if there are enough; time between steps may be opscope's own. A cause in
+    ``absent`` was checked by a pattern that found nothing.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
@@ -292,7 +292,7 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
 
 
 def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
-    """Shares of most of the time: a wait of the main thread, then names of operators."""
+    """Largest shares of the time: a wait of the main thread, then operators by name."""
     own = own_ns_of_names(period.trace)
     if period.in_detail:  # functions are in the causes
         events, names = period.trace.events, period.trace.names
@@ -302,7 +302,7 @@ def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]
     own = own[:_MOST_NAMES]
     rows = ((name, took / period.wall_ns) for name, took in own)
     waits = list(_without_work(account))
-    left = 1 - sum(share for _, share in waits)  # what waits itself is not named as well
+    left = 1 - sum(share for _, share in waits)  # operators inside the wait are not named again
     named = [(name, share) for name, share in rows if _LITTLE <= share <= left]
     return tuple([*waits, *named][:_MOST_NAMES])
 

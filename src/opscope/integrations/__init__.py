@@ -1,1 +1,1 @@
-"""Callbacks and profilers of training frameworks, one file each; importing one needs its host."""
+"""Callbacks and profilers for training frameworks, one file each, which needs its framework."""

@@ -15,11 +15,11 @@ from opscope.torch_api.annotate import record_function
 def opscope_training(
     accelerator: Any, output_dir: str | os.PathLike[str] = "opscope-training", **options: Any
 ) -> Iterator[TrainingSession]:
-    """Explain at the end of a ``with`` block around a training loop why its steps are slow.
+    """Record a training loop in a ``with`` block; at its end, print why its steps are slow.
 
-    A step ends when an optimizer has stepped. Backward passes and checkpoints of the accelerator
-    are spans; ``session.name("evaluation")`` begins another and ``session.name(None)`` ends it.
-    The verdict goes to the accelerator's trackers.
+    ``Optimizer.step`` ends a step. Backward passes, gradient clipping and checkpoints of the
+    accelerator become spans; ``session.name("evaluation")`` begins another span and
+    ``session.name(None)`` ends it. The accelerator's trackers log the verdict.
 
     Args:
         accelerator: an ``accelerate.Accelerator``.
@@ -29,33 +29,33 @@ def opscope_training(
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     session = TrainingSession(output_dir, **options)
-    ended = 0
+    step_count = 0
 
     def step_ended(*_: object) -> None:
-        nonlocal ended
-        ended += 1
+        nonlocal step_count
+        step_count += 1
         session.step_ended()
 
     with contextlib.ExitStack() as undo:
         for method in ("backward", "save_state", "clip_grad_norm_"):
-            undo.callback(_name_calls(accelerator, method))
+            undo.callback(_record_calls(accelerator, method))
         session.begin()
         undo.callback(register_optimizer_step_post_hook(step_ended).remove)
         try:
             yield session
         finally:
-            session.end(getattr(accelerator, "trackers", ()), ended)
+            session.end(getattr(accelerator, "trackers", ()), step_count)
 
 
-def _name_calls(accelerator: Any, method: str) -> Any:
+def _record_calls(accelerator: Any, method: str) -> Any:
     """Make each call of a method a span; returns a function that undoes it."""
-    had_own = method in vars(accelerator)
-    before = getattr(accelerator, method)
-    setattr(accelerator, method, record_function(f"accelerator.{method}")(before))
+    was_set = method in vars(accelerator)
+    original = getattr(accelerator, method)
+    setattr(accelerator, method, record_function(f"accelerator.{method}")(original))
 
     def undo() -> None:
-        if had_own:
-            setattr(accelerator, method, before)
+        if was_set:
+            setattr(accelerator, method, original)
         else:
             vars(accelerator).pop(method, None)
 

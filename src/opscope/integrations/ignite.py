@@ -12,9 +12,9 @@ from opscope.integrations.session import TrainingSession
 
 
 class OpscopeHandler:
-    """``OpscopeHandler().attach(trainer)``: explains at the end why steps are slow.
+    """``OpscopeHandler().attach(trainer)``: prints at the end why iterations are slow.
 
-    Iterations are steps. The verdict is also in ``engine.state.opscope``.
+    Each iteration is a step. ``engine.state.opscope`` has the results too.
     """
 
     def __init__(
@@ -23,12 +23,9 @@ class OpscopeHandler:
         loggers: Iterable[Any] = (),
         **options: Any,
     ) -> None:
-        """Prepare a recording.
+        """``output_dir`` and ``options``: see :class:`TrainingSession`.
 
-        Args:
-            output_dir: as of :class:`TrainingSession`.
-            loggers: Ignite's loggers, or trackers as of :func:`log_outcome`.
-            **options: as of :class:`TrainingSession`.
+        ``loggers``: Ignite's loggers, or trackers as in :func:`log_outcome`.
         """
         self.session = TrainingSession(output_dir, **options)
         self._loggers = list(loggers)
@@ -58,7 +55,7 @@ class OpscopeHandler:
         engine.state.opscope = self.session.end(self._loggers, engine.state.iteration)
 
     def _raised(self, engine: Engine, error: BaseException) -> None:
-        """End, and raise the error if no other handler may: Ignite itself then raises nothing."""
+        """End the recording. If no other handler exists, raise the error: Ignite would not."""
         self._ended(engine)
         if len(engine._event_handlers[Events.EXCEPTION_RAISED]) == 1:
             raise error

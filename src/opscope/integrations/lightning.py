@@ -37,7 +37,7 @@ class OpscopeProfiler(Profiler):
         self._open.append((action_name, span))
 
     def stop(self, action_name: str) -> None:
-        """End an action, and inner ones that an exception left open."""
+        """End an action, and inner actions that an exception left open."""
         while any(name == action_name for name, _ in self._open):
             name, span = self._open.pop()
             span.__exit__(None, None, None)
@@ -51,10 +51,9 @@ class OpscopeProfiler(Profiler):
 
 
 class VerdictCallback(Callback):
-    """Explains at the end of ``trainer.fit()`` why its steps are slow, and logs it.
+    """Prints why the steps of ``trainer.fit()`` are slow, at its end or after an exception.
 
-    The verdict goes to the loggers of the Trainer: numbers, text, and the report if the logger
-    supports it. Also after an exception.
+    The Trainer's loggers log the verdict: numbers, text, and the report if the logger supports it.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] = _DEFAULT, **options: Any) -> None:
@@ -72,7 +71,7 @@ class VerdictCallback(Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End a step if an optimizer stepped, not while gradients accumulate."""
+        """End a step if an optimizer stepped; batches that only accumulate gradients end none."""
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             self.session.step_ended()

@@ -1,4 +1,4 @@
-"""The recording of one training, for the callbacks of all frameworks."""
+"""The recording of one training run, which the callbacks of all frameworks use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrainingSession:
     """Records some steps after warm-up in detail; another process computes the verdict.
 
     The framework's callback calls ``begin``, ``step_ended`` after each step of the optimizer, and
-    ``end``. No method raises an exception into the training. A flight recorder keeps the last
+    ``end``. These print opscope's errors and do not raise them. A flight recorder keeps the last
     seconds, and writes a dump after a slow step, an uncaught exception or a hang.
     """
 
@@ -45,12 +45,12 @@ class TrainingSession:
         """Prepare a recording.
 
         Args:
-            output_dir: gets ``trace.opscope``, ``verdict.json``, ``report.html``, and ``dumps`` of
-                the flight recorder.
+            output_dir: folder of ``trace.opscope``, ``verdict.json``, ``report.html`` and the
+                flight recorder's ``dumps``.
             flight: time that the flight recorder keeps; None: no flight recorder.
-            patience_s: how long the end of the training waits for the verdict, in seconds.
-            every: interval (``"4h"``, or seconds) at which two more steps are recorded, each time
-                to a folder ``step-N`` with verdict and page; None: only steps at the start.
+            patience_s: longest wait for the verdict at the end of the training.
+            every: interval (``"4h"``, or seconds) between samples of two steps, each in a folder
+                ``step-N`` with verdict and page; None: no samples.
 
         Raises:
             UsageError: ``every`` is not a time.
@@ -59,14 +59,14 @@ class TrainingSession:
         self._flight_s, self._patience_s = flight, patience_s
         self._flight: flight_recorder | None = None
         self._hosted: HostedRecording | None = None
-        self._recording: ProfileRecording | None = None  # set until enough steps are recorded
+        self._recording: ProfileRecording | None = None  # until enough steps are recorded
         self._detailed: DetailedSteps | None = None
         self._has_enough = False
         self._span: record_function | None = None
         self._steps, self._process = 0, os.getpid()
         self._every_s = None if every is None else nanoseconds(every, "every=") / 1e9
         self._next_s = 0.0  # time of the next sample
-        # set until the sample's last step
+        # the running sample and its last step
         self._sample: tuple[HostedRecording, ProfileRecording, int] | None = None
         self.outcome: HostedOutcome | None = None
 
@@ -76,8 +76,8 @@ class TrainingSession:
         return launched_rank() in (None, 0)
 
     def begin(self) -> None:
-        """Start recording: the training starts, or starts again."""
-        self._drop()
+        """Start recording; may be called for several training runs, one after another."""
+        self._discard_previous()
         self.outcome, self._process = None, os.getpid()
         atexit.register(self._end_at_exit)
         try:
@@ -92,14 +92,14 @@ class TrainingSession:
                 self._flight = flight_recorder(self._flight_s, directory=self._folder / "dumps")
                 self._flight.start()
         except (OpscopeError, OSError) as error:
-            notice(f"{error} The training runs on without being recorded.")
+            notice(f"{error} The training continues and is not recorded.")
 
     def step_begins(self) -> None:
         """Begin the step's span; ends the previous span."""
         self.name(f"{STEP_PREFIX}{self._steps}")
 
     def step_ended(self) -> None:
-        """Count a step of the optimizer; choose whether the next one is recorded."""
+        """Count a step of the optimizer; decide whether the next one is recorded in detail."""
         self.name(None)
         self._steps += 1
         if self._hosted is None or os.getpid() != self._process:
@@ -109,14 +109,14 @@ class TrainingSession:
                 return self._sample_now_and_then()
             self._detailed.step_ended()
             if self._has_enough:
-                self._leave()
+                self._hand_over()
                 self._next_s = time.monotonic() + (self._every_s or 0)
         except (OpscopeError, OSError) as error:
             self._detailed = self._every_s = None
-            notice(f"{error} The training runs on without being recorded.")
+            notice(f"{error} The training continues and is not recorded.")
 
     def name(self, part: str | None) -> None:
-        """Begin a span; ends the previous span. None only ends it."""
+        """End the previous span, and begin the span ``part``, unless that is None."""
         if self._span is not None:
             self._span.__exit__(None, None, None)
         self._span = None if part is None else record_function(part)
@@ -124,10 +124,10 @@ class TrainingSession:
             self._span.__enter__()
 
     def end(self, trackers: Iterable[Any] = (), step: int | None = None) -> HostedOutcome | None:
-        """End the training: print the verdict, and log it to ``trackers``.
+        """End the recording: print the verdict, and log it to ``trackers``.
 
         Returns:
-            The results; None, with a message, if there are none. The same when called again.
+            The results, also if called again; None, with a message, if there are none.
         """
         if self.outcome is not None or self._hosted is None:
             return self.outcome
@@ -136,7 +136,7 @@ class TrainingSession:
         atexit.unregister(self._end_at_exit)
         try:
             self._end_sample()
-            self._leave()
+            self._hand_over()
             self.outcome = self._hosted.outcome(self._patience_s)
         except (OpscopeError, OSError) as error:
             notice(str(error))
@@ -149,17 +149,17 @@ class TrainingSession:
         return self.outcome
 
     def _end_at_exit(self) -> None:
-        """End if the program ends without the end of training, as after an exception."""
+        """End the recording if the callback did not, for example after an exception."""
         if os.getpid() == self._process:
             self.end()
 
     def _record_detail(self, on: bool, steps: int) -> None:
-        """Begin or end detail; the first warm steps in detail are enough."""
+        """Start or stop recording in detail. The first steps in detail after warm-up are enough."""
         if self._recording is not None:
             self._recording.record_detail(on, steps)
         self._has_enough = self._has_enough or steps > 0
 
-    def _leave(self) -> None:
+    def _hand_over(self) -> None:
         recording, detailed = self._recording, self._detailed
         if self._hosted is None or recording is None or detailed is None:
             return
@@ -192,8 +192,8 @@ class TrainingSession:
                 self._flight.stop()
             self._flight = None
 
-    def _drop(self) -> None:
-        """Drop the state of an earlier training that ended with an exception."""
+    def _discard_previous(self) -> None:
+        """Discard the recordings of an earlier training run that ended with an exception."""
         atexit.unregister(self._end_at_exit)
         if self._hosted is not None and os.getpid() == self._process:
             self._stop_flight()

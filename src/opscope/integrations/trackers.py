@@ -1,4 +1,4 @@
-"""The verdict in an experiment tracker: numbers, text and page, in the tracker's form."""
+"""Logs the verdict to experiment trackers: numbers, text and page."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def flat_metrics(outcome: HostedOutcome) -> dict[str, float]:
 
 
 def log_outcome(tracker: Any, outcome: HostedOutcome, step: int | None = None) -> bool:
-    """Log numbers, text and page; a tracker's own error becomes a message.
+    """Log numbers, text and page to ``tracker``; print errors of the tracker.
 
     Args:
-        tracker: a ``SummaryWriter`` of TensorBoard, a run of W&B, the module ``mlflow`` or a
-            ``(MlflowClient, run id)``; or a logger of Lightning or tracker of Accelerate that holds
+        tracker: a ``SummaryWriter`` of TensorBoard, a run of W&B, the module ``mlflow``, a tuple
+            ``(MlflowClient, run id)``, or a logger of Lightning or tracker of Accelerate that has
             one of these.
         outcome: result of :meth:`TrainingSession.end`.
         step: step of the training.
 
     Returns:
-        Whether the tracker is of a known kind; others are ignored.
+        Whether the tracker is of a known kind.
     """
-    log = _way_of(tracker)
+    log = _log_function(tracker)
     if log is None:
         return False
     try:
         log(outcome, step)
-    except Exception as error:  # any class of the tracker's errors
+    except Exception as error:  # trackers raise errors of many classes
         notice(f"the verdict was not logged to {type(tracker).__name__}: {error}")
     return True
 
 
-def _way_of(tracker: Any) -> Callable[[HostedOutcome, int | None], None] | None:
+def _log_function(tracker: Any) -> Callable[[HostedOutcome, int | None], None] | None:
     if isinstance(tracker, tuple) and len(tracker) == 2:
         return _Mlflow(*tracker).log
     if getattr(tracker, "__name__", "") == "mlflow":
@@ -54,9 +54,9 @@ def _way_of(tracker: Any) -> Callable[[HostedOutcome, int | None], None] | None:
         return _Wandb(tracker).log
     for inner in ("experiment", "tracker", "writer"):
         with contextlib.suppress(Exception):  # the property may connect to a server
-            held = getattr(tracker, inner, None)
-            if held is not None and held is not tracker and not callable(held):
-                return _way_of(held)
+            wrapped = getattr(tracker, inner, None)
+            if wrapped is not None and wrapped is not tracker and not callable(wrapped):
+                return _log_function(wrapped)
     return None
 
 
@@ -67,8 +67,8 @@ class _TensorBoard:
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
         for name, value in flat_metrics(outcome).items():
             self._writer.add_scalar(name, value, step)
-        lines = [*outcome.lines, f"report: {outcome.report}"]
-        self._writer.add_text(PREFIX + "verdict", "\n\n".join(f"    {one}" for one in lines), step)
+        lines = [f"    {line}" for line in (*outcome.lines, f"report: {outcome.report}")]
+        self._writer.add_text(PREFIX + "verdict", "\n\n".join(lines), step)
         self._writer.flush()
 
 
@@ -77,7 +77,7 @@ class _Wandb:
         self._run = run
 
     def log(self, outcome: HostedOutcome, step: int | None) -> None:
-        """Log numbers and verdict in the run's summary, and the page as HTML."""
+        # Numbers and text go to the run's summary.
         import wandb
 
         self._run.summary.update(flat_metrics(outcome))

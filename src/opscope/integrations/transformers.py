@@ -18,26 +18,24 @@ _LAST_LOG = "train_runtime"
 
 
 class OpscopeCallback(TrainerCallback):
-    """Explains at the end of ``trainer.train()`` why its steps are slow, with lines.
+    """Prints at the end of ``trainer.train()`` why its steps are slow, and at which lines.
 
-    ``OpscopeCallback().attach(trainer)``: the verdict is in ``trainer.state.log_history`` and in
-    all trackers of the Trainer; W&B and MLflow also get the page. Steps, evaluations and
-    checkpoints are spans.
-
-    In ``callbacks=`` of the Trainer, it comes after the reporters: W&B and MLflow then get the
-    verdict, TensorBoard and others do not.
+    After ``OpscopeCallback().attach(trainer)``, ``trainer.state.log_history`` and all trackers of
+    the Trainer get the verdict; W&B and MLflow also get the page. Steps, evaluations and
+    checkpoints become spans. If it is passed as ``callbacks=`` instead, it runs after the
+    reporters, and only W&B and MLflow get the verdict.
     """
 
     def __init__(self, output_dir: str | os.PathLike[str] | None = None, **options: Any) -> None:
-        """Create a :class:`TrainingSession`; by default in ``opscope`` in the Trainer's folder."""
+        """See :class:`TrainingSession`; the default folder is ``opscope`` in the Trainer's."""
         self._output_dir, self._options = output_dir, options
         self.session: TrainingSession | None = None
 
     def attach(self, trainer: Any) -> OpscopeCallback:
-        """Add this to a Trainer, before its reporters, so that they log the verdict."""
+        """Add this callback to a Trainer before its reporters, so that they log the verdict."""
         handler: CallbackHandler = trainer.callback_handler
         others = [callback for callback in handler.callbacks if callback is not self]
-        # After the Trainer's own, which decides whether an evaluation or a checkpoint follows.
+        # After the Trainer's own callback, which decides on evaluations and checkpoints.
         first = sum(isinstance(callback, DefaultFlowCallback) for callback in others[:1])
         handler.callbacks = [*others[:first], self, *others[first:]]
         return self
@@ -45,13 +43,13 @@ class OpscopeCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start recording."""
         folder = self._output_dir or Path(args.output_dir) / "opscope"
-        if self.session is None:  # else it continues after an exception ended the last training
+        if self.session is None:  # else an exception ended the previous training
             self.session = TrainingSession(folder, **self._options)
         self.session.begin()
         self.session.step_begins()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the step, and begin the span that follows it."""
+        """End the step, and begin the next span."""
         if self.session is None:
             return
         self.session.step_ended()
@@ -79,7 +77,7 @@ class OpscopeCallback(TrainerCallback):
         logs.update(metrics)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End, also after a training without a last log entry."""
+        """End the recording if no last log entry did."""
         if self.session is not None:
             self.session.end(step=state.global_step)
 
@@ -93,7 +91,7 @@ class OpscopeCallback(TrainerCallback):
 
 
 def _active_runs() -> list[Any]:
-    """Active runs of trackers that also get the page; imports none."""
+    """Active runs of W&B and MLflow, if the program imported these."""
     wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
     runs = [getattr(wandb, "run", None)]
     if mlflow is not None and mlflow.active_run() is not None:

@@ -1,4 +1,4 @@
-"""The accounts of several processes side by side: which of them spends time on something else."""
+"""Comparison of the accounts of several processes: which of them differs from the median."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ from opscope.storage.partition import RANK, Partition
 from opscope.timeline.arrays import Amounts, Flags
 from opscope.timeline.period import Which, no_start_up
 
-FEWEST = 3
-"""Processes to compare: of two neither is in the middle."""
-_WORTH_SAYING = 0.05
-"""Of what it is a share of, by which a process is above or below the median."""
+FEWEST = 3  # fewest processes to compare: two have no median
+_WORTH_SAYING = 0.05  # least difference from the median share
 
 
 @dataclass(frozen=True)
 class DifferingShare:
-    """A process that has more or less of something than others."""
+    """A process whose share of something differs from that of others."""
 
-    process: Partition  # which
-    what: str  # of what, in words
-    share: float  # that it has, 0 to 1
+    process: Partition  # the process
+    what: str  # the quantity, in words
+    share: float  # its share, 0 to 1
     middle: float  # the median share
-    compared: int  # how many it is the median of
+    compared: int  # number of processes in the median
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -42,31 +40,29 @@ class DifferingShare:
 
 @dataclass(frozen=True)
 class ComparedShares:
-    """Shares of causes compared between processes, and the differences."""
+    """Shares of causes, compared between processes."""
 
-    # how many processes at most; 0 where too few have anything in common: of two neither is in the
-    # middle
-    compared: int
+    compared: int  # most processes with a common quantity; 0 if there are too few
     differing: tuple[DifferingShare, ...]  # largest difference first
 
 
 def compare_shares_of(
     shares: Mapping[str, Mapping[Partition, float]], among: Collection[Partition]
 ) -> ComparedShares:
-    """Compare shares, by what they are of, with the median of the processes ``among``."""
-    most, differing = 0, []
+    """Compare shares, by quantity, with the median of the processes ``among``."""
+    compared, differing = 0, []
     for what, of_process in shares.items():
-        own = {part: share for part, share in of_process.items() if part in among}
-        if len(own) < FEWEST:
+        by_part = {part: share for part, share in of_process.items() if part in among}
+        if len(by_part) < FEWEST:
             continue
-        most, middle = max(most, len(own)), statistics.median(own.values())
+        compared, middle = max(compared, len(by_part)), statistics.median(by_part.values())
         differing += [
-            DifferingShare(part, what, share, middle, len(own))
-            for part, share in own.items()
+            DifferingShare(part, what, share, middle, len(by_part))
+            for part, share in by_part.items()
             if abs(share - middle) >= _WORTH_SAYING
         ]
     differing.sort(key=lambda one: -abs(one.share - one.middle))
-    return ComparedShares(most, tuple(differing))
+    return ComparedShares(compared, tuple(differing))
 
 
 _SHOWN, _SHOWN_PROCESSES = 5, 20
@@ -88,14 +84,14 @@ class ComparedAccounts(ShownResult):
 
     @property
     def causes(self) -> list[Cause]:
-        """The causes that occur, that with the largest mean share first."""
+        """The causes that occur, largest mean share first."""
         mean = self.shares.mean(axis=0)
         return [Cause(cause) for cause in np.argsort(-mean, kind="stable").tolist() if mean[cause]]
 
     @property
     def compared(self) -> int:
         """Number of comparable processes; 0 if there are too few."""
-        count = int(self._alike.sum())
+        count = int(self._is_comparable.sum())
         return count if count >= FEWEST else 0
 
     @property
@@ -109,8 +105,8 @@ class ComparedAccounts(ShownResult):
             cause.title: dict(zip(self.processes, self.shares[:, cause].tolist(), strict=True))
             for cause in self.causes
         }
-        alike = {self.processes[row] for row in np.flatnonzero(self._alike)}
-        differing = compare_shares_of(shares, alike).differing
+        comparable = {self.processes[row] for row in np.flatnonzero(self._is_comparable)}
+        differing = compare_shares_of(shares, comparable).differing
         return [one for one in differing if one.share > one.middle]
 
     def __repr__(self) -> str:
@@ -125,15 +121,15 @@ class ComparedAccounts(ShownResult):
         return f"<ComparedAccounts of {len(self.processes)} processes{rows}>"
 
     @property
-    def _alike(self) -> Flags:
+    def _is_comparable(self) -> Flags:
         is_rank = np.array([process.kind == RANK for process in self.processes])
-        alike = is_rank if is_rank.any() else ~is_rank
-        with_steps = alike & (np.array(self.step_ns) >= 0)
-        return with_steps if with_steps.any() else alike
+        is_same_kind = is_rank if is_rank.any() else ~is_rank
+        with_steps = is_same_kind & (np.array(self.step_ns) >= 0)
+        return with_steps if with_steps.any() else is_same_kind
 
 
 def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
-    """Put them side by side."""
+    """Comparison of accounts, in the order of ``accounts``."""
     shares = np.zeros((len(accounts), len(Cause)))
     for row, account in enumerate(accounts.values()):
         for entry in account.entries():
@@ -143,7 +139,7 @@ def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
 
 
 def compare_rollups(rollups: Mapping[Partition, Rollup], which: Which) -> ComparedAccounts:
-    """Accounts of a period side by side, from rollups."""
+    """Comparison of the accounts of a period, from rollups."""
     if any(which.value not in one.mark.step_ns for one in rollups.values()):
         raise no_start_up()
     time_ns = np.array([one.causes_ns(which) for one in rollups.values()], dtype=np.float64)

@@ -1,7 +1,7 @@
-"""A folder of Chrome traces, one for each rank, as torch.profiler leaves it.
+"""A folder of Chrome traces, one for each rank, as torch.profiler writes them.
 
-Such files take long to read, so that where all of them are wanted they are read beside each other,
-each in a process of its own, and kept as traces for as long as the job is looked at.
+Reading such files takes long. So if all are needed, processes read them in parallel, and the traces
+are kept as long as the job.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FILE_HEAD_BYTES = 1 << 18
 _NAMED_PROCESS = re.compile(
     r'"pid"\s*:\s*"[^"\\]*\D(?<!-)\d+"|"process_name".{,99}"name":"(?:rank|process) \d+: '
 )
-"""Of a text and a number, as merged files have, or as opscope names processes of a job.
-torch.profiler itself writes numbers, and texts without any."""
+"""A process id with text and number, as in merged files, or a name that opscope gives to processes
+of a job. torch.profiler itself writes numbers, and texts without number."""
 
 
 class ChromeFile:
@@ -42,11 +42,11 @@ class ChromeFile:
 
     @property
     def parts(self) -> tuple[Partition, ...]:
-        """Its processes; none where it is of one."""
+        """Its processes; empty for a file of one process."""
         return tuple(part for part in self._traces if part is not None)
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one."""
+        """The trace of one process."""
         return self._traces[part]
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
@@ -58,7 +58,7 @@ class ChromeFile:
 
     @property
     def unfinished(self) -> Collection[Partition]:
-        """None: a file is written when its recording has ended."""
+        """Always empty: a file is written when its recording has ended."""
         return ()
 
     def tables(self, part: Partition) -> Path | TraceData:
@@ -66,7 +66,7 @@ class ChromeFile:
         return self._traces[part]
 
     def folders(self) -> dict[Partition, Path]:
-        """None is on disk."""
+        """Always empty: no trace is on disk."""
         return {}
 
     def processes(self) -> Processes:
@@ -75,11 +75,11 @@ class ChromeFile:
 
 
 _READ: WeakValueDictionary[tuple[Path, int, int], ChromeFile] = WeakValueDictionary()
-"""Files that are being looked at: a job and what chose from it read one once."""
+"""Files in use, so that a job and a selection from it read one file once."""
 
 
 def chrome_file(path: Path) -> ChromeFile | None:
-    """A file with several processes; None for any other."""
+    """A file with several processes; None for any other file."""
     found = status_of(path)
     if found is None or path.is_dir() or not _names_processes(path):
         return None
@@ -91,7 +91,7 @@ def chrome_file(path: Path) -> ChromeFile | None:
 
 
 def _names_processes(path: Path) -> bool:
-    """Whether a file can be one, by its beginning."""
+    """Whether a file may have several processes, by its beginning."""
     try:
         head = head_of(path, _FILE_HEAD_BYTES).decode(errors="replace")
     except TraceFormatError:
@@ -102,24 +102,23 @@ def _names_processes(path: Path) -> bool:
 
 
 _SUFFIXES = (".json", ".json.gz")
-_HEAD_BYTES = 1 << 20
-"""Kineto writes which rank it is before the events."""
+_HEAD_BYTES = 1 << 20  # Kineto writes the rank before the events
 _OF_KINETO = (".pt.trace.json", ".pt.trace.json.gz")
-"""How files end that are traces, also where nothing in them says so: empty ones, and cut ones."""
+"""Suffixes of traces whose content does not show that they are traces: empty or cut ones."""
 _INFO = re.compile(r'"distributedInfo"\s*:\s*')
 _RANK_IN_NAME = re.compile(r"rank[-_ =]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _PROCESS_IN_NAME = re.compile(r"_(\d{1,9})\.\d+\.pt\.trace\.json")
 
 _MEMORY_PER_BYTE = {".json": 1.5, ".gz": 30}
-"""What reading takes, by what a file takes on disk: packing makes a twentieth of it."""
+"""Memory for reading per byte on disk; compression makes files about 20 times smaller."""
 
 
 def chrome_files(folder: Path) -> dict[Partition, Path]:
-    """The Chrome traces in a folder by their processes; empty where there are none.
+    """The Chrome traces in a folder, by process; empty if there are none.
 
     Raises:
         TraceFormatError: the folder cannot be read.
-        UsageError: two are of one process, or nothing says which one a file is of.
+        UsageError: two are of one process, or the process of one is unknown.
     """
     if not is_folder(folder):
         return {}
@@ -132,7 +131,7 @@ def chrome_files(folder: Path) -> dict[Partition, Path]:
         for file in files
         if _is_trace(head := _head(file)) or file.name.endswith(_OF_KINETO)
     }
-    found: dict[Partition, Path] = {}
+    by_part: dict[Partition, Path] = {}
     for file, head in heads.items():
         part = _part_of(file, head)
         if part is None and len(heads) == 1:
@@ -142,18 +141,18 @@ def chrome_files(folder: Path) -> dict[Partition, Path]:
                 f"The rank of {file} is unknown. Rename it like NAME-rank-3.json, or move it to "
                 "another folder."
             )
-        if part in found:
+        if part in by_part:
             raise UsageError(
-                f"{found[part].name} and {file.name} in {folder} both belong to {part}. Keep "
+                f"{by_part[part].name} and {file.name} in {folder} both belong to {part}. Keep "
                 "one file for each rank; put the files of each cycle of a schedule into its "
                 "own folder."
             )
-        found[part] = file
-    return {part: found[part] for part in in_order(found)}
+        by_part[part] = file
+    return {part: by_part[part] for part in in_order(by_part)}
 
 
 def _part_of(file: Path, head: str) -> Partition | None:
-    """By what the file says of itself, or else its name."""
+    """Process of a file, by its metadata or else its name."""
     if match := _INFO.search(head):
         with suppress(ValueError, RecursionError):
             info, _ = json.JSONDecoder().raw_decode(head, match.end())
@@ -167,42 +166,42 @@ def _part_of(file: Path, head: str) -> Partition | None:
 
 
 def _is_trace(head: str) -> bool:
-    """Whether a file that begins like that is a Chrome trace, or a damaged one."""
+    """Whether a file with this beginning is a Chrome trace, or a damaged one."""
     kind = kind_of_json(head)
     return kind is FileKind.CHROME or (kind is FileKind.OTHER and '"traceEvents"' in head)
 
 
 def _head(file: Path) -> str:
-    """Its first part, unpacked; empty if it cannot be read: then only its name counts."""
+    """Beginning of a file, uncompressed; empty if it cannot be read: then only its name counts."""
     with suppress(TraceFormatError):
         return head_of(file, _HEAD_BYTES).decode(errors="replace")
     return ""
 
 
 class ChromeFolder:
-    """The files of a folder, each the recording of a process."""
+    """The files of a folder, each with the recording of one process."""
 
     def __init__(self, path: Path, files: Mapping[Partition, Path]) -> None:
         self.path, self.files = path, dict(files)
         self._scratch = Scratch()
-        self._ready: dict[Partition, Path] = {}  # and the folder that it was read into
+        self._ready: dict[Partition, Path] = {}  # folder with the trace, by process
         self._damaged: dict[Partition, str] = {}
 
     def __reduce__(self) -> tuple[type[ChromeFolder], tuple[Path, dict[Partition, Path]]]:
-        """A copy reads for itself: what was read here goes with this one."""
+        """A copy reads the files again: the scratch folder belongs to this object."""
         return type(self), (self.path, self.files)
 
     @property
     def parts(self) -> tuple[Partition, ...]:
-        """The processes that there are files of."""
+        """The processes of the files."""
         return tuple(self.files)
 
     def load(self, part: Partition) -> TraceData:
-        """Read one file, if that was not done."""
+        """The trace of one process; reads its file unless ``prepare`` did."""
         if part in self._damaged:
             raise TraceFormatError(self._damaged[part])
         folder = self._ready.get(part)
-        # That of a parent is gone when it ends.
+        # A forked child's parent may have removed the folder.
         if folder is None or not folder.exists():
             from opscope.storage.chrome import load_chrome_trace
 
@@ -210,16 +209,15 @@ class ChromeFolder:
         return load_trace(folder, **{part.kind: part.number})
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Read several beside each other, as many as there are processors and memory for; what is
-        wrong with one is said when it is loaded."""
-        with self._scratch.lock:  # what another thread reads meanwhile is there then
+        """Read several files in parallel, limited by CPUs and memory; ``load`` raises errors."""
+        with self._scratch.lock:  # another thread may have read them in between
             known = self._ready.keys() | self._damaged.keys()
-            wanted = [part for part in parts if part not in known]
-            if len(wanted) < 2:
+            missing = [part for part in parts if part not in known]
+            if len(missing) < 2:
                 return
             folder = self._scratch.folder
-            self._damaged |= read_files({part: self.files[part] for part in wanted}, folder)
-            self._ready |= {part: folder for part in wanted if part not in self._damaged}
+            self._damaged |= read_files({part: self.files[part] for part in missing}, folder)
+            self._ready |= {part: folder for part in missing if part not in self._damaged}
 
     def metadata(self, part: Partition) -> dict[str, Any]:
         """Metadata of a process, from the text before the events of its file."""
@@ -234,7 +232,7 @@ class ChromeFolder:
 
     @property
     def unfinished(self) -> Collection[Partition]:
-        """None: a file is written when its recording has ended."""
+        """Always empty: a file is written when its recording has ended."""
         return ()
 
     def tables(self, part: Partition) -> Path | TraceData:
@@ -254,7 +252,7 @@ class ChromeFolder:
 
 
 def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition, str]:
-    """Make traces of Chrome files, in ``folder``; returns why some cannot be read."""
+    """Convert Chrome files to traces in ``folder``; returns errors, by process."""
     from opscope.jobs.rollup.workers import in_workers  # with Arrow
 
     tasks = [

@@ -1,10 +1,9 @@
 """Offset between two clocks, from the order of events that depend on each other.
 
-Of a line ``offset + drift * time`` it is known at some moments that it is at least a value, at
-others that it is at most one. Of all drifts that clocks may have, those are kept at which an offset
-satisfies 99 % of these conditions. The middle of what is left is the estimate, and how far that
-reaches at a moment is the bound there. No clock runs evenly for long, so each line is of two
-minutes.
+The offset is a line ``offset + drift * time``. Events give lower bounds of it at some moments, and
+upper bounds at others. For each possible drift, the fit keeps the offsets that satisfy 99 % of
+these conditions. The middle of the kept lines is the estimate, and their distance is the error
+bound. No clock runs evenly for long, so each line covers two minutes.
 """
 
 from __future__ import annotations
@@ -16,34 +15,29 @@ import numpy as np
 from opscope.timeline.arrays import Amounts, Flags, Values
 
 Conditions = tuple[Values, Values]
-"""Moments of the clock, and by how much it is ahead then, at least or at most."""
+"""Moments of the clock, and by how much it is then ahead, at least or at most."""
 
 _MOST_DRIFT = 500e-6
-"""Of clocks that are kept by NTP: the kernel corrects by no more, and crystals are better."""
+"""Largest drift of clocks with NTP: the kernel corrects by no more, and crystals are better."""
 _DRIFTS, _EDGES = 65, 17
-"""Looked at together, and kept."""
+"""Drifts that are tried at once, and edges that are kept."""
 _EXACT_NS = 1_000
 _LONGEST_NS = 120 * 10**9
 _WANDER = 1e-8 / 1e9
-"""By how much drift changes in a nanosecond: 0.6 in a million in a minute, as of a crystal that
-becomes warm."""
+"""Change of drift per nanosecond: 0.6 ppm in a minute, as of a crystal that warms up."""
 _LEFT_OUT = 0.01
-"""Of the conditions, those that contradict the others most: collectives that were matched wrongly,
-clocks that were set."""
-_MOST = 4_096
-"""Conditions of each kind that a line needs; leaving out others makes the bound larger."""
+"""Share of conditions that may be violated: wrongly matched collectives, clocks that were set."""
+_MOST = 4_096  # most conditions of each kind for a line; fewer make the bound larger
 
 
 @dataclass(frozen=True)
 class ClockLine:
     """Offset between two clocks as a straight line over time, with its error bound."""
 
-    origin_ns: int  # the moment that drift is counted from, on this clock
-    offset_ns: float  # how far it is ahead then
-    drift: float  # nanoseconds that it gains in each
-    # offset from ``offset_ns`` and drift of the lines at the edge of what is possible. Shape
-    # (edges, 2)
-    edges: Amounts
+    origin_ns: int  # moment at which the offset is ``offset_ns``, on this clock
+    offset_ns: float  # offset at ``origin_ns``
+    drift: float  # change of the offset per nanosecond
+    edges: Amounts  # extreme possible lines: offset from ``offset_ns``, drift. (edges, 2)
 
     def ahead_ns(self, time_ns: Values) -> Values:
         """Offset at times of the first clock; same shape."""
@@ -99,19 +93,18 @@ class ClockCourse:
         return ClockCourse(tuple(lines))
 
     def _by_line(self, time_ns: Values) -> list[tuple[ClockLine, Flags]]:
-        """Each line, and which moments it is the nearest one of."""
+        """Each line, and which moments are nearest to it."""
         origins = np.array([line.origin_ns for line in self.lines])
         which = np.searchsorted(origins[:-1] + np.diff(origins) // 2, time_ns)
         return [(line, which == row) for row, line in enumerate(self.lines)]
 
 
 EVEN = ClockCourse((ClockLine(0, 0.0, 0.0, np.zeros((0, 2))),))
-"""Of a clock that is the other one."""
+"""Course of a clock relative to itself."""
 
 
 def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
-    """The lines that satisfy the conditions; None where only one side bounds the clock, or none
-    does."""
+    """Lines that satisfy the conditions; None without a line, or if one side has no conditions."""
     if not len(least[0]) or not len(most[0]):
         return None
     first_ns = min(least[0].min(), most[0].min())
@@ -122,20 +115,20 @@ def fit_course(least: Conditions, most: Conditions) -> ClockCourse | None:
         (_within(least, start_ns, length_ns), _within(most, start_ns, length_ns))
         for start_ns in (int(first_ns) + length_ns * np.arange(count)).tolist()
     ]
-    known = [pair for pair in stretches if all(len(times) for times, _ in pair)]
-    lines = [_fit_line(*pair) for pair in known or [(least, most)]]
-    found = tuple(line for line in lines if line is not None)
-    return ClockCourse(found) if found else None
+    bounded = [pair for pair in stretches if all(len(times) for times, _ in pair)]
+    lines = [_fit_line(*pair) for pair in bounded or [(least, most)]]
+    fitted = tuple(line for line in lines if line is not None)
+    return ClockCourse(fitted) if fitted else None
 
 
-def _within(of: Conditions, start_ns: int, length_ns: int) -> Conditions:
-    there = np.flatnonzero((of[0] >= start_ns) & (of[0] < start_ns + length_ns))
-    few = there[np.linspace(0, len(there) - 1, min(len(there), _MOST)).astype(np.int64)]
-    return of[0][few], of[1][few]
+def _within(conditions: Conditions, start_ns: int, length_ns: int) -> Conditions:
+    rows = np.flatnonzero((conditions[0] >= start_ns) & (conditions[0] < start_ns + length_ns))
+    kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(np.int64)]
+    return conditions[0][kept], conditions[1][kept]
 
 
 def _fit_line(least: Conditions, most: Conditions) -> ClockLine | None:
-    """None where no line satisfies the conditions, as of a clock that was set meanwhile."""
+    """Line that satisfies the conditions; None without one, for example if a clock was set."""
     moments = np.concatenate([least[0], most[0]])
     origin, span = int((int(moments.min()) + int(moments.max())) // 2), float(np.ptp(moments))
     base = int(np.median(least[1]))
@@ -146,26 +139,30 @@ def _fit_line(least: Conditions, most: Conditions) -> ClockLine | None:
     drifts = np.linspace(-_MOST_DRIFT, _MOST_DRIFT, _DRIFTS)
     while True:
         low, high = -_smallest(-1, low_of, drifts), _smallest(1, high_of, drifts)
-        kept = np.flatnonzero(high >= low)
+        valid = np.flatnonzero(high >= low)
         step = drifts[1] - drifts[0]
-        if 2 * len(kept) >= _DRIFTS or step * span < _EXACT_NS:
+        if 2 * len(valid) >= _DRIFTS or step * span < _EXACT_NS:
             break
-        kept = kept if len(kept) else np.array([np.argmax(high - low)])
-        ends = np.clip([drifts[kept[0]] - step, drifts[kept[-1]] + step], -_MOST_DRIFT, _MOST_DRIFT)
+        valid = valid if len(valid) else np.array([np.argmax(high - low)])
+        ends = np.clip(
+            [drifts[valid[0]] - step, drifts[valid[-1]] + step], -_MOST_DRIFT, _MOST_DRIFT
+        )
         drifts = np.linspace(ends[0], ends[1], _DRIFTS)
-    if not len(kept):
+    if not len(valid):
         return None
-    few = kept[np.linspace(0, len(kept) - 1, min(len(kept), _EDGES)).astype(np.int64)]
-    edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in few.tolist()])
+    chosen = valid[np.linspace(0, len(valid) - 1, min(len(valid), _EDGES)).astype(np.int64)]
+    edges = np.array([[at[row], drifts[row]] for at in (low, high) for row in chosen.tolist()])
     offset, drift = (edges.max(axis=0) + edges.min(axis=0)) / 2
     return ClockLine(origin, float(offset) + base, float(drift), edges - (offset, 0.0))
 
 
-def _smallest(sign: int, of: tuple[Amounts, Amounts], drifts: Amounts) -> Amounts:
-    """The smallest of ``sign`` times what is left of each condition at each drift, but for those
-    that are left out. Shape (drifts,)."""
-    since, ahead = of
+def _smallest(sign: int, conditions: tuple[Amounts, Amounts], drifts: Amounts) -> Amounts:
+    """Smallest ``sign`` times slack of the conditions at each drift. Shape (drifts,).
+
+    The ``_LEFT_OUT`` most violated conditions do not count.
+    """
+    since, ahead = conditions
     place = int(_LEFT_OUT / 2 * len(since))
-    left = sign * (ahead - drifts[:, None] * since)
-    found: Amounts = np.partition(left, place, axis=1)[:, place]
+    slack = sign * (ahead - drifts[:, None] * since)
+    found: Amounts = np.partition(slack, place, axis=1)[:, place]
     return found

@@ -17,7 +17,7 @@ _FARTHEST = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, eq=False)
 class Clocks:
-    """The clocks of a job's processes. The clock of the first one's machine is the job's.
+    """Clocks of a job's processes. The job's clock is that of the first process's machine.
 
     Attributes:
         machines: host name of each machine, or the process if the name is unknown.
@@ -44,8 +44,7 @@ class Clocks:
         ]
 
     def on_one(self, process: int, time_ns: Values) -> Values:
-        """Times of a process on the job's clock, if the clock of its machine is known; same
-        shape."""
+        """Times of a process on the job's clock; unchanged if its machine's clock is unknown."""
         moved = np.asarray(time_ns + self.shift_ns[process], dtype=np.int64)
         course = self.courses[int(self.machine[process])]
         return moved if course is None else moved - course.ahead_ns(moved)
@@ -83,35 +82,34 @@ class Clocks:
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """Order that collectives enforce between ranks: one row per process and collective. Shape
-    (rows,)."""
+    """Order that collectives enforce between ranks; one row per process and collective."""
 
-    collective: Values  # which
+    collective: Values  # the collective
     process: Values  # row in the processes
-    start_ns: Values  # when the process began to take part, on its own clock
-    end_ns: Values  # when it had what it gets
-    gives: Flags  # whether others need what it has
-    takes: Flags  # whether it needs what others have
+    start_ns: Values  # begin of the process's part, on its own clock
+    end_ns: Values  # end of its part, with its result
+    gives: Flags  # whether others need its data
+    takes: Flags  # whether it needs data of others
 
 
 def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clocks:
-    """Processes by machine, by their metadata; clocks of several machines are not known yet.
+    """Processes by machine, from their metadata; the clocks of several machines are unknown.
 
-    ``names`` stand for machines where traces do not say their host.
+    ``names`` stand for machines of traces without host name.
     """
     machines: dict[Any, int] = {}
     titles: list[tuple[str, bool]] = []
     machine, shift = [], []
     first_of: list[Mapping[str, Any]] = []
-    for one, name in zip(about, names, strict=True):
-        host = str(one.get("host_name") or "")
-        key = str(one.get("boot_id") or "") or host or (name,)
+    for facts, name in zip(about, names, strict=True):
+        host = str(facts.get("host_name") or "")
+        key = str(facts.get("boot_id") or "") or host or (name,)
         if key not in machines:
             machines[key] = len(machines)
             titles.append((host or name, bool(host)))
-            first_of.append(one)
+            first_of.append(facts)
         machine.append(machines[key])
-        shift.append(_shift_ns(first_of[machines[key]], one))
+        shift.append(_shift_ns(first_of[machines[key]], facts))
     return Clocks(
         tuple(title for title, _ in titles),
         tuple(is_named for _, is_named in titles),
@@ -123,10 +121,9 @@ def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clo
 
 
 def _shift_ns(first: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Nanoseconds to add to times of ``other``, from the monotonic clock that processes of a
-    machine share.
+    """Nanoseconds to add to times of ``other``, from the monotonic clock that a machine shares.
 
-    Each trace has Unix times as they were at its own end, and that clock may be set in between.
+    Each trace has Unix times of its own end, and that clock may be set in between.
     """
     ahead = [_ahead_of_monotonic_ns(about) for about in (first, other)]
     return 0 if None in ahead else int(ahead[0] or 0) - int(ahead[1] or 0)
@@ -140,28 +137,33 @@ def _ahead_of_monotonic_ns(about: Mapping[str, Any]) -> int | None:
 
 
 def brought_together(clocks: Clocks, arrivals: Arrivals) -> Clocks:
-    """With the clocks of machines compared by their collectives, nearest to the first one first."""
+    """Clocks with the courses of all machines, found from their collectives.
+
+    Machines with a direct comparison to the first one come first.
+    """
     count = len(clocks.machines)
     if count < 2:
         return clocks
     edges = _edges(clocks, arrivals)
     courses, through = list(clocks.courses), list(clocks.through)
     reached = [0]
-    for known in reached:
-        course_of_known = courses[known]
+    for reference in reached:
+        reference_course = courses[reference]
         for row in range(count):
-            if courses[row] is None and course_of_known is not None:
-                course = _between(edges, known, row, course_of_known)
+            if courses[row] is None and reference_course is not None:
+                course = _course_of(edges, reference, row, reference_course)
                 if course is not None:
                     courses[row] = course if clocks.is_named[row] else course.agreeing()
-                    through[row] = () if known == 0 else (known, *through[known])
+                    through[row] = () if reference == 0 else (reference, *through[reference])
                     reached.append(row)
     return replace(clocks, courses=tuple(courses), through=tuple(through))
 
 
 def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
-    """Begin of the last giver and end of the first taker, by machine and collective, on the
-    machine's clock. Each of shape (machines, collectives)."""
+    """Begin of the last giver and end of the first taker. Shapes (machines, collectives).
+
+    Times are on the machine's clock.
+    """
     size = (len(clocks.machines), int(arrivals.collective.max(initial=-1)) + 1)
     last, first = np.full(size, -_FARTHEST), np.full(size, _FARTHEST)
     machine = clocks.machine[arrivals.process]
@@ -180,16 +182,15 @@ def _edges(clocks: Clocks, arrivals: Arrivals) -> tuple[Values, Values]:
     return last, first
 
 
-def _between(
-    edges: tuple[Values, Values], known: int, other: int, course_of_known: ClockCourse
+def _course_of(
+    edges: tuple[Values, Values], known: int, other: int, course: ClockCourse
 ) -> ClockCourse | None:
-    """Offset of machine ``other`` to the job's clock, from collectives it shares with a machine
-    whose offset is known."""
+    """Course of machine ``other``, from collectives with a machine whose course is known."""
     last, first = edges
     least = np.flatnonzero((last[other] != -_FARTHEST) & (first[known] != _FARTHEST))
     most = np.flatnonzero((first[other] != _FARTHEST) & (last[known] != -_FARTHEST))
     began, ended = last[other, least], first[other, most]
     known_end, known_start = first[known, least], last[known, most]
-    known_end = known_end - course_of_known.ahead_ns(known_end)
-    known_start = known_start - course_of_known.ahead_ns(known_start)
+    known_end = known_end - course.ahead_ns(known_end)
+    known_start = known_start - course.ahead_ns(known_start)
     return fit_course((began, began - known_end), (ended, ended - known_start))

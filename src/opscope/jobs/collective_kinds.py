@@ -1,4 +1,4 @@
-"""Collectives of a job added up: of each kind how many there were, how fast, and who came last."""
+"""Collectives of a job by kind: number, speed, and the rank that came last."""
 
 from __future__ import annotations
 
@@ -106,58 +106,58 @@ class RankWaits:
         }
 
 
-def collective_kinds(found: JobCollectives) -> list[CollectiveKind]:
-    """Added up by name, group and size; what took longest in all comes first."""
-    if not len(found):
+def collective_kinds(job: JobCollectives) -> list[CollectiveKind]:
+    """Statistics by name, group and size; longest total exposed time first."""
+    if not len(job):
         return []
-    names = sorted(set(found.name))
-    name = np.array([names.index(one) for one in found.name], dtype=np.int64)
-    groups = group_rows(name, found.group, found.size_bytes)
-    of_share = groups.group[found.collective]
+    names = sorted(set(job.name))
+    name = np.array([names.index(one) for one in job.name], dtype=np.int64)
+    groups = group_rows(name, job.group, job.size_bytes)
+    of_share = groups.group[job.collective]
     shares = np.maximum(np.bincount(of_share, minlength=len(groups)), 1)
-    wait = np.bincount(of_share, weights=found.wait_ns, minlength=len(groups))
-    exposed = np.bincount(of_share, weights=found.exposed_ns, minlength=len(groups))
-    algorithm, bus = found.algorithm_bandwidth, found.bus_bandwidth
+    wait = np.bincount(of_share, weights=job.wait_ns, minlength=len(groups))
+    exposed = np.bincount(of_share, weights=job.exposed_ns, minlength=len(groups))
+    algorithm, bus = job.algorithm_bandwidth, job.bus_bandwidth
     kinds = []
     for row, (what, group, size) in enumerate(groups.rows()):
-        own = np.flatnonzero(groups.group == row)
-        last, share = _mostly(found.last[own])
+        rows = np.flatnonzero(groups.group == row)
+        last, share = _mostly(job.last[rows])
         kinds.append(
             CollectiveKind(
                 name=names[what],
-                group=found.groups[group],
+                group=job.groups[group],
                 size_bytes=size,
-                count=len(own),
-                transfer_ns=_median(_known(found.transfer_ns[own])),
+                count=len(rows),
+                transfer_ns=_median(_known(job.transfer_ns[rows])),
                 wait_ns=float(wait[row] / shares[row]),
-                skew_ns=_median(_known(found.skew_ns[own])),
+                skew_ns=_median(_known(job.skew_ns[rows])),
                 exposed_ns=float(exposed[row] / shares[row]),
-                algorithm_bandwidth=_median(algorithm[own]),
-                bus_bandwidth=_median(bus[own]),
-                last=None if last == NONE else found.processes[last],
+                algorithm_bandwidth=_median(algorithm[rows]),
+                bus_bandwidth=_median(bus[rows]),
+                last=None if last == NONE else job.processes[last],
                 last_share=share,
             )
         )
     return sorted(kinds, key=lambda kind: -kind.count * kind.exposed_ns)
 
 
-def rank_waits(found: JobCollectives) -> list[RankWaits]:
+def rank_waits(job: JobCollectives) -> list[RankWaits]:
     """Waits in collectives by process, in the order of the processes."""
-    size = len(found.processes)
+    size = len(job.processes)
 
     def sums(weights: Values) -> list[int]:
-        total = np.bincount(found.process, weights=weights, minlength=size)
+        total = np.bincount(job.process, weights=weights, minlength=size)
         return [round(value) for value in total.tolist()]
 
-    count = np.bincount(found.process, minlength=size).tolist()
-    wait, exposed = sums(found.wait_ns), sums(found.exposed_ns)
-    known = found.last != NONE
-    awaited = np.bincount(found.last[known], minlength=size).tolist()
-    waited = np.bincount(found.collective, weights=found.wait_ns, minlength=len(found))
-    others = np.bincount(found.last[known], weights=waited[known], minlength=size).tolist()
+    count = np.bincount(job.process, minlength=size).tolist()
+    wait, exposed = sums(job.wait_ns), sums(job.exposed_ns)
+    is_known = job.last != NONE
+    awaited = np.bincount(job.last[is_known], minlength=size).tolist()
+    waited = np.bincount(job.collective, weights=job.wait_ns, minlength=len(job))
+    others = np.bincount(job.last[is_known], weights=waited[is_known], minlength=size).tolist()
     return [
         RankWaits(process, count[row], wait[row], exposed[row], awaited[row], round(others[row]))
-        for row, process in enumerate(found.processes)
+        for row, process in enumerate(job.processes)
     ]
 
 
@@ -180,9 +180,9 @@ def _mostly(rows: Values) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Names and what is known of each."""
+    """A table of texts, with a name for each row."""
 
-    heading: str  # of the names
+    heading: str  # heading of the names
     names: list[str]  # one for each row
     columns: list[tuple[str, list[str]]]  # a heading, and a cell for each row
 
@@ -218,10 +218,10 @@ def rank_table(waits: Sequence[RankWaits]) -> TextTable:
     )
 
 
-def sentences(found: JobCollectives) -> list[str]:
+def sentences(job: JobCollectives) -> list[str]:
     """The longest chain of waits, if any, and notes on the figures."""
-    path = str(rank_path(found))
-    return [*([path] if path else []), *found.sentences()]
+    path = str(rank_path(job))
+    return [*([path] if path else []), *job.sentences()]
 
 
 def _title(kind: CollectiveKind) -> str:

@@ -18,70 +18,68 @@ from opscope.analysis.collectives.process_collectives import ProcessCollectives
 from opscope.timeline.arrays import Values
 
 _CAUSAL = 0.99
-"""Of the collectives in common, how many may not end in one rank before they begin in another."""
+"""Least share of common collectives that do not end in one rank before they begin in another."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneRank:
     """Collectives that one rank began in one group, in order. Arrays have shape (collectives,)."""
 
-    signature: Values  # equal where two are the same kind, as numbers
-    number: Values  # as its backend counts; ``NONE`` where that is not known
+    signature: Values  # number of the kind; equal for equal kinds
+    number: Values  # the backend's number; ``NONE`` if unknown
     begin_ns: Values  # on a clock that ranks of one machine share
-    # likewise, ``NONE`` where it is not known, or where it may be before others begin
-    end_ns: Values
-    machine: int  # which; ranks of one have one clock
+    end_ns: Values  # likewise; ``NONE`` if unknown, or possibly before others begin
+    machine: int  # number of the machine; its ranks share a clock
 
     def __len__(self) -> int:
         return len(self.signature)
 
 
 def one_rank(
-    found: ProcessCollectives,
+    calls: ProcessCollectives,
     rows: Values,
     signatures: dict[tuple[str, int], int],
     shift_ns: int,
     machine: int,
 ) -> OneRank:
     """Rows of one group of a process, in order; new kinds are added to ``signatures``."""
-    size = np.maximum(found.sent_bytes, found.received_bytes)[rows].tolist()
-    kinds = [_kind(found.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
+    size = np.maximum(calls.sent_bytes, calls.received_bytes)[rows].tolist()
+    kinds = [_kind(calls.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
     signature = [signatures.setdefault(kind, len(signatures)) for kind in kinds]
-    bounds = np.array([_waits_for_all(found.name[row]) for row in rows.tolist()], dtype=np.bool_)
-    bounds &= found.end_ns[rows] != NONE
+    bounds = np.array([_waits_for_all(calls.name[row]) for row in rows.tolist()], dtype=np.bool_)
+    bounds &= calls.end_ns[rows] != NONE
     return OneRank(
         signature=np.array(signature, dtype=np.int64),
-        number=found.number[rows],
-        begin_ns=found.begin_ns[rows] + shift_ns,
-        end_ns=np.where(bounds, found.end_ns[rows] + shift_ns, NONE),
+        number=calls.number[rows],
+        begin_ns=calls.begin_ns[rows] + shift_ns,
+        end_ns=np.where(bounds, calls.end_ns[rows] + shift_ns, NONE),
         machine=machine,
     )
 
 
 def _kind(name: str, size_bytes: int) -> tuple[str, int]:
-    """Name and size of a collective as all ranks see it; the size only where it is equal on all
-    ranks."""
+    """Name and size of a collective as all ranks see it; the size only if it is equal on all."""
     if name in POINT_TO_POINT:
         return "message", 0
     return name, size_bytes if name.startswith(("allreduce", "broadcast")) else 0
 
 
 def _waits_for_all(name: str) -> bool:
-    """Whether no rank can be through before all have begun.
+    """Whether no rank can end before all have begun.
 
-    Who gives to many may be before the last of them takes it, and who takes from one before a
-    third begins. A message is not under way before its receiver wants it (gloo, NCCL).
+    A rank that gives to many may end before the last one takes, and one that takes from one may end
+    before a third begins. A message starts only when its receiver is ready (gloo, NCCL).
     """
     return name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
 
 
 def align(ranks: Sequence[OneRank]) -> list[Values]:
-    """Numbers for the collectives of each rank, equal where it is the same one.
+    """Numbers for the collectives of each rank, equal for the same collective.
 
-    The backend's sequence numbers where they fit, else the order within the group. Numbers fit if
-    what has the same one is of the same kind, and ends in no rank before it begins in another. The
-    order alone is taken between machines only where both recorded equally many. Each of
-    shape (collectives,); ``NONE`` for all of a rank that fits neither way.
+    These are the backend's numbers if they fit, else positions in the group. Numbers fit if
+    collectives with the same number are of the same kind, and none ends in one rank before it
+    begins in another. Positions count between machines only if both recorded equally many. Each of
+    shape (collectives,); ``NONE`` for a rank where neither fits.
     """
     first = max(range(len(ranks)), key=lambda row: len(ranks[row]))
     longest = ranks[first]
@@ -90,7 +88,7 @@ def align(ranks: Sequence[OneRank]) -> list[Values]:
 
 
 def _is_numbered(rank: OneRank) -> bool:
-    """Whether its backend numbered all of its collectives, in their order."""
+    """Whether the backend numbered all collectives of a rank, in ascending order."""
     number = rank.number
     return bool(len(rank) and number.min() != NONE and (np.diff(number) > 0).all())
 
@@ -106,18 +104,18 @@ def _against(longest: OneRank, numbers: Values, rank: OneRank) -> Values:
     return np.full(len(rank), NONE, dtype=np.int64)
 
 
-def _fits(longest: OneRank, numbers: Values, rank: OneRank, given: Values) -> bool:
-    """Whether what has the same number can be the same collective; also where none is common."""
-    _, rows, others = np.intersect1d(numbers, given, assume_unique=True, return_indices=True)
+def _fits(longest: OneRank, numbers: Values, rank: OneRank, rank_numbers: Values) -> bool:
+    """Whether collectives with the same number can be the same; also True if there are none."""
+    _, rows, others = np.intersect1d(numbers, rank_numbers, assume_unique=True, return_indices=True)
     is_same_kind = (longest.signature[rows] == rank.signature[others]).all()
     return bool(is_same_kind) and _is_causal(longest, rows, rank, others)
 
 
-def _is_causal(one: OneRank, rows: Values, other: OneRank, others: Values) -> bool:
-    if one.machine != other.machine:
+def _is_causal(rank: OneRank, rows: Values, other: OneRank, other_rows: Values) -> bool:
+    if rank.machine != other.machine:
         return True
-    ends, other_ends = one.end_ns[rows], other.end_ns[others]
-    fits = (other_ends == NONE) | (one.begin_ns[rows] <= other_ends)
-    fits &= (ends == NONE) | (other.begin_ns[others] <= ends)
+    ends, other_ends = rank.end_ns[rows], other.end_ns[other_rows]
+    fits = (other_ends == NONE) | (rank.begin_ns[rows] <= other_ends)
+    fits &= (ends == NONE) | (other.begin_ns[other_rows] <= ends)
     known = (ends != NONE) | (other_ends != NONE)
     return not known.any() or float(fits[known].mean()) >= _CAUSAL

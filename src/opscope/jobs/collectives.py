@@ -35,13 +35,13 @@ _OF_BUS = {
     "allgather_coalesced": 1.0, "allgather_into_tensor_coalesced": 1.0, "reduce_scatter": 1.0,
     "_reduce_scatter_base": 1.0, "reduce_scatter_tensor_coalesced": 1.0, "all_to_all": 1.0,
 }  # fmt: skip
-"""What is multiplied by ``(ranks - 1) / ranks`` to have what each link carries, as nccl-tests do
-(doc/PERFORMANCE.md there); of what is not here it is the message itself."""
+"""Factor of ``(ranks - 1) / ranks`` for the data on each link, as in nccl-tests
+(doc/PERFORMANCE.md). Other collectives: the message itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobCollectives(ShownResult):
-    """The collectives of a job that several ranks recorded, in order of their begin.
+    """Collectives of a job that several ranks recorded, in order of begin.
 
     Arrays of collectives have shape (collectives,). A *share* is one rank's part of a collective;
     arrays of shares have shape (shares,). Times are Unix nanoseconds on the job's clock, which is
@@ -68,7 +68,7 @@ class JobCollectives(ShownResult):
         wait_ns: the part of it in which other ranks had not arrived.
         exposed_ns: the part of the transfer that no other work hides.
         event: row of the call in ``events`` of the rank's trace.
-        clocks: how well times of different machines can be compared.
+        clocks: alignment of the clocks of different machines.
         unmatched: number of calls that were left out, by reason.
     """
 
@@ -107,10 +107,9 @@ class JobCollectives(ShownResult):
 
     @property
     def absent_ranks(self) -> list[int]:
-        """Ranks of the groups that are not among ``processes``: waits for these ranks count as
-        transfer."""
-        there = set(self.known_ranks)
-        return sorted({rank for group in self.groups for rank in group.ranks} - there)
+        """Ranks of the groups outside ``processes``; waits for these ranks count as transfer."""
+        present = set(self.known_ranks)
+        return sorted({rank for group in self.groups for rank in group.ranks} - present)
 
     @property
     def algorithm_bandwidth(self) -> Amounts:
@@ -121,15 +120,19 @@ class JobCollectives(ShownResult):
 
     @property
     def bus_bandwidth(self) -> Amounts:
-        """Bytes per second on each link, which can be compared between collectives of any kind
-        and group size; NaN if unknown. Defined as in nccl-tests."""
+        """Bytes per second on each link, as in nccl-tests; NaN if unknown.
+
+        Comparable between collectives of any kind and group size.
+        """
         factor = np.array([_OF_BUS.get(name, 0.0) for name in self.name])
         ranks = np.maximum(self.ranks, 1)
         return self.algorithm_bandwidth * np.where(factor > 0, factor * (ranks - 1) / ranks, 1.0)
 
     def arrows(self) -> Values:
-        """Arrows from each share that waited to the share that it waited for, as rows of shares;
-        never back in time, by the times of the calls. Shape (2, arrows)."""
+        """Arrows from each share that waited to the share that it waited for. Shape (2, arrows).
+
+        Rows of shares; never back in time, by the times of the calls.
+        """
         own = np.flatnonzero(self.process == self.last[self.collective])
         share = np.full(len(self), NONE, dtype=np.int64)
         share[self.collective[own]] = own
@@ -166,7 +169,7 @@ class JobCollectives(ShownResult):
         return [*lines, *(f"Not matched: {count:,} {why}." for why, count in unmatched if count)]
 
     def _blurred(self) -> float:
-        """Share of collectives in which no wait is longer than times may be off."""
+        """Share of collectives without a wait that exceeds the error bound."""
         if not len(self) or not np.isfinite(self.bound_ns).any():
             return 0.0
         longest = np.zeros(len(self))
@@ -182,7 +185,7 @@ class JobCollectives(ShownResult):
 
 
 def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
-    """The global rank of a process; ``NONE`` of one that is no rank of a job."""
+    """Global rank of a process; ``NONE`` for a process outside a job."""
     if part.kind == RANK:
         return part.number
     rank, size = place_in_job(about)
@@ -192,10 +195,9 @@ def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
 def job_collectives(
     traces: Iterable[tuple[Partition, TraceData]], with_exposed: bool = True
 ) -> JobCollectives:
-    """Match the collectives of all ranks, bring their clocks together, and find who waited.
+    """Match the collectives of all ranks, align their clocks, and find which rank waited.
 
-    Each trace is read once and not kept. Without ``with_exposed``, which takes longest,
-    ``exposed_ns`` is 0.
+    Each trace is read once and not kept. ``exposed_ns`` is 0 without ``with_exposed`` (slow).
     """
     return collectives_together(
         {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}
@@ -203,24 +205,25 @@ def job_collectives(
 
 
 def collectives_together(
-    known: Mapping[Partition, tuple[ProcessCollectives, Mapping[str, Any]]],
+    by_process: Mapping[Partition, tuple[ProcessCollectives, Mapping[str, Any]]],
 ) -> JobCollectives:
     """Match collectives of several processes, from the collectives and metadata of each."""
-    processes, found = list(known), [one for one, _ in known.values()]
-    hosts = [about for _, about in known.values()]
+    processes, collectives = list(by_process), [one for one, _ in by_process.values()]
+    hosts = [about for _, about in by_process.values()]
     clocks = machines_of(hosts, [str(part) for part in processes])
     ranks = [_rank_of(part, about) for part, about in zip(processes, hosts, strict=True)]
-    shares = _matched(ranks, found, clocks)
-    arrivals = _arrivals(shares, ranks, found)
+    shares = _matched(ranks, collectives, clocks)
+    arrivals = _arrivals(shares, ranks, collectives)
     clocks = brought_together(clocks, arrivals)
-    return _described(tuple(processes), ranks, found, shares, arrivals, clocks)
+    return _described(tuple(processes), ranks, collectives, shares, arrivals, clocks)
 
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """Participation of processes in collectives, process by process: rows of a process begin at
-    ``begin``, shape (processes + 1,). ``row`` is a row of that process's collectives. Shape
-    (shares,)."""
+    """Parts of processes in collectives, process by process. Shape (shares,).
+
+    Rows of a process start at ``begin``, shape (processes + 1,); ``row`` is its collective.
+    """
 
     groups: tuple[ProcessGroup, ...]
     group: Values
@@ -239,21 +242,21 @@ class _Shares:
 
 
 Key = tuple[ProcessGroup, int, int, int]
-"""A group; of messages, also from whom to whom, and the tag."""
+"""Process group; for messages also sender, receiver and tag."""
 
 
-def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) -> _Shares:
+def _matched(ranks: list[int], collectives: list[ProcessCollectives], clocks: Clocks) -> _Shares:
     by_key: dict[Key, dict[int, Values]] = {}
     unmatched = {
-        "calls of groups that are not known: record arguments (--shapes)": 0,
-        "messages of which it is not known whom they go to: record arguments (--shapes)": 0,
+        "calls of unknown groups: record arguments (--shapes)": 0,
+        "messages with an unknown peer: record arguments (--shapes)": 0,
         "calls of groups with a single recorded rank": 0,
         "calls that other ranks did not record, or that cannot be matched": 0,
-        "calls without a transfer": sum(one.silent for one in found),
-        "transfers without a call": sum(one.strays for one in found),
+        "calls without a transfer": sum(one.silent for one in collectives),
+        "transfers without a call": sum(one.strays for one in collectives),
     }
-    unknown, without_peer, alone, others = list(unmatched)[:4]
-    for process, one in enumerate(found):
+    unknown, without_peer, alone, not_shared = list(unmatched)[:4]
+    for process, one in enumerate(collectives):
         for key, rows in _keys(ranks[process], one):
             if not key[0].ranks:
                 unmatched[unknown] += len(rows)
@@ -276,7 +279,7 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
         numbers = align(
             [
                 one_rank(
-                    found[process], rows_of[process], signatures,
+                    collectives[process], rows_of[process], signatures,
                     int(clocks.shift_ns[process]), int(clocks.machine[process]),
                 )
                 for process in order
@@ -288,14 +291,14 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
         first = len(group)
         name_of: dict[int, str] = {}
         for process, own in zip(order, numbers, strict=True):
-            there = np.flatnonzero(np.isin(own, shared) & (own != NONE))
-            unmatched[others] += len(own) - len(there)
-            which = first + np.searchsorted(shared, own[there])
-            rows = rows_of[process][there]
-            parts.append((which, np.full(len(rows), process, dtype=np.int64), rows))
+            is_shared = np.flatnonzero(np.isin(own, shared) & (own != NONE))
+            unmatched[not_shared] += len(own) - len(is_shared)
+            positions = first + np.searchsorted(shared, own[is_shared])
+            rows = rows_of[process][is_shared]
+            parts.append((positions, np.full(len(rows), process, dtype=np.int64), rows))
             if len(name_of) < len(shared):
-                for place, row in zip(which.tolist(), rows.tolist(), strict=True):
-                    name_of.setdefault(place, found[process].name[row])
+                for place, row in zip(positions.tolist(), rows.tolist(), strict=True):
+                    name_of.setdefault(place, collectives[process].name[row])
         group += [row_of[key[0]]] * len(shared)
         name += [name_of[first + place] for place in range(len(shared))]
         number += shared.tolist()
@@ -310,76 +313,76 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
         collective=collective[by_process],
         process=of_process[by_process],
         row=row[by_process],
-        begin=np.searchsorted(of_process[by_process], np.arange(len(found) + 1)),
+        begin=np.searchsorted(of_process[by_process], np.arange(len(collectives) + 1)),
         unmatched=unmatched,
     )
 
 
-def _keys(rank: int, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
-    """Its collectives by group, and messages by who sends them to whom as well. In order."""
-    sender = np.full(len(one), NONE, dtype=np.int64)
-    receiver = np.full(len(one), NONE, dtype=np.int64)
-    for row, name in enumerate(one.name):
+def _keys(rank: int, collectives: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
+    """Rows of a process's collectives by group, and of messages also by peer, in order."""
+    sender = np.full(len(collectives), NONE, dtype=np.int64)
+    receiver = np.full(len(collectives), NONE, dtype=np.int64)
+    for row, name in enumerate(collectives.name):
         if name in POINT_TO_POINT:
-            own, peer = rank, int(one.peer[row])
+            own, peer = rank, int(collectives.peer[row])
             sender[row], receiver[row] = (own, peer) if name == "send" else (peer, own)
-    tag = np.where(sender == NONE, 0, one.tag)
-    keys = np.stack([one.group, sender, receiver, tag], axis=1)
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    tag = np.where(sender == NONE, 0, collectives.tag)
+    keys = np.stack([collectives.group, sender, receiver, tag], axis=1)
+    distinct, group_of_row = np.unique(keys, axis=0, return_inverse=True)
     for place, (group, *rest) in enumerate(distinct.tolist()):
-        yield (one.groups[group], *rest), np.flatnonzero(which.reshape(-1) == place)
+        yield (collectives.groups[group], *rest), np.flatnonzero(group_of_row.reshape(-1) == place)
 
 
-def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]) -> Arrivals:
-    """Which shares bound clocks: those whose transfer is known, of collectives that make wait."""
+def _arrivals(shares: _Shares, ranks: list[int], collectives: list[ProcessCollectives]) -> Arrivals:
+    """Shares that bound clocks: with known transfer, in collectives that wait."""
     start, end, root = (
-        _gathered(shares, [getattr(one, column) for one in found])
+        _gathered(shares, [getattr(one, column) for one in collectives])
         for column in ("start_ns", "end_ns", "root")
     )
     is_root = np.array(ranks, dtype=np.int64)[shares.process] == root
     kind = np.array([*shares.name, ""], dtype=object)[shares.collective]
-    known = (start != NONE) & ~np.isin(kind, UNEVEN)
+    is_timed = (start != NONE) & ~np.isin(kind, UNEVEN)
     to_all, from_all = np.isin(kind, TO_ALL), np.isin(kind, FROM_ALL)
     message = np.isin(kind, POINT_TO_POINT)
-    names = [np.array(one.name, dtype=object) for one in found]
+    names = [np.array(one.name, dtype=object) for one in collectives]
     sends = _gathered(shares, [(name == "send").astype(np.int64) for name in names]) > 0
-    gives = known & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))
-    takes = known & np.where(message, ~sends, np.where(from_all, is_root, ~to_all | ~is_root))
+    gives = is_timed & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))
+    takes = is_timed & np.where(message, ~sends, np.where(from_all, is_root, ~to_all | ~is_root))
     rooted = (to_all | from_all) & (root == NONE)
     return Arrivals(shares.collective, shares.process, start, end, gives & ~rooted, takes & ~rooted)
 
 
 def _gathered(shares: _Shares, columns: list[Values]) -> Values:
     """Value of each share, taken from the column of its process."""
-    found = np.zeros(len(shares.row), dtype=np.int64)
+    values = np.zeros(len(shares.row), dtype=np.int64)
     for process, own in shares.of_each():
-        found[own] = columns[process][shares.row[own]]
-    return found
+        values[own] = columns[process][shares.row[own]]
+    return values
 
 
 def _described(
     processes: tuple[Partition, ...],
     ranks: list[int],
-    found: list[ProcessCollectives],
+    collectives: list[ProcessCollectives],
     shares: _Shares,
     arrivals: Arrivals,
     clocks: Clocks,
 ) -> JobCollectives:
     moved: Mapping[str, Values] = {
-        column: _on_one(shares, clocks, [getattr(one, column) for one in found])
+        column: _on_job_clock(shares, clocks, [getattr(one, column) for one in collectives])
         for column in ("begin_ns", "start_ns", "end_ns")
     }
     start, end = moved["start_ns"], moved["end_ns"]
     count = len(shares.group)
     last_ns, last, first_begin, last_begin, end_ns = _edges(count, shares, moved, arrivals)
     bound = _bounds(count, shares, clocks, start)
-    of = shares.collective
-    comparable = np.isfinite(bound)[of] if len(of) else np.zeros(0, dtype=np.bool_)
-    waits = (start != NONE) & arrivals.takes & (last_ns[of] != NONE) & comparable
-    wait = np.where(waits, np.clip(np.minimum(last_ns[of], end) - start, 0, None), 0)
-    sizes = [np.maximum(one.sent_bytes, one.received_bytes) for one in found]
+    collective = shares.collective
+    comparable = np.isfinite(bound)[collective] if len(collective) else np.zeros(0, dtype=np.bool_)
+    waits = (start != NONE) & arrivals.takes & (last_ns[collective] != NONE) & comparable
+    wait = np.where(waits, np.clip(np.minimum(last_ns[collective], end) - start, 0, None), 0)
+    sizes = [np.maximum(one.sent_bytes, one.received_bytes) for one in collectives]
     size = np.zeros(count, dtype=np.int64)
-    np.maximum.at(size, of, _gathered(shares, sizes))
+    np.maximum.at(size, collective, _gathered(shares, sizes))
     is_timed = (last_ns != NONE) & (end_ns != NONE) & np.isfinite(bound)
     order = np.argsort(first_begin, kind="stable")
     place = np.empty(count, dtype=np.int64)
@@ -396,45 +399,53 @@ def _described(
         skew_ns=np.where(np.isfinite(bound), last_begin - first_begin, NONE)[order],
         bound_ns=bound[order],
         last=last[order],
-        collective=place[of],
+        collective=place[collective],
         process=shares.process,
         begin_ns=moved["begin_ns"],
         start_ns=start,
         end_ns=end,
         wait_ns=wait,
-        exposed_ns=_gathered(shares, [one.exposed_ns for one in found]),
-        event=_gathered(shares, [one.event for one in found]),
+        exposed_ns=_gathered(shares, [one.exposed_ns for one in collectives]),
+        event=_gathered(shares, [one.event for one in collectives]),
         clocks=clocks,
         unmatched=shares.unmatched,
     )
 
 
-def _on_one(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
+def _on_job_clock(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
     """Time of each share on the job's clock; ``NONE`` stays."""
-    found = np.full(len(shares.row), NONE, dtype=np.int64)
+    times = np.full(len(shares.row), NONE, dtype=np.int64)
     for process, own in shares.of_each():
         time = columns[process][shares.row[own]]
-        found[own] = np.where(time == NONE, NONE, clocks.on_one(process, time))
-    return found
+        times[own] = np.where(time == NONE, NONE, clocks.on_one(process, time))
+    return times
 
 
 def _edges(
     count: int, shares: _Shares, moved: Mapping[str, Values], arrivals: Arrivals
 ) -> tuple[Values, Values, Values, Values, Values]:
-    """Times and ranks of each collective: when the last giver began to take part, which rank that
-    is, when the first and the last rank called it, and when the last rank had the result."""
-    of, start, end, begin = shares.collective, moved["start_ns"], moved["end_ns"], moved["begin_ns"]
+    """Times and ranks of each collective.
+
+    Begin of the last giver, and its rank; first and last call; time at which the last rank had the
+    result.
+    """
+    row, start, end, begin = (
+        shares.collective,
+        moved["start_ns"],
+        moved["end_ns"],
+        moved["begin_ns"],
+    )
     last_ns, end_ns = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
     gives = np.flatnonzero(arrivals.gives)
-    np.maximum.at(last_ns, of[gives], start[gives])
-    np.maximum.at(end_ns, of, end)
+    np.maximum.at(last_ns, row[gives], start[gives])
+    np.maximum.at(end_ns, row, end)
     last = np.full(count, NONE, dtype=np.int64)
-    is_last = gives[start[gives] == last_ns[of[gives]]]
-    last[of[is_last]] = shares.process[is_last]
+    is_last = gives[start[gives] == last_ns[row[gives]]]
+    last[row[is_last]] = shares.process[is_last]
     first_begin = np.full(count, np.iinfo(np.int64).max)
     last_begin = np.full(count, NONE, dtype=np.int64)
-    np.minimum.at(first_begin, of, begin)
-    np.maximum.at(last_begin, of, begin)
+    np.minimum.at(first_begin, row, begin)
+    np.maximum.at(last_begin, row, begin)
     return last_ns, last, first_begin, last_begin, end_ns
 
 

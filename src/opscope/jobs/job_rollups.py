@@ -1,5 +1,4 @@
-"""The rollups of a job's processes. Missing ones are made beside the traces, or in a folder for
-temporary files where nothing can be written there."""
+"""Rollups of a job's processes. Missing ones are made beside the traces, or in a scratch folder."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from opscope.storage.remote import complete
 
 
 def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
-    """Make rollups, as many at a time as there are processors and memory for.
+    """Make rollups in parallel, limited by CPUs and memory; returns errors, by folder.
 
-    ``wanted`` says where to write, by the folder of a part. Returns why one failed, by folder.
+    ``wanted``: target folder, by folder of a part.
     """
     for part in wanted:
         complete(part)
@@ -43,7 +42,7 @@ def _events(part: Path) -> int:
 
 
 Unreadable = Callable[[Partition, str], TraceFormatError]
-"""The error for a process that cannot be read, of why."""
+"""Makes the error for a process that cannot be read, from the reason."""
 
 
 class RolledUp:
@@ -54,41 +53,40 @@ class RolledUp:
         self._scratch = Scratch()
 
     def __reduce__(self) -> tuple[type[RolledUp], tuple[()]]:
-        """A copy makes its own: what lies in our folder goes with this one."""
+        """A copy makes its own rollups: the scratch folder belongs to this object."""
         return type(self), ()
 
     def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
         """Rollups that exist, by the folders of traces."""
-        found = {}
+        rollups = {}
         for part, folder in folders.items():
             rollup = Rollup.of(folder)
             if rollup is None and part in self._elsewhere:
                 rollup = Rollup.of(folder, self._elsewhere[part])
             if rollup is not None:
-                found[part] = rollup
-        return found
+                rollups[part] = rollup
+        return rollups
 
     def all(
         self, folders: Mapping[Partition, Path], unreadable: Unreadable
     ) -> dict[Partition, Rollup]:
-        """Rollups by process, from the folders of traces; missing ones are made now, several at a
-        time.
+        """Rollups by process, from the folders of traces; makes missing ones in parallel.
 
         ``unreadable`` makes the error for one that cannot be made.
         """
-        with self._scratch.lock:  # what another thread makes meanwhile is there then
-            found = self.there(folders)
-            missing = {part: folder for part, folder in folders.items() if part not in found}
+        with self._scratch.lock:  # another thread may have made them in between
+            rollups = self.there(folders)
+            missing = {part: folder for part, folder in folders.items() if part not in rollups}
             if missing:
                 self._make(missing, unreadable)
-                found |= self.there(missing)
+                rollups |= self.there(missing)
         for part in folders:
-            if part not in found:
+            if part not in rollups:
                 why = (
                     "its rollup changed during reading. Retry when no process writes to the folder."
                 )
                 raise unreadable(part, f"{folders[part]} has no rollup: {why}")
-        return {part: found[part] for part in folders}
+        return {part: rollups[part] for part in folders}
 
     def saved(self, part: Partition, trace: TraceData) -> Path:
         """Save a trace that is not on disk, with its rollup, in the job's temporary folder."""
@@ -110,13 +108,13 @@ class RolledUp:
 class MadeRollups:
     """Number of rollups made, and where they are."""
 
-    count: int  # processes that there are traces of
-    made: tuple[Partition, ...]  # those whose rollup was made now
-    failed: Mapping[Partition, str]  # those of which that failed, and why
+    count: int  # processes with traces
+    made: tuple[Partition, ...]  # processes whose rollup was made
+    failed: Mapping[Partition, str]  # errors of the others
 
 
 def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRollups:
-    """Make the rollups of a job that are missing, damaged, stale or of another version; or all."""
+    """Make missing, damaged, stale or outdated rollups of a job; ``again``: make all."""
     refuse_address(folder)
     source = find_recordings(Path(os.fsdecode(folder)))
     parts = {} if source is None else source.folders()

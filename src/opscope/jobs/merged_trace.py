@@ -1,7 +1,7 @@
-"""Several processes of one folder as one trace, on one clock: for timelines that show them all.
+"""Several processes of one folder as one trace, on one clock, for timelines that show them all.
 
-What only means something within a process is made different for each (threads, identities of
-tensors) or left out (memory: the same address is another block in another process).
+Ids that are unique only within a process are made unique (threads, tensors). Memory is left out,
+because an address means another block in another process.
 """
 
 from __future__ import annotations
@@ -29,49 +29,47 @@ from opscope.storage.processes import AGAIN, ProcessEntry
 from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.window import window_of
 
-SOURCE = "processes"
-"""What the ledger of such a trace calls it."""
-
+SOURCE = "processes"  # source name in the ledger of a merged trace
 _LEFT_OUT = ("allocations", "parameters", "gpu_memory", "ledger", "metadata")
 _TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
 _TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000
-"""Between the ids of two processes. torch counts threads from 1."""
+"""Distance of the ids of two processes; torch counts threads from 1."""
 _COUNTED = ("requested", "recorded", "dropped")
 
 
-def traces_together(found: Sequence[tuple[ProcessEntry, TraceData]]) -> TraceData:
-    """Processes of a job as one; the clock is the first one's machine's."""
-    numbers = _process_numbers(found)
+def traces_together(processes: Sequence[tuple[ProcessEntry, TraceData]]) -> TraceData:
+    """Merged trace of a job's processes, on the clock of the first one's machine."""
+    numbers = _process_numbers(processes)
     parts = [entry.partition or Partition(PROCESS, number) for (entry, _), number in
-             zip(found, numbers, strict=True)]  # fmt: skip
-    traces = [trace for _, trace in found]
+             zip(processes, numbers, strict=True)]  # fmt: skip
+    traces = [trace for _, trace in processes]
     collectives = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
-    short = [_short_name(entry, n) for (entry, _), n in zip(found, numbers, strict=True)]
-    names = [process_name(entry, trace.metadata) for entry, trace in found]
-    return _together(traces, numbers, short, names, collectives)
+    short = [_short_name(entry, n) for (entry, _), n in zip(processes, numbers, strict=True)]
+    names = [process_name(entry, trace.metadata) for entry, trace in processes]
+    return _merged(traces, numbers, short, names, collectives)
 
 
 def versions_together(traces: Sequence[TraceData], names: Sequence[str]) -> TraceData:
-    """Recordings of versions of a program as one; times and collectives are left as they are."""
+    """Merged trace of recordings of several versions; times and collectives do not change."""
     numbers = _process_numbers([(ProcessEntry(0), trace) for trace in traces])
-    return _together(traces, numbers, names, names, _apart_from_others(len(traces)))
+    return _merged(traces, numbers, names, names, _no_collectives(len(traces)))
 
 
-def _apart_from_others(count: int) -> JobCollectives:
+def _no_collectives(count: int) -> JobCollectives:
     one_machine = machines_of([{"host_name": SOURCE}] * count, [SOURCE] * count)
     return replace(job_collectives([]), clocks=one_machine)
 
 
-def _together(
+def _merged(
     traces: Sequence[TraceData],
     numbers: list[int],
     short: Sequence[str],
     names: Sequence[str],
     collectives: JobCollectives,
 ) -> TraceData:
-    """``short``: what each is called on its threads; ``names``: as a process."""
+    """Merge traces; ``short`` are prefixes of thread names, ``names`` process names."""
     moved = [
-        _of_one(trace, place, numbers[place], short[place], collectives.clocks)
+        _tables_of(trace, place, numbers[place], short[place], collectives.clocks)
         for place, trace in enumerate(traces)
     ]
     joined = concat_traces(moved)
@@ -81,7 +79,7 @@ def _together(
 
 
 def _with_arrows(links: Table, traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
-    """With those between ranks; rows of events are as in the traces, one after the other."""
+    """Links with arrows between ranks; event rows are as in the traces, one after the other."""
     first = np.cumsum([0, *(len(trace.events) for trace in traces)])
     row = collectives.event + first[collectives.process]
     source, target = row[collectives.arrows()]
@@ -93,11 +91,10 @@ def _with_arrows(links: Table, traces: Sequence[TraceData], collectives: JobColl
     )
 
 
-def _process_numbers(found: Sequence[tuple[ProcessEntry, TraceData]]) -> list[int]:
-    """The id of each process, or a number that none has where it is unknown or of two: processes
-    of two hosts may have the same."""
+def _process_numbers(processes: Sequence[tuple[ProcessEntry, TraceData]]) -> list[int]:
+    """Id of each process, or a new number if it is unknown or taken (on another host)."""
     numbers: list[int] = []
-    for entry, trace in found:
+    for entry, trace in processes:
         number = int(trace.metadata.get("process_id", entry.process_id))
         while number <= 0 or number in numbers:
             number = max(number, 0) + AGAIN
@@ -110,24 +107,24 @@ def _short_name(entry: ProcessEntry, number: int) -> str:
     return str(part) if part is not None and part.kind == RANK else f"process {number}"
 
 
-def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks) -> TraceData:
-    """One process's tables, with times, threads and tensors that fit beside those of others."""
+def _tables_of(trace: TraceData, place: int, process: int, short: str, clocks: Clocks) -> TraceData:
+    """Tables of one process, with times, threads and tensors that are unique in the result."""
     tables: dict[str, Any] = {
-        name: _at_other_times(trace.table(name), partial(clocks.on_one, place))
+        name: _with_times(trace.table(name), partial(clocks.on_one, place))
         for name in TABLES
         if name not in _LEFT_OUT
     }
     events, threads = tables["events"], trace.table("threads")
     tables["events"] = events.replaced(
         {
-            column: _apart(events[column], place * _THREAD_STEP)
+            column: _shifted_ids(events[column], place * _THREAD_STEP)
             for column in ("forward_thread", "launch_thread")
         }
     )
-    names, labels = _thread_names(trace, of)
+    names, labels = _thread_names(trace, short)
     tables["threads"] = threads.replaced(
         {
-            "torch_thread_id": _apart(threads["torch_thread_id"], place * _THREAD_STEP),
+            "torch_thread_id": _shifted_ids(threads["torch_thread_id"], place * _THREAD_STEP),
             "process_id": np.full(len(threads), process, dtype=np.int64),
             "name": labels,
         }
@@ -144,41 +141,38 @@ def _of_one(trace: TraceData, place: int, process: int, of: str, clocks: Clocks)
 
 
 def moved_by(trace: TraceData, by_ns: int) -> TraceData:
-    """The trace with all its times later by so much."""
-    tables = {
-        name: _at_other_times(trace.table(name), lambda time: time + by_ns) for name in TABLES
-    }
+    """The trace with ``by_ns`` added to all times."""
+    tables = {name: _with_times(trace.table(name), lambda time: time + by_ns) for name in TABLES}
     bounds = {key: trace.metadata.get(key) for key in ("start_ns", "end_ns")}
     facts = {key: value + by_ns for key, value in bounds.items() if isinstance(value, int)}
     return trace.with_tables(tables).with_metadata(facts)
 
 
-def _at_other_times(table: Table, moved: Callable[[Values], Values]) -> Table:
-    """0 stays what it means: not measured."""
+def _with_times(table: Table, moved: Callable[[Values], Values]) -> Table:
+    """Table with converted times; 0 means not measured, and stays."""
     times = [column.name for column in table.schema.columns if column.name in _TIMES]
     if not times or not len(table):
         return table
     return table.replaced({one: np.where(table[one] == 0, 0, moved(table[one])) for one in times})
 
 
-def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
-    """Ids that no other process has; 0 stays what it means: none."""
-    return np.where(numbers == 0, numbers, numbers + by).astype(numbers.dtype)
+def _shifted_ids(numbers: npt.NDArray[Any], offset: int) -> npt.NDArray[Any]:
+    """Ids that no other process has; 0 means none, and stays."""
+    return np.where(numbers == 0, numbers, numbers + offset).astype(numbers.dtype)
 
 
-def _thread_names(trace: TraceData, of: str) -> tuple[Names, Rows]:
-    """The trace's names and new ones for its threads, and which thread has which."""
+def _thread_names(trace: TraceData, short: str) -> tuple[Names, Rows]:
+    """The trace's names with new ones for its threads, and the name of each thread."""
     threads = trace.table("threads")
     old = [trace.names[row] if row >= 0 else "" for row in threads["name"].tolist()]
-    new = [f"{of}: {name or 'thread'}" for name in old]
+    new = [f"{short}: {name or 'thread'}" for name in old]
     names = trace.names.followed_by(Names.from_strings(new))
     rows = np.arange(len(trace.names), len(trace.names) + len(new), dtype=np.int32)
     return names, rows
 
 
 def _ledger(traces: Sequence[TraceData], collectives: JobCollectives) -> Table:
-    """Sums of requested, recorded and dropped events over all processes, and the number of hidden
-    ones."""
+    """Sums of requested, recorded and dropped events over all processes, and omitted data."""
     rows: dict[tuple[str, str], float] = {}
     for trace in traces:
         for source, counts in trace.ledger.items():
@@ -222,7 +216,7 @@ def _metadata(
 
 
 def process_name(entry: ProcessEntry, about: dict[str, Any]) -> str:
-    """Name of a process in a picture: its rank or parent, and its program."""
+    """Displayed name of a process: its rank or parent, and its program."""
     program = os.path.basename(str(about.get("program") or "")) or "python"
     part, job = entry.partition, about.get("distributedInfo")
     if part is not None and part.kind == RANK:

@@ -1,8 +1,8 @@
-"""The longest chain of what had to wait for what through the ranks of a job.
+"""The critical path of a job through its ranks.
 
-Back from the end: what a rank did since the last collective that it waited for, that collective's
-transfer, then what the rank did that came to it last, and so on. A job can only become shorter by
-what is on this chain.
+It is found from the end: a rank's work since the last collective that it waited for, this
+collective's transfer, then the work of the rank that arrived last, and so on. Only a shorter path
+makes the job shorter.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from opscope.jobs.collectives import JobCollectives
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Flags, Values
 
-_LEAST_SHARE = 0.05
-"""Of the path, for a rank to be named in a sentence."""
+_LEAST_SHARE = 0.05  # least share of the path for a rank to be named in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +89,22 @@ class RankPath(ShownResult):
         return f"The critical path across ranks is {time_text(whole)} long: {', '.join(parts)}."
 
 
-def rank_path(found: JobCollectives) -> RankPath:
-    """Follow it back from the end of the last collective to when a rank first came to one.
+def rank_path(job: JobCollectives) -> RankPath:
+    """Follow the path from the end of the last collective to the first arrival of a rank.
 
-    A collective in which a rank had something else to do all the time held nothing up. Where it is
-    not known who came last, the path stays in the rank. Empty without collectives that were waited
-    for.
+    A collective during which a rank always had other work delayed nothing. If the last rank is
+    unknown, the path stays in the rank. Empty without collectives that ranks waited for.
     """
-    waited = (found.end_ns != NONE) & (found.start_ns != NONE) & (found.exposed_ns > 0)
-    order = np.flatnonzero(waited)[np.argsort(found.end_ns[waited], kind="stable")]
+    waited = (job.end_ns != NONE) & (job.start_ns != NONE) & (job.exposed_ns > 0)
+    order = np.flatnonzero(waited)[np.argsort(job.end_ns[waited], kind="stable")]
     if not len(order):
         empty = np.zeros(0, dtype=np.int64)
-        return RankPath(found.processes, empty, empty, empty, np.zeros(0, dtype=np.bool_))
-    of_process = [order[found.process[order] == row] for row in range(len(found.processes))]
-    ends = [found.end_ns[rows] for rows in of_process]
-    awaited = _awaited(found)
-    first = int(found.start_ns[order].min())
-    process, now = int(found.process[order[-1]]), int(found.end_ns[order[-1]])
+        return RankPath(job.processes, empty, empty, empty, np.zeros(0, dtype=np.bool_))
+    of_process = [order[job.process[order] == row] for row in range(len(job.processes))]
+    ends = [job.end_ns[rows] for rows in of_process]
+    awaited = _awaited(job)
+    first = int(job.start_ns[order].min())
+    process, now = int(job.process[order[-1]]), int(job.end_ns[order[-1]])
     pieces: list[tuple[int, int, int, bool]] = []
     while now > first:
         place = int(np.searchsorted(ends[process], now, side="right")) - 1
@@ -116,24 +114,22 @@ def rank_path(found: JobCollectives) -> RankPath:
         share = int(of_process[process][place])
         ended = int(ends[process][place])
         pieces.append((process, ended, now, False))
-        last = int(awaited[found.collective[share]])
-        came = int(found.start_ns[share if last == NONE else last])
+        last = int(awaited[job.collective[share]])
+        came = int(job.start_ns[share if last == NONE else last])
         came = min(max(came, first), ended)
         pieces.append((process, came, ended, True))
         if last != NONE:
-            process = int(found.process[last])
-        now = came if came < now else now - 1  # clocks that are a little off never lead back
+            process = int(job.process[last])
+        now = came if came < now else now - 1  # despite clock errors, time decreases in every round
     columns = np.array([piece for piece in pieces if piece[2] > piece[1]], dtype=np.int64)
     columns = columns.reshape(-1, 4)
-    return RankPath(
-        found.processes, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1
-    )
+    return RankPath(job.processes, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1)
 
 
-def _awaited(found: JobCollectives) -> Values:
+def _awaited(job: JobCollectives) -> Values:
     """Share of the last rank of each collective; ``NONE`` where unknown."""
-    own = np.flatnonzero(found.process == found.last[found.collective])
-    share = np.full(len(found), NONE, dtype=np.int64)
-    share[found.collective[own]] = own
-    comparable = np.isfinite(found.bound_ns)
+    own = np.flatnonzero(job.process == job.last[job.collective])
+    share = np.full(len(job), NONE, dtype=np.int64)
+    share[job.collective[own]] = own
+    comparable = np.isfinite(job.bound_ns)
     return np.where(comparable, share, NONE)

@@ -1,5 +1,4 @@
-"""The steps of several processes side by side: how long each took, and how long without waiting for
-others."""
+"""Steps of several processes side by side: durations, and own times without waits for others."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:  # it takes Arrow, which is not loaded into programs that are 
 
 _SHOWN = 20
 
-NONE = -1
-"""Where a process has no such step."""
+NONE = -1  # value for a missing step
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +64,18 @@ class RankSteps(ShownResult):
 
     @property
     def mean_own_ns(self) -> Amounts:
-        """Mean own time of a step of each process; NaN without steps.
-        Shape (processes,)."""
-        found = np.full(len(self.processes), np.nan)
+        """Mean own time of a step of each process; NaN without steps. Shape (processes,)."""
+        means = np.full(len(self.processes), np.nan)
         for row, own_ns in enumerate(self.own_ns):
             if (known := own_ns[own_ns != NONE]).size:
-                found[row] = known.mean()
-        return found
+                means[row] = known.mean()
+        return means
 
     def worth_showing(self, most: int) -> list[Partition]:
-        """At most ``most`` processes: those with the largest own time of a step, the median one
-        and the fastest. Processes without steps come last."""
+        """At most ``most`` processes: the slowest, the median and the fastest by own time.
+
+        Processes without steps come last.
+        """
         count = len(self.processes)
         if count <= most:
             return list(self.processes)
@@ -88,7 +87,7 @@ class RankSteps(ShownResult):
 
 
 def rank_steps(rollups: Mapping[Partition, Rollup]) -> RankSteps:
-    """Put the steps of processes side by side, by their numbers."""
+    """Steps of processes side by side, matched by their numbers."""
     tables = [rollup.table(STEPS.name) for rollup in rollups.values()]
     number = np.unique(np.concatenate([*(one["step"] for one in tables), np.zeros(0, np.int64)]))
     shape = (len(tables), len(number))

@@ -1,5 +1,7 @@
-"""The recordings of a job: an opscope folder, one for each host, a folder of Chrome
-traces, or a Chrome trace of several processes."""
+"""The recordings of a job, from one of four sources.
+
+An opscope folder, one per host, a folder of Chrome traces, or a Chrome trace of several processes.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ class Recordings(Protocol):
         """Its processes, in order."""
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one process; TraceFormatError where it is damaged."""
+        """The trace of one process; TraceFormatError if it is damaged."""
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
         """Read several processes at once, before they are loaded one by one."""
 
     def metadata(self, part: Partition) -> dict[str, Any]:
-        """Metadata of one process, without reading more of it than that takes."""
+        """Metadata of one process, without reading its tables."""
 
     @property
     def unfinished(self) -> Collection[Partition]:
@@ -63,7 +65,7 @@ class TraceFolder:
 
     def metadata(self, part: Partition) -> dict[str, Any]:
         """Metadata of a written trace, from its own file."""
-        usual = self.path / part.folder_name  # looking through all for each takes long for many
+        usual = self.path / part.folder_name  # searching all folders for each process takes long
         folder = usual if usual.is_dir() else partition_folders(self.path).get(part)
         return self.load(part).metadata if folder is None else metadata_of(folder)
 
@@ -78,13 +80,13 @@ class TraceFolder:
         return partition_folders(self.path)[part] if unfinished is None else unfinished
 
     def folders(self) -> dict[Partition, Path]:
-        """Folders of written traces whose process was not recorded again since."""
-        again = restarted_parts(self.path)
-        found = partition_folders(self.path)
-        return {part: folder for part, folder in found.items() if part not in again}
+        """Folders of written traces whose process has no later recording."""
+        restarted = restarted_parts(self.path)
+        folders = partition_folders(self.path)
+        return {part: folder for part, folder in folders.items() if part not in restarted}
 
     def processes(self) -> Processes:
-        """The processes of the folder's list, also those without a recording."""
+        """The processes in the folder's list, including those without a recording."""
         return Processes.in_folder(self.path).with_parts(self.parts)
 
 
@@ -102,14 +104,14 @@ class HostFolders:
         return tuple(self._of)
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of a rank; its ledger knows the ranks of all hosts."""
+        """The trace of a rank; its ledger lists the ranks of all hosts."""
         trace = self._of[part].load(part)
-        there = [one.number for one in self._of]
-        ledger = ledger_with_ranks(trace.table("ledger"), trace.metadata, part.number, there)
+        ranks = [one.number for one in self._of]
+        ledger = ledger_with_ranks(trace.table("ledger"), trace.metadata, part.number, ranks)
         return trace.with_tables({"ledger": ledger})
 
     def folder_of(self, part: Partition) -> Path:
-        """The folder of its host."""
+        """The folder of the process's host."""
         return self._of[part].path if part in self._of else self.path
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
@@ -141,11 +143,11 @@ class HostFolders:
 
 
 def find_recordings(path: Path) -> Recordings | None:
-    """The recordings at a path; None where there are none.
+    """The recordings at a path; None if there are none.
 
     Raises:
         TraceFormatError: the path cannot be read, or another version wrote it.
-        UsageError: two Chrome traces are of one rank, or nothing says which rank one is of.
+        UsageError: two Chrome traces are of one rank, or the rank of one is unknown.
     """
     if parts := parts_of(path):
         return TraceFolder(path, parts)
@@ -155,8 +157,10 @@ def find_recordings(path: Path) -> Recordings | None:
 
 
 def folder_of(path: Path, part: Partition | None) -> Path:
-    """The opscope folder in ``path`` with a process; in a job of several hosts, that of its
-    host, else ``path``. Errors as of :func:`find_recordings`."""
+    """The opscope folder of a process in ``path``; with several hosts, its host's, else ``path``.
+
+    Errors as of :func:`find_recordings`.
+    """
     source = find_recordings(path)
     if isinstance(source, HostFolders) and part is not None:
         return source.folder_of(part)
@@ -164,10 +168,10 @@ def folder_of(path: Path, part: Partition | None) -> Path:
 
 
 def _host_folders(path: Path) -> HostFolders | None:
-    """Folders that each hold ranks that no other does, of jobs of the same size; else None."""
+    """Folders with different ranks of jobs of the same size; None for other folders."""
     if not is_folder(path):
         return None
-    found: dict[Partition, TraceFolder] = {}
+    folders: dict[Partition, TraceFolder] = {}
     sizes, hosts = set(), 0
     with suppress(OSError):
         for folder in sorted(one for one in path.iterdir() if one.is_dir()):
@@ -175,19 +179,19 @@ def _host_folders(path: Path) -> HostFolders | None:
             if not parts:
                 continue
             host = TraceFolder(folder, parts)
-            is_of_job = not found.keys() & {*parts} and all(part.kind == RANK for part in parts)
+            is_of_job = not folders.keys() & {*parts} and all(part.kind == RANK for part in parts)
             if not is_of_job:
                 return None
             sizes |= {_size(host, part) for part in parts}
-            found |= dict.fromkeys(parts, host)
+            folders |= dict.fromkeys(parts, host)
             hosts += 1
-    return HostFolders(path, found) if hosts > 1 and len(sizes) == 1 and 1 not in sizes else None
+    return HostFolders(path, folders) if hosts > 1 and len(sizes) == 1 and 1 not in sizes else None
 
 
 def _size(host: TraceFolder, part: Partition) -> int:
-    """Number of ranks of the job; 1 where the trace does not say."""
+    """Number of ranks of the job; 1 if the trace does not say."""
     try:
         own, size = place_in_job(host.metadata(part))
-    except TraceFormatError:  # damaged: it is said where it is read
+    except TraceFormatError:  # damaged: the reader reports it
         return 1
     return size if own == part.number else 1

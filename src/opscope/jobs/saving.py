@@ -1,4 +1,4 @@
-"""Saving one process of several, with what questions about all of them need of it."""
+"""Saves one process of several, with its rollup."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def save_trace(
 ) -> Path:
     """Write a trace like :func:`save_part`; for one process of several, write its rollup too.
 
-    The rollup is made of what is in memory. Without one, the first question makes it.
+    Without a rollup, the first question makes it.
     """
     saved = save_part(trace, path, part)
     if part is not None or place_in_job(trace.metadata)[1] > 1:
-        # Takes what analyses traces, for which a program of one process does not wait.
+        # Imports analyses, for which programs of one process do not wait.
         from opscope.jobs.rollup.write import roll_up_saved
 
         roll_up_saved(saved, trace)

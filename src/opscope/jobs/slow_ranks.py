@@ -1,8 +1,8 @@
 """Stragglers: the rank that the others wait for, and why, from own times.
 
-In a job whose ranks wait for each other in every step, all steps take equally long, whichever is
-slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer
-than that of the others, by more than chance, is one that they wait for.
+If ranks wait for each other in every step, all steps take equally long. What differs is a rank's
+own time, without waits for others. A straggler's own time exceeds that of the others by more than
+chance.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from opscope.timeline.arrays import Amounts
 
 _FEWEST_STEPS = 5
 _WORTH_SAYING = 0.1
-"""Of what a rank has most more of: as long it waits for a CPU longer."""
+"""Least additional wait for a CPU that is mentioned, as a share of the main difference."""
 _MUCH_WAITING = 0.3
-"""Of a step, spent in collectives by every rank: more than ranks that are alike wait by chance."""
-_ALWAYS = 0.75
-"""In that share of its steps a rank is slower than others mostly are, if it always is."""
+"""Share of a step in collectives on every rank, above waits of equal ranks by chance."""
+_ALWAYS = 0.75  # share of slow steps from which a rank is always slow
 _COMPUTING = (
     Cause.OPERATOR, Cause.DISPATCH, Cause.PYTHON, Cause.COLLECTION, Cause.IMPORT,
     Cause.COMPILATION, Cause.MEMORY, Cause.PROFILER,
 )  # fmt: skip
-"""What takes a processor for as long as it lasts."""
+"""Causes during which a thread uses a CPU."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +140,10 @@ class SlowRanks(ShownResult):
 
     def sentences(self) -> list[str]:
         """The slow ranks, or that no rank is slow; then ``notes``."""
-        slow = map(str, self.found) if self.found else self._that_none_is()
+        slow = map(str, self.found) if self.found else self._none_is_slow()
         return [*slow, *self.notes]
 
-    def _that_none_is(self) -> list[str]:
+    def _none_is_slow(self) -> list[str]:
         if self.standing is None:
             return []
         rows = _equally_recorded(self.steps, _comparable(self.steps))
@@ -162,7 +161,7 @@ class SlowRanks(ShownResult):
         ]
 
     def _shared_wait(self, rows: list[int]) -> list[str]:
-        """A sentence where no rank is slow and all wait: a slow connection delays all alike."""
+        """A sentence if no rank is slow and all wait: a slow connection delays all equally."""
         waits_ns = (_mean_table(self.steps, row)[Cause.COLLECTIVE] for row in rows)
         walls_ns = (_mean_wall(self.steps, row) for row in rows)
         share = min(wait / max(wall, 1) for wait, wall in zip(waits_ns, walls_ns, strict=True))
@@ -186,12 +185,12 @@ def find_slow_ranks(
 ) -> SlowRanks:
     """Compare the ranks of a job.
 
-    A rank is slow if its own time differs from the others' by more than both the scatter of steps
-    and the difference among the others explain, with the number of ranks allowed for
-    (:data:`~opscope.jobs.outlier_ranks.FALSE_ALARMS`), and by enough to matter.
+    A rank is slow if its own time exceeds the others' by enough to matter, and by more than the
+    scatter of steps and the differences among the others explain. The test allows for the number of
+    ranks (:data:`~opscope.jobs.outlier_ranks.FALSE_ALARMS`).
 
     Args:
-        places: of a process, to find where in the program the difference is.
+        places: times of a process by place, to locate the difference in the program.
         silent: ranks whose recordings have no event.
     """
     with_steps = _comparable(steps)
@@ -204,35 +203,35 @@ def find_slow_ranks(
         few = _too_few(steps, len(enough), len(silent))
         return SlowRanks((), steps, len(enough), (few, *left_out))
     means = np.stack([_mean_table(steps, row) for row in enough])
-    found = []
+    slow_ranks = []
     standing = stand_out(steps, enough)
     usual = [row for place, row in enumerate(enough) if place not in standing.places] or enough
     for place in standing.places:
         slow = _describe(steps, enough, place, means, usual)
-        if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
+        if slow.own_ns <= slow.others_ns:  # it has less of another cause
             continue
         if places is not None:
             beside = enough[_nearest(means, place)]
             pair = (places(slow.process), places(steps.processes[beside]))
             slow = replace(slow, excess=find_excess(*pair, slow.cause))
-        found.append(slow)
-    found.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
+        slow_ranks.append(slow)
+    slow_ranks.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
     notes = [*_notes(enough, means), *left_out]
-    return SlowRanks(tuple(found), steps, len(enough), tuple(notes), standing)
+    return SlowRanks(tuple(slow_ranks), steps, len(enough), tuple(notes), standing)
 
 
 def _equally_recorded(steps: RankSteps, rows: list[int]) -> list[int]:
     """Rows with the data that most rows have.
 
-    What a thread waited for is in what the kernel counted, which is lost where a process is killed:
-    there waiting for a CPU seems to be what it waited in.
+    Waits for a CPU come from kernel counters, which a killed process loses. Its waits then count as
+    the call in which they happened.
     """
     waited = [row for row in rows if steps.cause_ns[row, Cause.DESCHEDULED] > 0]
     return waited if 2 * len(waited) >= len(rows) else [row for row in rows if row not in waited]
 
 
 def _comparable(steps: RankSteps) -> list[int]:
-    """The rows of those with enough steps."""
+    """Rows with enough steps."""
     return [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
 
 
@@ -248,16 +247,15 @@ def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) 
 
 
 def _unequally_recorded(steps: RankSteps, rows: list[int]) -> list[str]:
-    """A sentence about ranks that were not compared because their data differs from that of the
-    others."""
+    """A sentence about ranks that were not compared because their data differs."""
     if not rows:
         return []
     were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
     were += "was not compared" if len(rows) == 1 else "were not compared"
     if steps.cause_ns[rows[0], Cause.DESCHEDULED] > 0:
         return [f"{were}: waits of the others for a CPU are unknown."]
-    whose = "it" if len(rows) == 1 else "they"
-    return [f"{were}: how long {whose} waited for processors is not known, as of what was killed."]
+    whose = "its" if len(rows) == 1 else "their"
+    return [f"{were}: {whose} waits for a CPU are unknown, as after a kill."]
 
 
 def _mean_table(steps: RankSteps, row: int) -> Amounts:
@@ -271,10 +269,10 @@ def _describe(
     steps: RankSteps, rows: list[int], place: int, means: Amounts, usual: list[int]
 ) -> SlowRank:
     others = np.delete(means, place, axis=0)
-    more = means[place] - np.median(others, axis=0)
+    excess_ns = means[place] - np.median(others, axis=0)
     own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
-    moved = _waiting_moved(means, place)
-    cause = max(own, key=lambda one: float(more[one] + moved[one]))
+    correction = _reassigned_waits(means, place)
+    cause = max(own, key=lambda one: float(excess_ns[one] + correction[one]))
     own_ns, others_own = means[:, own].sum(axis=1), np.delete(means[:, own].sum(axis=1), place)
     wall_ns = np.array([_mean_wall(steps, row) for row in rows])
     waited = float(np.median(others[:, Cause.COLLECTIVE])) - float(means[place, Cause.COLLECTIVE])
@@ -283,21 +281,20 @@ def _describe(
         own_ns=float(own_ns[place]),
         others_ns=float(np.median(others_own)),
         cause=cause,
-        cause_ns=float(more[cause]),
+        cause_ns=float(excess_ns[cause]),
         recurrence=_recurrence(steps, rows[place], usual),
         waited_ns=max(waited, 0.0),
         gain_ns=_gain(steps, rows, place, waited),
         step_ns=float(np.median(wall_ns)),
-        delayed_ns=-float(moved[Cause.DESCHEDULED]) if cause in _COMPUTING else 0.0,
+        delayed_ns=-float(correction[Cause.DESCHEDULED]) if cause in _COMPUTING else 0.0,
     )
 
 
-def _waiting_moved(means: Amounts, place: int) -> Amounts:
-    """Correction of a rank's excess by cause, shape (causes,): its waiting for a CPU counts for the
-    computation that caused it.
+def _reassigned_waits(means: Amounts, place: int) -> Amounts:
+    """Correction of a rank's excess: waits for a CPU count for the computation that caused them.
 
-    Who computes longer on a busy machine waits longer for processors as well: as long as the
-    others do for the same computing it is no cause of its own.
+    A rank that computes longer on a busy machine also waits longer for CPUs. As much as others wait
+    for the same computation is no cause of its own. Shape (causes,).
     """
     others = np.delete(means, place, axis=0)
     computing = others[:, _COMPUTING].sum(axis=1)
@@ -305,7 +302,7 @@ def _waiting_moved(means: Amounts, place: int) -> Amounts:
     more = np.maximum(means[place] - np.median(others, axis=0), 0.0)
     moved = np.zeros(len(Cause))
     moved[list(_COMPUTING)] = usual * more[list(_COMPUTING)]
-    # And no more than it did wait.
+    # At most the rank's own waits.
     moved *= min(1.0, float(more[Cause.DESCHEDULED]) / max(float(moved.sum()), 1.0))
     moved[Cause.DESCHEDULED] = -moved.sum()
     return moved
@@ -317,8 +314,10 @@ def _mean_wall(steps: RankSteps, row: int) -> float:
 
 
 def _recurrence(steps: RankSteps, row: int, beside: list[int]) -> float:
-    """Share of its steps that take longer than nine tenths of those of others do: of ``beside``,
-    which are not slow themselves, if there are such."""
+    """Share of its steps that are longer than nine tenths of the steps of ``beside``.
+
+    These are ranks that are not slow themselves, if there are any.
+    """
     own = steps.own_ns[row]
     others = steps.own_ns[[one for one in beside if one != row]]
     usual = float(np.quantile(others[others != NONE], 0.9))
@@ -326,19 +325,18 @@ def _recurrence(steps: RankSteps, row: int, beside: list[int]) -> float:
 
 
 def _gain(steps: RankSteps, rows: list[int], place: int, waited: float) -> float:
-    """By how much every step would end earlier if the next slowest rank were the slowest, on
-    average, and no more than the others wait."""
-    own = steps.own_ns[rows].astype(np.float64)
-    others = np.delete(own, place, axis=0).max(axis=0)
-    both = (own[place] != NONE) & (others != NONE)
+    """Mean saving per step if this rank were as fast as the next slowest, at most ``waited``."""
+    own_ns = steps.own_ns[rows].astype(np.float64)
+    others = np.delete(own_ns, place, axis=0).max(axis=0)
+    both = (own_ns[place] != NONE) & (others != NONE)
     if not both.any():
         return 0.0
-    ahead = np.maximum(own[place, both] - others[both], 0.0)
+    ahead = np.maximum(own_ns[place, both] - others[both], 0.0)
     return float(np.clip(ahead.mean(), 0.0, max(waited, 0.0)))
 
 
 def _nearest(means: Amounts, place: int) -> int:
-    """The position of the rank among the others whose own time is nearest to their middle."""
+    """Position of the rank whose own time is nearest to the others' median."""
     own = np.delete(means, Cause.COLLECTIVE, axis=1).sum(axis=1)
     middle = float(np.median(np.delete(own, place)))
     distance = np.abs(own - middle)

@@ -1,6 +1,6 @@
-"""SQL over several processes: every table has the rows of all, and which process each is of.
+"""SQL over several processes: every table has the rows of all, with their process.
 
-Tables that grow with a recording are read from the files, only the parts that a statement needs.
+Tables that grow with a recording are read from files, only the parts that a statement needs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NUMBER = pa.int64()
 
 @dataclass(frozen=True)
 class PartTables:
-    """The tables of one process: those in memory, and where the others are."""
+    """The tables of one process: in memory, or paths of files."""
 
     in_memory: TraceData
     on_disk: Mapping[str, Path]
 
 
 def tables_of(source: Path | TraceData) -> PartTables:
-    """The tables of one process, in a folder or not."""
+    """The tables of one process, from a folder or a trace."""
     if isinstance(source, TraceData):
         return PartTables(source, {})
     check_files(source)
@@ -44,16 +44,16 @@ def query_several(
 ) -> Any:
     """Run one SQL statement over all of ``parts``.
 
-    Every table has two columns more: ``rank`` (null for a process without one) and ``process``
-    (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
-    joined on these two as well; ``named_events`` is.
+    Every table has two more columns: ``rank`` (null for a process without one) and ``process``
+    (null for a rank). Ids are unique only within a process, so joins need these two columns as
+    well; ``named_events`` has them.
     """
     connection = connection_over(_tables(parts), read_only, KEYS, is_large=True)
     return run_statement(connection, statement, read_only)
 
 
 def _tables(parts: Mapping[Partition, PartTables]) -> dict[str, Any]:
-    """Every table, of all parts; of one that is on disk for some only, those rows are read too."""
+    """Every table of all parts; if some have it on disk only, these rows are read, too."""
     small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
     large: dict[str, list[tuple[Partition, Path]]] = {}
     for part, of_part in parts.items():
@@ -84,7 +84,7 @@ def _of(part: Partition, table: pa.Table) -> pa.Table:
 
 
 def _dataset(files: list[tuple[Partition, Path]]) -> Any:
-    """Files of one table as one, each with its process beside its own columns."""
+    """Files of one table as one dataset, each with its process as columns."""
     from pyarrow import dataset, fs  # take as long to import as all other of Arrow
 
     format, disk = dataset.ParquetFileFormat(), fs.LocalFileSystem()

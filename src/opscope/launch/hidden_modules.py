@@ -1,10 +1,9 @@
 """Hides opscope's imports from the program.
 
-An import finds a module in ``sys.modules`` before any file: the program's own ``statistics.py``
-would never be found. So modules that Python does not import at start are removed from
-``sys.modules``. When the program imports such a name, it is searched as usual. If the result is
-opscope's file, the program gets opscope's module: many C modules cannot be loaded twice, and
-classes must be the same. Otherwise it gets its own. opscope's modules have their own references.
+Python looks for a module in ``sys.modules`` before it looks for a file, so it would never find the
+program's own ``statistics.py``. So opscope removes its imports from ``sys.modules``; its modules
+keep references to them. If the program imports such a name and the search finds the same file, it
+gets opscope's module: many C modules cannot be loaded twice. Otherwise it gets its own module.
 """
 
 from __future__ import annotations
@@ -29,48 +28,46 @@ def hide_modules() -> None:
     """Hide opscope's imports from the program; once, before the program begins.
 
     Modules that Python itself imports at start stay, including those of ``.pth`` files: everything
-    imported before ``site`` was complete. Later imports are of the command's script.
+    imported before ``site`` was complete. The command's script made the later imports.
     """
     global _hidden
     opscope = vars(sys.modules["opscope"])
     before: list[str] = opscope["_imported_before"]
-    of_start = frozenset(before[: before.index("site") + 1] if "site" in before else before)
+    startup_modules = frozenset(before[: before.index("site") + 1] if "site" in before else before)
     families: dict[str, dict[str, ModuleType]] = {}
     for name, module in list(sys.modules.items()):
-        if not _is_of_start(name, of_start):
+        if not _is_startup_module(name, startup_modules):
             families.setdefault(name.partition(".")[0], {})[name] = module
     for top, family in list(families.items()):
         if getattr(family.get(top, sys), "__spec__", None) is None:  # made by C code
             del families[top]
-    _hidden = HiddenModules(families, _without(opscope["_filters_before"]))
+    _hidden = HiddenModules(families, _remove_new_filters(opscope["_filters_before"]))
     for family in families.values():
         for name in family:
             del sys.modules[name]
     sys.meta_path.insert(0, _hidden)
 
 
-def _is_of_start(name: str, of_start: frozenset[str]) -> bool:
-    if name in of_start or name.partition(".")[0] in ("opscope", "encodings"):
-        return True
-    return name == "warnings" and bool(sys.warnoptions)
+def _is_startup_module(name: str, startup_modules: frozenset[str]) -> bool:
+    is_kept = name in startup_modules or name.partition(".")[0] in ("opscope", "encodings")
+    return is_kept or (name == "warnings" and bool(sys.warnoptions))
 
 
-def _without(before: tuple[Any, ...]) -> list[Any]:
-    """Remove warning filters that opscope's imports have set; returns them."""
-    set_since = [one for one in warnings.filters if one not in before]
-    for one in set_since:
-        warnings.filters.remove(one)  # type: ignore[attr-defined]
-    _filters_have_changed()
-    return set_since
+def _remove_new_filters(earlier_filters: tuple[Any, ...]) -> list[Any]:
+    new_filters = [entry for entry in warnings.filters if entry not in earlier_filters]
+    for entry in new_filters:
+        warnings.filters.remove(entry)  # type: ignore[attr-defined]
+    _clear_filter_cache()
+    return new_filters
 
 
-def _filters_have_changed() -> None:
-    with warnings.catch_warnings():  # this clears the cached decisions
+def _clear_filter_cache() -> None:
+    with warnings.catch_warnings():  # entering clears Python's cache of filter decisions
         pass
 
 
 def with_own_modules(work: Callable[[], None]) -> Callable[[], None]:
-    """``work``, with opscope's own modules in place of the program's of the same names."""
+    """Wrap ``work``: in it, imports find opscope's modules, not the program's of the same names."""
 
     def work_with_own() -> None:
         if _hidden is None:
@@ -87,103 +84,103 @@ class HiddenModules(MetaPathFinder):
     def __init__(self, families: dict[str, dict[str, ModuleType]], filters: list[Any]) -> None:
         self._families = families
         self._filters = filters
-        self._others: dict[str, dict[str, ModuleType]] = {}  # the program has its own modules
+        self._shadowed: dict[str, dict[str, ModuleType]] = {}  # the program imported its own
         self._search = sys.path[1:]  # without the command's folder
-        self._working: int | None = None  # the thread that imports for opscope
-        self._imported: list[str] = []  # imported by that thread
+        self._importing_thread: int | None = None  # the thread that imports for opscope
+        self._opscope_imports: list[str] = []  # imported by that thread
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Spec of opscope's module, if the program's import would find the same file."""
         top = fullname.partition(".")[0]
-        if self._working == _thread.get_ident() and top == fullname:
-            return self._found_for_opscope(fullname)
+        if self._importing_thread == _thread.get_ident() and top == fullname:
+            return self._find_for_opscope(fullname)
         family = self._families.get(top)
         if family is None or fullname not in family:
             return None
         module = family[fullname]
-        found = self._found_by_others(fullname, path, target)
-        if found is None:
+        spec = self._find_with_other_finders(fullname, path, target)
+        if spec is None:
             return None
-        if not _is_same(found, module):
+        if not _is_same(spec, module):
             if fullname == top:
-                self._others[top] = family
-            return found
-        return self._giving_back(fullname, found, module)
+                self._shadowed[top] = family
+            return spec
+        return self._wrap_spec(fullname, spec, module)
 
-    def _giving_back(self, name: str, found: ModuleSpec, module: ModuleType) -> ModuleSpec:
-        # Finding a module does not import it: nothing changes yet.
-        found.loader = _HandBack(self, name, module, found.loader)
-        return found
+    def _wrap_spec(self, name: str, spec: ModuleSpec, module: ModuleType) -> ModuleSpec:
+        # A search imports nothing, so the module stays hidden until it is loaded.
+        spec.loader = _ExistingModuleLoader(self, name, module, spec.loader)
+        return spec
 
     def gave_back(self, name: str) -> None:
-        """Show a module to the program, with the package's own imports."""
+        """Make a module visible to the program, with the modules that its package imported."""
         family = self._families.get(name.partition(".")[0], {})
-        given = {name: module} if (module := family.pop(name, None)) is not None else {}
+        visible = {name: module} if (module := family.pop(name, None)) is not None else {}
         if self._filters and name.partition(".")[0] not in sys.stdlib_module_names:
             warnings.filters[:0] = self._filters  # type: ignore[index]
             self._filters = []
             __import__("warnings")
-            _filters_have_changed()
+            _clear_filter_cache()
         if "." not in name:
-            given |= self._families.pop(name, {})
-        for part, module in given.items():
-            sys.modules.setdefault(part, module)
-        for needed in {one for module in given.values() for one in _modules_used_by(module)}:
-            if needed in self._families.get(needed, ()):
+            visible |= self._families.pop(name, {})
+        for module_name, module in visible.items():
+            sys.modules.setdefault(module_name, module)
+        for top in {used for module in visible.values() for used in _modules_used_by(module)}:
+            if top in self._families.get(top, ()):
                 with suppress(Exception):  # a module of the program with this name
-                    __import__(needed)
+                    __import__(top)
 
-    def _found_for_opscope(self, name: str) -> ModuleSpec | None:
+    def _find_for_opscope(self, name: str) -> ModuleSpec | None:
         if name in sys.builtin_module_names:
             return None
-        self._imported.append(name)
-        found = PathFinder.find_spec(name, self._search)
+        self._opscope_imports.append(name)
+        spec = PathFinder.find_spec(name, self._search)
         module = self._families.get(name, {}).get(name)
-        return found if found is None or module is None else self._giving_back(name, found, module)
+        return spec if spec is None or module is None else self._wrap_spec(name, spec, module)
 
-    def _found_by_others(
+    def _find_with_other_finders(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             if finder is not self and find is not None:
-                found: ModuleSpec | None = find(fullname, path, target)
-                if found is not None:
-                    return found
+                spec: ModuleSpec | None = find(fullname, path, target)
+                if spec is not None:
+                    return spec
         return None
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
         """Put opscope's modules in place of the program's of the same names."""
-        if self._working is not None:
+        if self._importing_thread is not None:
             yield
             return
-        self._working = _thread.get_ident()
-        theirs: dict[str, ModuleType] = {}
-        for top in {*self._others, *_in_place_of_standard()}:
-            theirs |= _taken(top)
-        shown = {n: m for family in self._families.values() for n, m in family.items()}
-        shown = {name: module for name, module in shown.items() if name not in sys.modules}
-        sys.modules.update(shown)
+        self._importing_thread = _thread.get_ident()
+        program_modules: dict[str, ModuleType] = {}
+        for top in {*self._shadowed, *_names_shadowing_standard_library()}:
+            program_modules |= _pop_family(top)
+        visible = {n: m for family in self._families.values() for n, m in family.items()}
+        visible = {name: module for name, module in visible.items() if name not in sys.modules}
+        sys.modules.update(visible)
         try:
             yield
         finally:
-            self._working = None
-            for name in shown.keys() & sys.modules.keys():
+            self._importing_thread = None
+            for name in visible.keys() & sys.modules.keys():
                 del sys.modules[name]
-            for top in [*self._others, *filter(self._is_shadowed, self._imported)]:
-                self._families.setdefault(top, {}).update(_taken(top))
-                self._others[top] = self._families[top]
-            self._imported.clear()
-            sys.modules.update(theirs)
+            for top in [*self._shadowed, *filter(self._is_shadowed, self._opscope_imports)]:
+                self._families.setdefault(top, {}).update(_pop_family(top))
+                self._shadowed[top] = self._families[top]
+            self._opscope_imports.clear()
+            sys.modules.update(program_modules)
 
     def _is_shadowed(self, name: str) -> bool:
         if name not in sys.modules:
             return False
-        found = self._found_by_others(name, None, None)
-        return found is not None and not _is_same(found, sys.modules[name])
+        spec = self._find_with_other_finders(name, None, None)
+        return spec is not None and not _is_same(spec, sys.modules[name])
 
 
 def _modules_used_by(module: ModuleType) -> Iterator[str]:
@@ -197,27 +194,26 @@ def _modules_used_by(module: ModuleType) -> Iterator[str]:
             yield name.partition(".")[0]
 
 
-def _in_place_of_standard() -> Iterator[str]:
-    """Names of the standard library that the program's modules have."""
+def _names_shadowing_standard_library() -> Iterator[str]:
     for name in sys.stdlib_module_names & sys.modules.keys():
         origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
         if os.path.isabs(origin) and not origin.startswith(_STANDARD):
             yield name
 
 
-def _taken(top: str) -> dict[str, ModuleType]:
+def _pop_family(top: str) -> dict[str, ModuleType]:
     names = [name for name in sys.modules if name == top or name.startswith(f"{top}.")]
     return {name: sys.modules.pop(name) for name in names}
 
 
-def _is_same(found: ModuleSpec, module: ModuleType) -> bool:
-    known = module.__spec__
-    if known is None or found.origin is None or known.origin is None:
-        return known is not None and found.origin == known.origin
-    if found.origin == known.origin:
+def _is_same(spec: ModuleSpec, module: ModuleType) -> bool:
+    own_spec = module.__spec__
+    if own_spec is None or spec.origin is None or own_spec.origin is None:
+        return own_spec is not None and spec.origin == own_spec.origin
+    if spec.origin == own_spec.origin:
         return True
     try:
-        return os.path.samefile(found.origin, known.origin)
+        return os.path.samefile(spec.origin, own_spec.origin)
     except OSError:
         return False
 
@@ -225,23 +221,23 @@ def _is_same(found: ModuleSpec, module: ModuleType) -> bool:
 _SET_BY_IMPORTS = ("__spec__", "__loader__", "__package__", "__file__", "__path__", "__cached__")
 
 
-class _HandBack(Loader):
+class _ExistingModuleLoader(Loader):
     """Loader that returns an existing module unchanged."""
 
     def __init__(self, hidden: HiddenModules, name: str, module: ModuleType, loader: Any) -> None:
         self._hidden, self._name, self._module, self._loader = hidden, name, module, loader
-        known = vars(module)
-        self._attributes = {name: known[name] for name in _SET_BY_IMPORTS if name in known}
+        values = vars(module)
+        self._attributes = {name: values[name] for name in _SET_BY_IMPORTS if name in values}
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the attributes that the import has set; the module ran before."""
-        known: dict[str, Any] = vars(module)
+        """Restore the attributes that this import changed; the module's code ran earlier."""
+        values: dict[str, Any] = vars(module)
         for name in _SET_BY_IMPORTS:
-            known.pop(name, None)
-        known.update(self._attributes)
+            values.pop(name, None)
+        values.update(self._attributes)
         self._hidden.gave_back(self._name)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,6 +1,6 @@
-"""The keeper of a job: notes how each process ended, and has traces made of what is left.
+"""The keeper of a job: records how each process ended, and makes traces of ended recordings.
 
-One for all processes of a folder, in the process that ``keeper_process`` starts.
+One keeper watches all processes of a folder; it is a process that runs ``keeper_process``.
 """
 
 import contextlib
@@ -20,25 +20,25 @@ else:  # as in ``keeper_process``
     from process_end import Helpers, how_it_ended, start_of
 
 PROCESSES = "processes.jsonl"
-_LOOK_EVERY_S = 0.5
-_MOST_LEFT = 32
-"""Number of ended recordings from which traces are written while the program still runs."""
+_POLL_INTERVAL_S = 0.5
+_MOST_UNTRIED = 32
+"""With more ended recordings than this, traces are made while the program still runs."""
 
 
 class JobKeeper:
-    """State of the processes of one folder."""
+    """Watches the processes of one folder."""
 
     def __init__(self, root: int, journal: str, helpers: Helpers) -> None:
         """``root``: the program's process; ``journal``: file with the list of all processes."""
         self._journal, self._helpers = journal, helpers
         self._folder = os.path.dirname(journal)
         self._watched: dict[int, tuple[int, int]] = {}
-        self._read_to = 0
+        self._journal_offset = 0
         self._tried: set[str] = set()
-        self._space = _space_of(os.getpid())
+        self._namespace = _namespace_of(os.getpid())
         self._poll = select.poll()
-        self._place_of_bell = os.path.join(self._folder, ".processes.bell")
-        self._bell = _open_bell(self._place_of_bell)
+        self._bell_path = os.path.join(self._folder, ".processes.bell")
+        self._bell = _open_bell(self._bell_path)
         if self._bell >= 0:
             self._poll.register(self._bell, select.POLLIN)
         self._root = root
@@ -46,60 +46,61 @@ class JobKeeper:
 
     def keep(self) -> None:
         """Watch the listed processes until the last one has ended."""
-        while os.path.exists(self._journal) and (self._watched or self._has_others()):
-            self._look()
+        while os.path.exists(self._journal) and (self._watched or self._has_foreign_recordings()):
+            self._poll_once()
         self._helpers.wait()
         self._make_traces()
         self._helpers.wait()
-        self._take_down()
+        self._remove_bell()
 
-    def _has_others(self) -> bool:
-        """Whether processes in other namespaces, which are not visible here, record."""
+    def _has_foreign_recordings(self) -> bool:
+        """Whether processes of other PID namespaces, which are not visible here, record."""
         return any(is_alive(one) for one in below(self._folder, LeftKind.STREAM))
 
-    def _look(self) -> None:
-        for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
+    def _poll_once(self) -> None:
+        for file, _ in self._poll.poll(_POLL_INTERVAL_S * 1000):
             if file == self._bell:
                 os.read(file, 4096)
-            for process, (known, _) in list(self._watched.items()):
-                if known == file:
-                    self._ended(process)
-        self._without_descriptor()
-        self._see_new()
+            for process, (descriptor, _) in list(self._watched.items()):
+                if descriptor == file:
+                    self._process_ended(process)
+        self._check_without_descriptor()
+        self._read_new_entries()
         list(self._helpers.ended())
         has_root = self._root in self._watched
-        if len(self._left()) > (_MOST_LEFT if has_root else 0):
+        if len(self._untried_recordings()) > (_MOST_UNTRIED if has_root else 0):
             self._make_traces()
 
     def _make_traces(self) -> None:
-        """Let another process, one at a time, make traces of ended recordings."""
-        left = self._left()
-        if left and not self._helpers.is_running(self._folder):
-            self._tried |= left
+        """Start a process that makes traces of ended recordings, unless one runs."""
+        untried = self._untried_recordings()
+        if untried and not self._helpers.is_running(self._folder):
+            self._tried |= untried
             with contextlib.suppress(OSError):
                 self._helpers.begin("job", self._folder)
 
-    def _take_down(self) -> None:
-        """Remove the pipe, unless a later job made it: copying the folder would block on it."""
+    def _remove_bell(self) -> None:
+        """Remove the pipe, on which copying the folder would block; not the pipe of a later job."""
         if self._bell >= 0:
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.stat(self._place_of_bell), os.fstat(self._bell)):
-                    os.unlink(self._place_of_bell)
+                if os.path.samestat(os.stat(self._bell_path), os.fstat(self._bell)):
+                    os.unlink(self._bell_path)
 
-    def _see_new(self) -> None:
+    def _read_new_entries(self) -> None:
         with contextlib.suppress(OSError):
             with open(open_inside(self._folder, PROCESSES), "rb") as journal:
-                journal.seek(self._read_to)
+                journal.seek(self._journal_offset)
                 text = journal.read()
-            whole = text[: text.rfind(b"\n") + 1]
-            self._read_to += len(whole)
-            for line in whole.splitlines():
-                self._take(line)
+            complete_lines = text[: text.rfind(b"\n") + 1]
+            self._journal_offset += len(complete_lines)
+            for line in complete_lines.splitlines():
+                self._take_entry(line)
 
-    def _take(self, line: bytes) -> None:
+    def _take_entry(self, line: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
-            if record["event"] == "began" and record.get("space", self._space) == self._space:
+            is_visible = record.get("space", self._namespace) == self._namespace
+            if record["event"] == "began" and is_visible:
                 self._watch(int(record["process"]), int(record["start"]))
 
     def _watch(self, process: int, start: int) -> None:
@@ -107,9 +108,9 @@ class JobKeeper:
             return
         try:
             descriptor = os.pidfd_open(process)
-        except OSError:  # already gone, or too many open files
+        except OSError:  # the process has ended, or too many files are open
             descriptor = -1
-        if start_of(process) != start:  # gone, and its id is reused
+        if start_of(process) != start:  # the process has ended, and its id is reused
             if descriptor >= 0:
                 os.close(descriptor)
             return
@@ -117,46 +118,46 @@ class JobKeeper:
         if descriptor >= 0:
             self._poll.register(descriptor, select.POLLIN)
 
-    def _ended(self, process: int) -> None:
+    def _process_ended(self, process: int) -> None:
         descriptor, _ = self._watched.pop(process)
         how = how_it_ended(process, descriptor)
         if descriptor >= 0:
             self._poll.unregister(descriptor)
             os.close(descriptor)
-        self._note(process, how)
+        self._record_end(process, how)
 
-    def _without_descriptor(self) -> None:
+    def _check_without_descriptor(self) -> None:
         for process, (descriptor, start) in list(self._watched.items()):
             if descriptor < 0 and start_of(process) != start:
-                self._ended(process)
+                self._process_ended(process)
 
-    def _note(self, process: int, how: str) -> None:
+    def _record_end(self, process: int, how: str) -> None:
         if not how:
             return
-        record = {"event": "ended", "process": process, "space": self._space, "how": how}
+        record = {"event": "ended", "process": process, "space": self._namespace, "how": how}
         text = json.dumps(record) + "\n"
         with contextlib.suppress(OSError):
             file = open_inside(self._folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
             os.write(file, text.encode())
             os.close(file)
 
-    def _left(self) -> "set[str]":
-        names = {str(one.path) for one in below(self._folder, LeftKind.STREAM) if is_free(one)}
+    def _untried_recordings(self) -> "set[str]":
+        names = {str(r.path) for r in below(self._folder, LeftKind.STREAM) if is_free(r)}
         return names - self._tried
 
 
 def _open_bell(path: str) -> int:
-    """The pipe that starting processes write to; -1 without one."""
+    """Open the pipe that starting processes write to; -1 without one."""
     try:
         if not stat.S_ISFIFO(os.lstat(path).st_mode):
             return -1
-        # Also for writing, so that reading never ends.
+        # Open for writing too: without a writer, the pipe would always be readable.
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return -1
 
 
-def _space_of(process: int) -> int:
+def _namespace_of(process: int) -> int:
     """Namespace of a process's id, which differs between containers and sandboxes; 0 if unknown."""
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{process}/ns/pid").st_ino

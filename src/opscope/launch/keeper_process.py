@@ -1,8 +1,8 @@
-"""The keeper: waits for the end of other processes, and has traces made of what they left.
+"""The keeper: waits until other processes end, and makes traces of unfinished recordings.
 
 ``program`` watches a process that streams, and finishes its trace if the process could not; ``job``
-watches all processes of a folder, see ``job_keeper``. Run by its path. It imports nothing else
-until there is work, so that it costs almost nothing while the program runs.
+watches all processes of a folder, see ``job_keeper``. Run by its path, and imports nothing else
+until there is work: it costs almost nothing while the program runs.
 """
 
 import contextlib
@@ -32,15 +32,15 @@ _EXITING = 4
 BECAME_ANOTHER = "its process became another program (exec)"
 NOT_WRITTEN = "before it could be written (os._exit or exec)"
 
-_BETWEEN_LOOKS_MS = 250
+_POLL_INTERVAL_MS = 250
 _DRAIN_FROM_AT = 104
-"""Offset in a stream of the size from which it is drained; native/log/stream_layout.h."""
-_MOST_DRAINERS = 4
+"""Offset of a stream's field "drain from this size on"; see native/log/stream_layout.h."""
+_MOST_ATTEMPTS = 4
 """Most attempts for one file, if drainers are killed."""
 NO_ROOM = 75
-"""Exit code of a drainer with a full disk; another one starts when there is space."""
-_ROOM_BYTES = 64 << 20
-_BETWEEN_TRIES_S = 5.0
+"""Exit code of a drainer that found the disk full; another one starts when there is space."""
+_LEAST_ROOM_BYTES = 64 << 20
+_RETRY_DELAY_S = 5.0
 """Delay after a full disk: other limits, such as a quota, may refuse a file too."""
 
 DONE = b"."
@@ -48,11 +48,11 @@ DONE = b"."
 BESIDE, AT_END = b"&", b"?"
 """First byte of a request: the program continues and needs the CPUs, or it ends."""
 ASKED = "asked"
-"""Result of a wait in which the program sent a request."""
+"""Result of :func:`wait_for` if the program sent a request."""
 
 
 def keep_program(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> None:
-    """Wait for ``program``; then, if it left anything unfinished, finish it (by exec).
+    """Wait for ``program`` to end; then, by exec, finish its unfinished recordings.
 
     Args:
         program: process id.
@@ -74,19 +74,19 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
 def has_request(pipe: int) -> bool:
     """Whether the program has sent a request; else it has closed its end."""
     try:
-        sent = os.read(pipe, 1)
+        first_byte = os.read(pipe, 1)
     except OSError:  # it ended before reading its input
         return False
-    if sent == BESIDE:
+    if first_byte == BESIDE:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    return bool(sent)
+    return bool(first_byte)
 
 
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
-    """Wait until the program ends, becomes another or sends a request; returns how, or ASKED.
+    """Wait until the program ends, calls exec or sends a request; returns how it ended, or ASKED.
 
-    Meanwhile, a separate process drains each recording that becomes long.
+    Until then, a separate process drains each recording that becomes long.
     """
     try:
         process = os.pidfd_open(program)
@@ -98,21 +98,21 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
     poll.register(pipe, select.POLLIN)
     drainers = Drainers(owner, process, folder, command)
     while True:
-        ended = [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]
-        if pipe in ended and has_request(pipe):  # maybe its last action: it may have ended too
+        ready = [file for file, _ in poll.poll(_POLL_INTERVAL_MS)]
+        if pipe in ready and has_request(pipe):  # first: the program may have ended after it
             return ASKED
-        if process in ended:
+        if process in ready:
             break
-        let_go_of_error(program)
+        close_unread_stderr(program)
         drainers.look()
-        if not ended:
+        if not ready:
             continue
         if _is_ending(program):
             break
-        # Only the pipe has ended.
+        # The pipe is closed, and the process exists.
         if not is_recording(program, owner):
             return BECAME_ANOTHER
-        poll.unregister(pipe)  # the program has closed unknown files
+        poll.unregister(pipe)  # the program closed all files that it did not open
     select.select([process], [], [])
     drainers.wait()
     how = how_it_ended(program, process)
@@ -121,26 +121,26 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
     return how and f"its process {how} {NOT_WRITTEN}"
 
 
-def let_go_of_error(program: int) -> None:
-    """Close standard error if it is a pipe that the program has closed, as its reader waits.
+def close_unread_stderr(program: int) -> None:
+    """Close standard error if it is a pipe that the program closed: its reader waits for the end.
 
-    While the program has it open, this process keeps it, to print how the program ended.
+    Otherwise keep it open, to print how the program ended.
     """
-    own = os.fstat(2)
-    if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
+    own_status = os.fstat(2)
+    if not (stat.S_ISFIFO(own_status.st_mode) or stat.S_ISSOCK(own_status.st_mode)):
         return
     with contextlib.suppress(OSError):
         files = f"/proc/{program}/fd"
-        there = {_identity_of(f"{files}/{file}") for file in os.listdir(files)}
-        # An exiting process has no files, possibly since the first listing.
-        if (own.st_dev, own.st_ino) not in there and os.listdir(files):
+        open_in_program = {_identity_of(f"{files}/{file}") for file in os.listdir(files)}
+        # An exiting process has no files. It may have begun to exit during the listing.
+        if (own_status.st_dev, own_status.st_ino) not in open_in_program and os.listdir(files):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _identity_of(file: str) -> "tuple[int, int] | None":
-    with contextlib.suppress(OSError):  # closed meanwhile
-        found = os.stat(file)
-        return found.st_dev, found.st_ino
+    with contextlib.suppress(OSError):  # closed since it was listed
+        status = os.stat(file)
+        return status.st_dev, status.st_ino
     return None
 
 
@@ -151,51 +151,51 @@ class Drainers:
         """``process``: a file that is readable once the program has ended."""
         self._owner, self._folder, self._process = owner, folder, process
         self._helpers = Helpers(command)
-        self._begun: dict[str, int] = {}
-        self._full_until_s: dict[str, float] = {}
+        self._attempts: dict[str, int] = {}
+        self._retry_at_s: dict[str, float] = {}
         os.set_inheritable(process, True)
 
     def look(self) -> None:
         """Start a drainer for each recording that has become long."""
         for file, code in self._helpers.ended():
-            if code == 0:  # nothing was left to do
-                self._begun[file] = _MOST_DRAINERS
+            if code == 0:  # it drained everything
+                self._attempts[file] = _MOST_ATTEMPTS
             elif code == NO_ROOM:
-                self._begun[file] = 0
-                self._full_until_s[file] = time.monotonic() + _BETWEEN_TRIES_S
+                self._attempts[file] = 0
+                self._retry_at_s[file] = time.monotonic() + _RETRY_DELAY_S
         with contextlib.suppress(OSError):
             for file in recordings_of(self._owner, self._folder):
-                is_known = self._helpers.is_running(file)
-                if not is_known and self._may_begin(file) and _is_long(file):
-                    self._begun[file] = self._begun.get(file, 0) + 1
+                is_running = self._helpers.is_running(file)
+                if not is_running and self._may_start(file) and _is_long(file):
+                    self._attempts[file] = self._attempts.get(file, 0) + 1
                     self._helpers.begin("drain", str(self._process), file)
 
-    def _may_begin(self, file: str) -> bool:
-        if file in self._full_until_s:
-            if time.monotonic() < self._full_until_s[file] or not _has_room(self._folder):
+    def _may_start(self, file: str) -> bool:
+        if file in self._retry_at_s:
+            if time.monotonic() < self._retry_at_s[file] or not _has_room(self._folder):
                 return False
-            del self._full_until_s[file]
-        return self._begun.get(file, 0) < _MOST_DRAINERS
+            del self._retry_at_s[file]
+        return self._attempts.get(file, 0) < _MOST_ATTEMPTS
 
     def wait(self) -> None:
-        """Wait until all drainers have ended, which they do after the program."""
+        """Wait until all drainers have ended; they end after the program."""
         self._helpers.wait()
 
 
 def _has_room(folder: str) -> bool:
     disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
+    return disk.f_bavail * disk.f_frsize >= _LEAST_ROOM_BYTES
 
 
 def _is_long(file: str) -> bool:
     with open(file, "rb") as recording:
         recording.seek(_DRAIN_FROM_AT)
-        found = recording.read(8)
-        return len(found) == 8 and os.stat(file).st_size >= struct.unpack("Q", found)[0] > 0
+        field = recording.read(8)
+        return len(field) == 8 and os.stat(file).st_size >= struct.unpack("Q", field)[0] > 0
 
 
 def _is_ending(program: int) -> bool:
-    """Whether the program is exiting: its files close before it can be waited for."""
+    """Whether the program is exiting: the kernel closes its files before it reports the end."""
     try:
         return bool(int(fields_of(program)[FLAGS]) & _EXITING)
     except (OSError, ValueError, IndexError):
@@ -204,19 +204,19 @@ def _is_ending(program: int) -> bool:
 
 def is_recording(program: int, owner: str) -> bool:
     """Whether the program still maps a file of its own recordings."""
-    # A stopped ring stays mapped while a thread has one of its blocks.
+    # A stopped ring has no name; it stays mapped while a thread uses one of its blocks.
     with contextlib.suppress(OSError), open(f"/proc/{program}/maps", errors="replace") as maps:
         return any(f"-{owner}-" in line and "(deleted)" not in line for line in maps)
     return False
 
 
 def in_memory_name(name: str, folder: str) -> str:
-    """Name in memory of the file of a ring with this name in ``folder``."""
+    """Name in ``/dev/shm`` of the file of the ring ``name`` in ``folder``."""
     return f"{name}-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}"
 
 
 def remove_lost_rings(owner: str, folder: str) -> None:
-    """Remove rings in memory whose notes are gone with the folder."""
+    """Remove rings in ``/dev/shm`` whose notes were deleted with the folder."""
     with contextlib.suppress(OSError):
         for file in os.listdir(IN_MEMORY):
             if f"-{owner}-" in file and file.endswith(in_memory_name("", folder)):

@@ -42,5 +42,5 @@ def hidden_from_kineto() -> Iterator[bool]:
 
 
 def is_daemon_enabled() -> bool:
-    """Whether the environment asks for a daemon's client."""
+    """Whether the variable enables the daemon's client."""
     return os.environ.get(SWITCH, "0").strip() not in ("", "0")

@@ -1,7 +1,7 @@
-"""Other processes: outliving a process that is no child, and finding how it ended.
+"""How a process ended that is no child of this one, and helper processes of a keeper.
 
-From Linux 6.15 on, ``pidfd_open`` before its end gives the exit status of a process that has been
-waited for. Before it is waited for, ``/proc`` has the status.
+Until its parent waits for it, ``/proc`` has the exit status of an ended process. From Linux 6.15
+on, a ``pidfd`` that was opened before the end has it afterwards.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Helpers:
 
     def begin(self, *words: str) -> None:
         """Start a process; the last word is its purpose."""
-        # A reader of standard error waits for all processes that have it: see let_go_of_error.
+        # A reader of standard error waits for all processes that have it: close_unread_stderr.
         silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         command = [*self._command, *words]
         helper = os.posix_spawn(command[0], command, os.environ, file_actions=silent)
@@ -112,19 +112,19 @@ class Helpers:
         with contextlib.suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, helper, NICENESS)
 
-    def is_running(self, what: str) -> bool:
+    def is_running(self, purpose: str) -> bool:
         """Whether a process with this purpose runs."""
-        return what in self._running.values()
+        return purpose in self._running.values()
 
     def ended(self) -> list[tuple[str, int]]:
         """Purposes and exit codes of processes that ended since the last call."""
-        found = []
+        result = []
         for process in list(self._running):
             with contextlib.suppress(ChildProcessError):
                 ended, status = os.waitpid(process, os.WNOHANG)
                 if ended:
-                    found.append((self._running.pop(process), os.waitstatus_to_exitcode(status)))
-        return found
+                    result.append((self._running.pop(process), os.waitstatus_to_exitcode(status)))
+        return result
 
     def wait(self) -> None:
         """Wait until all have ended."""
@@ -136,7 +136,7 @@ class Helpers:
 
 def is_there(process: int) -> bool:
     """Whether a process with this id runs; zombies count as ended."""
-    if process <= 0:  # a group of processes
+    if process <= 0:  # kill() would take it for a group of processes
         return False
     try:
         os.kill(process, 0)

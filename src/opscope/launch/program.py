@@ -1,8 +1,7 @@
 """Run a program as ``python`` itself would.
 
-The program sees the same as without opscope: ``sys.argv``, ``sys.path[0]``, ``__main__`` and its
-attributes (so classes pickle, and spawned worker processes find the file to import), its exit
-code, and tracebacks with only its own frames.
+``sys.argv``, ``sys.path[0]``, ``__main__`` with its attributes, the exit code and tracebacks are
+the same as without opscope: classes pickle, and spawned processes find the file to import.
 """
 
 from __future__ import annotations
@@ -35,18 +34,14 @@ class ProgramNotFoundError(UsageError):
 class Program:
     """The program to run.
 
-    Attributes:
-        target: path of a script (or of a folder or zip file with a ``__main__.py``), the dotted
-            name of a module, or code; ``-`` is a script from standard input.
-        arguments: ``sys.argv[1:]`` of the program.
-        is_module: ``target`` is a module, as after ``python -m``.
-        is_code: ``target`` is the program's code, as after ``python -c``.
+    ``target`` is the path of a script (or of a folder or zip file with a ``__main__.py``), the
+    dotted name of a module, or code; ``-`` is a script from standard input.
     """
 
     target: str
-    arguments: tuple[str, ...] = ()
-    is_module: bool = False
-    is_code: bool = False
+    arguments: tuple[str, ...] = ()  # ``sys.argv[1:]`` of the program
+    is_module: bool = False  # as after ``python -m``
+    is_code: bool = False  # as after ``python -c``
 
     @property
     def is_input(self) -> bool:
@@ -234,12 +229,7 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
     _import_package(name.rpartition(".")[0], name)
     try:
         spec = importlib.util.find_spec(name)
-    except (
-        ImportError,
-        AttributeError,
-        TypeError,
-        ValueError,
-    ):  # such as a package that is a plain module
+    except (ImportError, AttributeError, TypeError, ValueError):  # a "package" that is a module
         raise _module_not_found(name) from None
     if spec is not None and spec.submodule_search_locations is not None:
         return _find_module(f"{name}.__main__")
@@ -250,13 +240,13 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
 
 
 def _import_package(package: str, module: str) -> None:
-    """Import ``package`` (if any); errors of its code are raised as they are."""
+    """Import ``package``, if any; errors of its code propagate."""
     if not package:
         return
     try:
         importlib.import_module(package)
     except ImportError as error:
-        # The package itself (or one around it) is missing, rather than something it imports.
+        # The package or an outer one is missing, not a module that it imports.
         if error.name is not None and f"{package}.".startswith(f"{error.name}."):
             raise _module_not_found(module) from None
         raise
@@ -282,16 +272,16 @@ def _module_not_found(name: str) -> ProgramNotFoundError:
 
 
 def _hide_frames_above_the_program() -> None:
-    """Omit opscope's frames from the next uncaught exception, whatever hook shows it."""
-    shown_by = sys.excepthook
+    """Omit opscope's frames when the exception is printed, also by the program's hook."""
+    original_hook = sys.excepthook
 
     def excepthook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        sys.excepthook = shown_by
-        own = _program_part(traceback)
-        sys.last_traceback = own
-        shown_by(kind, error.with_traceback(own), own)
+        sys.excepthook = original_hook
+        program_traceback = _program_part(traceback)
+        sys.last_traceback = program_traceback
+        original_hook(kind, error.with_traceback(program_traceback), program_traceback)
 
     sys.excepthook = excepthook
 

@@ -53,7 +53,7 @@ class _Watcher(MetaPathFinder):
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
         self._name = name
         self._callback = callback
-        self._asking_the_others = False
+        self._is_searching = False
 
     def forget(self) -> None:
         with contextlib.suppress(ValueError):
@@ -63,29 +63,28 @@ class _Watcher(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's own spec, with a loader that calls back; None for other modules."""
-        if fullname != self._name or self._asking_the_others:
+        if fullname != self._name or self._is_searching:
             return None
-        self._asking_the_others = True
+        self._is_searching = True
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            self._asking_the_others = False
+            self._is_searching = False
         if spec is not None and spec.loader is not None:
-            self._listen(spec.loader)
+            self._wrap_loader(spec.loader)
         return spec
 
-    def _listen(self, loader: object) -> None:
+    def _wrap_loader(self, loader: object) -> None:
         execute = loader.exec_module  # type: ignore[attr-defined]
 
         def exec_module(module: ModuleType) -> None:
             execute_module(execute, module)
-            self._imported(loader)
+            self._call_back(loader)
 
         loader.exec_module = exec_module  # type: ignore[attr-defined]
 
-    def _imported(self, loader: object) -> None:
-        # Remove the watcher before the call. Another watcher of the module may have removed the
-        # function with its own.
+    def _call_back(self, loader: object) -> None:
+        # Remove the watcher before the call; another watcher may have removed the wrapper.
         vars(loader).pop("exec_module", None)
         sys.meta_path.remove(self)
         self._callback()

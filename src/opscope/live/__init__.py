@@ -1,1 +1,1 @@
-"""Recordings without a ``with`` block: flight recorder, control from outside, child processes."""
+"""Recordings without a ``with`` block: flight recorder, attach, child processes."""

@@ -1,4 +1,4 @@
-"""Makes traces of what ended processes left: recordings, dumps, rings."""
+"""Makes traces of unfinished recordings, dumps and rings of ended processes."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ _WORDS = {LeftKind.SPOOL: "made into a trace", LeftKind.RING: "made into a dump"
 
 @dataclass(frozen=True)
 class Rescued:
-    """A trace made from what a process left."""
+    """A recovered trace."""
 
-    trace: TraceData  # the trace; of a long recording its last part
+    trace: TraceData  # only the last part of a long recording
     folder: Path  # folder of the trace
     is_dump: bool  # whether it is a dump of a flight recorder
 
 
 def left_in(folder: Path, owned_by: str | None = None) -> Iterator[Artefact]:
-    """Recordings, dumps and rings in a folder that traces can be made of.
+    """Unfinished recordings, dumps and rings in a folder.
 
-    Recordings come first, newest before older: of two recordings of a part, the folder shows the
-    later.
+    Recordings come first, newest before older: the folder shows the later of two recordings of a
+    process.
     """
     yield from reversed(list(below(folder, LeftKind.STREAM, owned_by=owned_by)))
     yield from find(folder, LeftKind.SPOOL) if owned_by is None else ()
     yield from find(folder, LeftKind.RING, owned_by=owned_by)
 
 
-def rescue(one: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
-    """Make a trace of what an ended process left, and remove the original.
+def rescue(item: Artefact, how: str = "", wait: bool = False) -> Rescued | None:
+    """Make a trace of an unfinished recording, dump or ring, and remove that.
 
     Args:
-        one: from ``left_in``.
+        item: result of ``left_in``.
         how: how the process ended, if known.
         wait: wait for another process that makes the trace of a recording.
 
     Returns:
-        None if another process has made it, or there is nothing to make it of.
+        None if another process has made the trace, or nothing was recorded.
 
     Raises:
         OpscopeError: no trace can be made, or the process still runs.
     """
-    if one.kind is LeftKind.STREAM:
-        found = recover_file(one.path, how, wait, save_trace)
-        return None if found is None else Rescued(*found, is_dump=False)
+    if item.kind is LeftKind.STREAM:
+        recovered = recover_file(item.path, how, wait, save_trace)
+        return None if recovered is None else Rescued(*recovered, is_dump=False)
     try:
-        saved = dump_ring(one.path, how) if one.kind is LeftKind.RING else finish_dump(one.path)
+        saved = dump_ring(item.path, how) if item.kind is LeftKind.RING else finish_dump(item.path)
     except (OSError, ValueError) as error:
         raise TraceFormatError(
-            f"{one.path} cannot be {_WORDS[one.kind]}: {error}. Delete it if you do not need it."
+            f"{item.path} cannot be {_WORDS[item.kind]}: {error}. Delete it if you do not need it."
         ) from error
     return None if saved is None else Rescued(load_part(saved), saved, is_dump=True)
 
@@ -70,23 +70,22 @@ _HOW = {"killed": "its process was {}", "exited": "its process {}", "became": "i
 
 
 def recover_ended(folder: Path) -> list[OpscopeError]:
-    """Make traces of recordings in ``folder`` and its cycles whose processes are gone.
+    """Make traces of recordings in ``folder`` and its cycles whose processes have ended.
 
-    Returns the errors. Several processes may call this at the same time; each recording is
-    recovered once.
+    Returns the errors. Several processes may call this at the same time.
     """
     remove_begun(folder)
     failures: list[OpscopeError] = []
-    for one in reversed(list(below(folder, LeftKind.STREAM))):
-        if one.owner == owner():
+    for item in reversed(list(below(folder, LeftKind.STREAM))):
+        if item.owner == owner():
             continue
         try:
-            how = _end_text(folder, one.path)
-            rescue(one, how, wait=True)
-        except (LifecycleError, NothingRecorded):  # still being recorded; removed
+            how = _end_text(folder, item.path)
+            rescue(item, how, wait=True)
+        except (LifecycleError, NothingRecorded):  # the process still runs; the file is empty
             continue
         except OpscopeError as error:
-            if one.path.exists():  # else its trace has been written
+            if item.path.exists():  # else another process has written its trace
                 failures.append(error)
     return failures
 

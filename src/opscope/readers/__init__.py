@@ -1,1 +1,1 @@
-"""The same answers for agents, notebooks and loops of changes: nothing here is computed anew."""
+"""Output for agents (MCP), notebooks and `opscope diff --run`; other rooms compute the results."""

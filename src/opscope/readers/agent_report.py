@@ -1,7 +1,7 @@
-"""What an agent reads: short Markdown in which every number comes with the query that returns it.
+"""Briefs for agents: short Markdown tables, each with the SQL query that returns its rows.
 
-A brief is a list of parts. A part is a query over ``Answers`` and how its rows are written; what is
-shown are the rows that the query returned.
+A brief is a list of :class:`Question`: a query over the tables of ``Answers``, and the layout of
+its rows.
 """
 
 from __future__ import annotations
@@ -17,41 +17,32 @@ from opscope.readers.quoting import LEGEND, MOST_CHARACTERS, quoted
 
 DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS = 2000, 300, 20_000
 BYTES_PER_TOKEN = 3
-"""Of digits, names and Markdown; of plain English a token has four or more."""
+"""For digits, names and Markdown; plain English has four or more."""
 
-_OURS = frozenset(
+_OWN_WORDS = frozenset(
     {"id", "severity", "status", "cause", "next", "level", "quantity", "by", "verdict", "finding"}
 )
-"""Columns whose texts are words of opscope's own, in the tables of ``Answers``."""
+"""Columns of ``Answers`` with opscope's own words, which need no quotes."""
 
 _PROSE, MOST_PROSE = frozenset({"explanation", "advice", "fix", "saved_by", "note", "needs"}), 500
-"""Columns of sentences, of which more is shown."""
+"""Columns of sentences, and how many characters of these are shown."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query and how its rows are written.
-
-    Attributes:
-        title: above it.
-        statement: the query.
-        tables: that it reads.
-        trusted: its columns are those of ``Answers``; texts of any other query are all quoted.
-        is_record: one row, a line for each column that has a value.
-        most: rows that are shown.
-    """
+    """A query and the layout of its rows."""
 
     title: str
     statement: str
-    tables: tuple[str, ...] = ()
-    trusted: bool = True
-    is_record: bool = False
-    most: int = 50
+    tables: tuple[str, ...] = ()  # read by the statement
+    trusted: bool = True  # the columns are those of ``Answers``; else all texts are quoted
+    is_record: bool = False  # one row, shown as a line for each column with a value
+    most: int = 50  # maximum number of shown rows
 
 
 def verdict_brief(answers: Answers, tokens: int = DEFAULT_TOKENS) -> str:
-    """Is this program slow, why, at which line, what to change; and where the time goes."""
-    return brief(answers, _VERDICT, tokens, _next_of(answers))
+    """Verdict, findings, and where the time goes."""
+    return brief(answers, _VERDICT, tokens, _next_step(answers))
 
 
 def findings_brief(answers: Answers, tokens: int = DEFAULT_TOKENS) -> str:
@@ -68,19 +59,19 @@ def explain_brief(answers: Answers, what: str, tokens: int = DEFAULT_TOKENS) -> 
     """The evidence for one finding, line (``train.py:12``) or name.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: the trace has no such finding, line or name.
     """
-    parts = list(_explaining(answers, what))
+    parts = list(_evidence(answers, what))
     if not parts:
         raise UsageError(
-            f"This trace has nothing named {what[:80]!r}. Give the id of a finding, a line "
-            "as in train.py:12, or the name of an operator as the table operators has it."
+            f"This trace has nothing named {what[:80]!r}. Give the id of a finding, a line such as "
+            "train.py:12, or the name of an operator from the table operators."
         )
     return brief(answers, parts, tokens, "")
 
 
 def query_brief(answers: Answers, statement: str, rows: int, tokens: int = DEFAULT_TOKENS) -> str:
-    """The rows of the reader's own query."""
+    """The rows of an agent's own query."""
     tables = answers.named_in(statement)
     part = Question("", statement, tables, trusted=False, most=rows)
     return brief(answers, (part,), tokens, "", shows_query=False)
@@ -147,28 +138,28 @@ _COMPARISON = (
 )
 
 
-def _explaining(answers: Answers, what: str) -> Iterator[Question]:
+def _evidence(answers: Answers, what: str) -> Iterator[Question]:
     if "findings" not in answers.own_tables:
         return
-    found = answers.query("select position, id from findings", ("findings",)).to_pylist()
-    for one in found:
-        if one["id"] == what:
-            yield from _of_finding(one["position"], what)
+    findings = answers.query("select position, id from findings", ("findings",)).to_pylist()
+    for row in findings:
+        if row["id"] == what:
+            yield from _finding_evidence(row["position"], what)
             return
     file, _, line = what.rpartition(":")
     if file and line.isdecimal() and len(line) < 9:
         for table in ("lines", "places"):
-            yield from _of_line(answers, table, file, int(line))
+            yield from _line_evidence(answers, table, file, int(line))
         return
     names = answers.query("select position, name from operators", ("operators",)).to_pylist()
-    chosen = [one["position"] for one in names if one["name"] == what]
-    chosen = chosen or [one["position"] for one in names if what and what in one["name"]]
+    chosen = [row["position"] for row in names if row["name"] == what]
+    chosen = chosen or [row["position"] for row in names if what and what in row["name"]]
     if chosen:
         listed = ", ".join(map(str, chosen[:20]))
         yield Question("Operators", f"from operators where position in ({listed})", ("operators",))
 
 
-def _of_finding(position: int, finding: str) -> Iterator[Question]:
+def _finding_evidence(position: int, finding: str) -> Iterator[Question]:
     yield Question(
         "Finding", f"from findings where position = {position}", ("findings",), is_record=True
     )
@@ -187,9 +178,9 @@ def _of_finding(position: int, finding: str) -> Iterator[Question]:
     )
 
 
-def _of_line(answers: Answers, table: str, file: str, line: int) -> Iterator[Question]:
-    """Questions about one line, in files whose path ends with ``file``. Rows are named by number: a
-    query shows no text of a trace."""
+def _line_evidence(answers: Answers, table: str, file: str, line: int) -> Iterator[Question]:
+    """Questions about one line of files whose path ends with ``file``. They select rows by number,
+    because the shown query must not contain text of a trace."""
     statement = f"select position, file from {table} where line = {line}"
     rows = answers.query(statement, (table,)).to_pylist()
     chosen = [r["position"] for r in rows if r["file"] == file or r["file"].endswith(f"/{file}")]
@@ -201,13 +192,13 @@ def _of_line(answers: Answers, table: str, file: str, line: int) -> Iterator[Que
 def brief(
     answers: Answers, parts: Sequence[Question], tokens: int, after: str, shows_query: bool = True
 ) -> str:
-    """The parts in order, as far as they fit in so many tokens."""
+    """The parts in order; parts that exceed the limit of tokens are left out."""
     room = _Room(tokens)
     room.add(f"About {quoted(answers.about)}. {LEGEND}")
     left_out = []
-    with answers.opened(dict.fromkeys(name for part in parts for name in part.tables)) as ask:
+    with answers.opened(dict.fromkeys(name for part in parts for name in part.tables)) as run_query:
         for part in parts:
-            if not _written(ask(part.statement), part, room, shows_query):
+            if not _add_part(run_query(part.statement), part, room, shows_query):
                 left_out.append(part.title)
     if left_out:
         room.end(f"Not included (token limit): {', '.join(left_out)}. Raise the limit.")
@@ -216,16 +207,16 @@ def brief(
     return room.text()
 
 
-def _written(found: Any, part: Question, room: _Room, shows_query: bool) -> bool:
-    """Add a part with the rows found; False where it does not fit at all."""
-    rows = found.slice(0, part.most).to_pylist()
+def _add_part(table: Any, part: Question, room: _Room, shows_query: bool) -> bool:
+    """Add a part with its rows; False if not even the heading fits."""
+    rows = table.slice(0, part.most).to_pylist()
     heading = [f"## {part.title}", f"`{part.statement}`"] if shows_query else []
     if not rows and shows_query:
         return True
     if part.is_record:
-        known = ((key, value) for key, value in rows[0].items() if value not in (None, ""))
-        return room.add(*heading, *(f"- {key}: {_cell(key, value, part)}" for key, value in known))
-    names = [_heading(name, part) for name in found.column_names]
+        values = ((key, value) for key, value in rows[0].items() if value not in (None, ""))
+        return room.add(*heading, *(f"- {key}: {_cell(key, value, part)}" for key, value in values))
+    names = [_heading(name, part) for name in table.column_names]
     if not room.add(*heading, f"| {' | '.join(names)} |", "|---" * len(names) + "|"):
         return False
     shown = 0
@@ -234,8 +225,8 @@ def _written(found: Any, part: Question, room: _Room, shows_query: bool) -> bool
         if not room.add(f"| {' | '.join(cells)} |", joins=True):
             break
         shown += 1
-    if shown < found.num_rows:
-        room.end(f"{shown:,} of {found.num_rows:,} rows are shown; ask for less, or aggregate.")
+    if shown < table.num_rows:
+        room.end(f"{shown:,} of {table.num_rows:,} rows are shown; filter or aggregate.")
     return True
 
 
@@ -244,20 +235,20 @@ def _heading(name: str, part: Question) -> str:
 
 
 def _cell(key: str, value: Any, part: Question) -> str:
-    """A value: numbers as they are, words of ours as they are, any other text quoted."""
+    """Text of a value; texts that are not opscope's own are quoted."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value)
-    if part.trusted and key in _OURS:
+    if part.trusted and key in _OWN_WORDS:
         return str(value)
     return quoted(value, MOST_PROSE if key in _PROSE else MOST_CHARACTERS).replace("|", "\\|")
 
 
 class _Room:
-    """Lines, up to a number of bytes; a few are kept for what is said at the end."""
+    """Lines up to a number of bytes; ``_KEPT`` bytes are reserved for the last lines."""
 
     _KEPT = 240
 
@@ -280,18 +271,14 @@ class _Room:
         return True
 
     def end(self, line: str) -> None:
-        """Something about what was left out."""
         self._end.append(line)
 
     def text(self) -> str:
-        """The whole text."""
         end = "\n".join(self._end)[: self._KEPT]
         return "\n".join([*self._lines[1:], *(["", end] if end else [])]) + "\n"
 
 
-def _next_of(answers: Answers) -> str:
+def _next_step(answers: Answers) -> str:
     if "findings" not in answers.own_tables:
-        return "Of several processes: give rank or process for more."
-    return (
-        "explain(trace, id) has the evidence of a finding; sql reads these tables and all others."
-    )
+        return "This job has several processes: give rank or process for more."
+    return "explain(trace, id) has the evidence of a finding; sql reads these and other tables."

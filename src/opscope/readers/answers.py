@@ -1,7 +1,6 @@
-"""What a trace or a comparison answers, as tables that SQL can read beside those of the trace.
+"""Results about a trace or a comparison, as tables for SQL beside those of the trace.
 
-An agent reads numbers in a brief; each comes from a query over these tables, so that it can be
-checked and taken further.
+Every number in a brief comes from a query over these tables, so an agent can check and refine it.
 """
 
 from __future__ import annotations
@@ -74,28 +73,28 @@ _SCHEMAS: dict[str, dict[str, str]] = {
     "counts": {"quantity": "string", "name": "string", "old": "double", "new": "double"},
     "notes": {"note": "string"},
 }
-"""Columns of the answers' own tables, with Arrow types. Times are nanoseconds, shares of the time
-looked at: 0.25 is a quarter."""
+"""Columns of the tables of results, with Arrow types. Times are nanoseconds, shares are of the
+period: 0.25 is a quarter."""
 
 OCCURRENCES = "occurrences"
-"""One row for each event of a finding: its id and the row in ``events``."""
+"""Table with one row for each event of a finding: the finding's id and the row in ``events``."""
 
 
 _VIEW = ("events", "names", "threads")
-"""What named_events is made of."""
+"""Tables that the view named_events reads."""
 
 
 class Answers:
-    """Tables that a question is asked of; made when first asked for, then kept."""
+    """Tables for queries, each made at its first use."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Any]], about: str) -> None:
-        """``makers`` make a table each, Arrow or rows; ``about`` says what of."""
+        """``makers``: functions that return a table or rows; ``about``: name of the subject."""
         self._makers, self.about = dict(makers), about
         self._made: dict[str, Any] = {}
 
     @property
     def own_tables(self) -> list[str]:
-        """Names of the tables with answers."""
+        """Names of the tables with results."""
         return [name for name in self._makers if name in (*_SCHEMAS, OCCURRENCES)]
 
     def columns(self, name: str) -> list[str]:
@@ -106,18 +105,18 @@ class Answers:
         """The rows of one SELECT, as an Arrow table.
 
         Args:
-            statement: reads the tables and nothing else, see ``storage.sql``.
-            tables: that it needs; none for those whose names are in it.
+            statement: may read only the tables, see ``storage.sql``.
+            tables: the tables that it reads; default: those whose names are in it.
 
         Raises:
-            UsageError: it does not run, or would do more than read.
+            UsageError: it fails, or is not permitted.
         """
-        with self.opened(tuple(tables) or self.named_in(statement)) as ask:
-            return ask(statement)
+        with self.opened(tuple(tables) or self.named_in(statement)) as run_query:
+            return run_query(statement)
 
     @contextmanager
     def opened(self, tables: Iterable[str]) -> Iterator[Callable[[str], Any]]:
-        """Runs statements over these tables, as :meth:`query`: opening takes longer than most."""
+        """:meth:`query` for several statements: opening takes longer than most statements."""
         connection = connection_over({name: self._table(name) for name in tables}, read_only=True)
         try:
             yield lambda statement: rows_by(connection, statement, read_only=True)
@@ -125,16 +124,16 @@ class Answers:
             connection.close()
 
     def named_in(self, statement: str) -> tuple[str, ...]:
-        """A superset of the tables that it reads, so that no other answer is computed for it."""
+        """Superset of the tables that a statement reads; only these have to be computed."""
         text = statement.lower()
-        of_view = _VIEW if "events" in text else ()
-        named = [name for name in self._makers if name in of_view or name in text]
+        view_tables = _VIEW if "events" in text else ()
+        named = [name for name in self._makers if name in view_tables or name in text]
         return tuple(named or self._makers)
 
     def _table(self, name: str) -> Any:
         if name not in self._made:
-            made = self._makers[name]()
-            self._made[name] = made if isinstance(made, pa.Table) else _arrow(name, made)
+            result = self._makers[name]()
+            self._made[name] = result if isinstance(result, pa.Table) else _arrow(name, result)
         return self._made[name]
 
 
@@ -146,13 +145,13 @@ def _arrow(name: str, rows: Rows) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Names may hold lone surrogates, which Arrow refuses."""
+    """Escape lone surrogates, which Arrow refuses."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def answers_of(trace: Trace, about: str) -> Answers:
-    """Answers about one process, and its tables."""
-    can_tell = trace.has_times and has_work(trace)
+    """Results about one process, and the tables of its trace."""
+    has_results = trace.has_times and has_work(trace)
     makers: dict[str, Callable[[], Any]] = {
         "verdict": lambda: _verdict(trace.verdict()),
         "most_time": lambda: [
@@ -162,14 +161,14 @@ def answers_of(trace: Trace, about: str) -> Answers:
             {"cause": cause, "share": share}
             for cause, share in (trace.verdict().causes or {}).items()
         ],
-        "findings": lambda: _findings(trace) if can_tell else (),
+        "findings": lambda: _findings(trace) if has_results else (),
         "unchecked": lambda: (
-            [asdict(one) for one in trace.findings().unchecked] if can_tell else ()
+            [asdict(one) for one in trace.findings().unchecked] if has_results else ()
         ),
-        "places": lambda: _places(trace) if can_tell else (),
-        OCCURRENCES: lambda: _occurrences(trace if can_tell else None),
+        "places": lambda: _places(trace) if has_results else (),
+        OCCURRENCES: lambda: _occurrences(trace if has_results else None),
         "operators": lambda: _operators(trace) if has_work(trace) else (),
-        "lines": lambda: _lines(trace) if can_tell else (),
+        "lines": lambda: _lines(trace) if has_results else (),
         "peak": lambda: _peak(trace),
     }
 
@@ -190,7 +189,7 @@ def answers_of_job(job: Job, about: str) -> Answers:
 
 
 def answers_of_diff(diff: Diff, about: str) -> Answers:
-    """A comparison: the step, what changed, what is counted otherwise."""
+    """Tables of a comparison: the step, changed times, changed counts, notes."""
     step = diff.step
     rows: dict[str, list[dict[str, Any]]] = {
         "step": []
@@ -226,12 +225,12 @@ def answers_of_diff(diff: Diff, about: str) -> Answers:
     return Answers({name: (lambda found=found: found) for name, found in rows.items()}, about)  # type: ignore[misc]
 
 
-def _change(one: Any) -> dict[str, float | None]:
-    margin = one.margin_ns if np.isfinite(one.margin_ns) else None
+def _change(change: Any) -> dict[str, float | None]:
+    margin = change.margin_ns if np.isfinite(change.margin_ns) else None
     return {
-        "old_ns": one.a_ns,
-        "new_ns": one.b_ns,
-        "change_ns": one.change_ns,
+        "old_ns": change.a_ns,
+        "new_ns": change.b_ns,
+        "change_ns": change.change_ns,
         "margin_ns": margin,
     }
 
@@ -256,29 +255,29 @@ _PLACE = ("file", "line", "function", "module")
 
 
 def _findings(trace: Trace) -> Rows:
-    for position, one in enumerate(trace.findings()):
-        place = one.places[0] if one.places else None
-        here = {} if place is None else {key: getattr(place, key) for key in _PLACE[:3]}
-        given = {key: getattr(one, key, None) for key in _SCHEMAS["findings"]}
-        yield {**given, "position": position, **here}
+    for position, finding in enumerate(trace.findings()):
+        place = finding.places[0] if finding.places else None
+        location = {} if place is None else {key: getattr(place, key) for key in _PLACE[:3]}
+        values = {key: getattr(finding, key, None) for key in _SCHEMAS["findings"]}
+        yield {**values, "position": position, **location}
 
 
 def _places(trace: Trace) -> Rows:
     texts = line_texts(trace)
-    of_finding = [(one.id, place) for one in trace.findings() for place in one.places]
-    for position, (finding, place) in enumerate(of_finding):
-        more = {"position": position, "finding": finding, "code": place.said(texts)}
-        yield {**vars(place), **more}
+    pairs = [(one.id, place) for one in trace.findings() for place in one.places]
+    for position, (finding, place) in enumerate(pairs):
+        extra = {"position": position, "finding": finding, "code": place.said(texts)}
+        yield {**vars(place), **extra}
 
 
 def _occurrences(trace: Trace | None) -> Any:
-    found = [] if trace is None else list(trace.findings())
-    rows = [np.repeat(np.int32(i), len(one.events)) for i, one in enumerate(found)]
-    which = pa.array(np.concatenate([np.zeros(0, np.int32), *rows]))
-    events = np.concatenate([np.zeros(0, np.int64), *(one.events for one in found)])
-    ids = pa.array([one.id for one in found], "string")
+    findings = [] if trace is None else list(trace.findings())
+    positions = [np.repeat(np.int32(i), len(one.events)) for i, one in enumerate(findings)]
+    indices = pa.array(np.concatenate([np.zeros(0, np.int32), *positions]))
+    events = np.concatenate([np.zeros(0, np.int64), *(one.events for one in findings)])
+    ids = pa.array([one.id for one in findings], "string")
     return pa.table(
-        {"finding": pa.DictionaryArray.from_arrays(which, ids), "event": events.astype(np.int64)}
+        {"finding": pa.DictionaryArray.from_arrays(indices, ids), "event": events.astype(np.int64)}
     )
 
 

@@ -1,4 +1,4 @@
-"""How far a long analysis in a notebook's cell has come, as one line below it."""
+"""Progress of a long analysis in a notebook, as one line below the cell."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from opscope.base.progress import listening
 
 QUIET_S, EVERY_S = 1.0, 0.5
-"""Before the line appears, and between changes of it."""
+"""Time before the line appears, and between its updates."""
 
 
 class CellProgress:
-    """Listens while a cell runs; ``register`` has it called for every cell of a shell."""
+    """Shows progress of analyses while a cell runs."""
 
     def __init__(self) -> None:
-        self._listens = ExitStack()
+        self._listeners = ExitStack()
         self._line: Any = None
         self._next_s = 0.0
 
     def register(self, shell: Any) -> None:
-        """Listen in every cell from the next on."""
+        """Show progress in every later cell of ``shell``."""
         shell.events.register("pre_run_cell", self.begin)
         shell.events.register("post_run_cell", self.end)
 
     def begin(self, _: Any) -> None:
-        """A cell begins."""
+        """Listen for progress; called when a cell begins."""
         self._next_s = time.monotonic() + QUIET_S
-        self._listens.enter_context(listening(self._show))
+        self._listeners.enter_context(listening(self._show))
 
     def end(self, _: Any) -> None:
-        """Remove the line: the analysis has ended."""
-        with suppress(ValueError):  # it ended in another context, which is gone with its listener
-            self._listens.close()
+        """Remove the line; called when a cell ends."""
+        with suppress(ValueError):  # the cell ended in another context than it began in
+            self._listeners.close()
         if self._line is not None:
             self._line.update({"text/plain": ""}, raw=True)
             self._line = None

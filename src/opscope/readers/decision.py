@@ -1,4 +1,4 @@
-"""What becomes of a new version, from what became of the conditions on it."""
+"""Decision on a new version of a program, from the outcomes of the gate's conditions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Decision(str, Enum):
 
 
 def decision_of(outcomes: Iterable[Outcome]) -> Decision:
-    """``accept`` where all conditions hold, ``reject`` where one does not."""
-    found = set(outcomes)
-    if Outcome.FAILED in found:
+    """``accept`` if all conditions passed, ``reject`` if one failed, else ``undecided``."""
+    results = set(outcomes)
+    if Outcome.FAILED in results:
         return Decision.REJECT
-    return Decision.UNDECIDED if Outcome.NOT_JUDGED in found else Decision.ACCEPT
+    return Decision.UNDECIDED if Outcome.NOT_JUDGED in results else Decision.ACCEPT

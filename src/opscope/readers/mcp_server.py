@@ -1,7 +1,7 @@
 """``opscope mcp``: eight tools for agents over the Model Context Protocol.
 
-Thin: every answer is a brief over ``Answers``. Errors are answers too, and quoted like names, as
-their text may hold some.
+Every result is a brief over ``Answers``. Errors are quoted too: their text may contain names from
+the trace.
 """
 
 from __future__ import annotations
@@ -45,38 +45,38 @@ class Tools:
         self._session, self._may_run = Session(), may_run
 
     def all(self) -> list[Callable[..., str]]:
-        """At most eight; ``record`` only where running programs is allowed."""
-        found: list[Callable[..., str]] = [self.open, self.verdict, self.findings, self.explain]
-        found += [self.sql, self.compare, self.decide]
-        return [*found, self.record] if self._may_run else found
+        """All tools; ``record`` only if the agent may run programs."""
+        tools: list[Callable[..., str]] = [self.open, self.verdict, self.findings, self.explain]
+        tools += [self.sql, self.compare, self.decide]
+        return [*tools, self.record] if self._may_run else tools
 
     def open(self, trace: str, rank: int | None = None, process: int | None = None) -> str:
-        """Open a trace: a folder that opscope wrote, or a Chrome trace of any profiler. Of a job
-        with several processes give rank or process for one. Returns its id, and its tables."""
+        """Open a trace: a folder that opscope wrote, or a Chrome trace of any profiler. For a job
+        with several processes, give rank or process to open one. Returns its id and its tables."""
         name = self._session.open(trace, rank, process)
         held, answers = self._session.held(name)
         listed = "\n".join(
             f"- {table}: {', '.join(answers.columns(table))}" for table in answers.own_tables
         )
-        what = f"{len(held)} processes" if isinstance(held, Job) else f"{len(held.events)} events"
+        size = f"{len(held)} processes" if isinstance(held, Job) else f"{len(held.events)} events"
         more = (
-            "A job: give rank or process for one of "
+            "This is a job; to open one process, give its rank or process: "
             + ", ".join(str(part) for part in list(held)[:20])
             if isinstance(held, Job)
             else "Also the trace's own tables: named_events (names as text), events, allocations, "
             "gpu, python_calls, threads, ...; `describe events` lists columns."
         )
         return (
-            f"{name} is {quoted(answers.about)}, {what}. {LEGEND}\n\nTables for sql. Times in _ns "
+            f"{name} is {quoted(answers.about)}, {size}. {LEGEND}\n\nTables for sql. Times in _ns "
             f"are nanoseconds, shares of the period:\n{listed}\n\n{more}\n"
         )
 
     def verdict(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
-        """Is the program slow, why, at which line, what to change, and what that would save."""
+        """Is the program slow, why, at which line, what to change, and what the fix saves."""
         return verdict_brief(self._session.answers(trace), tokens)
 
     def findings(self, trace: str, tokens: int = DEFAULT_TOKENS) -> str:
-        """Every known problem that the trace shows, largest saving first."""
+        """Every known problem that the trace shows, sorted by saving."""
         return findings_brief(self._session.one(trace)[1], tokens)
 
     def explain(self, trace: str, what: str, tokens: int = DEFAULT_TOKENS) -> str:
@@ -84,22 +84,22 @@ class Tools:
         return explain_brief(self._session.one(trace)[1], what, tokens)
 
     def sql(self, trace: str, query: str, rows: int = 50, tokens: int = DEFAULT_TOKENS) -> str:
-        """Run one SELECT of DuckDB's over the tables that open() lists, or over those of a
+        """Run one SELECT of DuckDB over the tables that open() lists, or over those of a
         comparison. Read-only: no files, no network; at most 60 s."""
         if not 1 <= rows <= MOST_ROWS:
             raise UsageError(f"rows is {rows}. Give a number between 1 and {MOST_ROWS}.")
         return query_brief(self._session.answers(trace), query, rows, tokens)
 
     def compare(self, old: list[str], new: list[str], tokens: int = DEFAULT_TOKENS) -> str:
-        """Compare recordings of two versions: what is slower beyond noise, what is more. Give
-        three or more alternate recordings of each version. Returns an id for sql and decide."""
+        """Compare recordings of two versions: significant changes of time, calls and bytes. Give
+        three or more of each, recorded alternately. Returns an id for sql and decide."""
         name = self._session.compare(old, new)
         return f"{name} is this comparison.\n" + comparison_brief(
             self._session.answers(name), tokens
         )
 
     def record(self, command: str, trace: str = "", why: bool = True, timeout_s: int = 600) -> str:
-        """Run a Python program and record it: command is what follows `python`, as in
+        """Run a Python program and record it. command is the text after `python`, such as
         "train.py --epochs 1". It runs with the user's rights. trace is the folder to write."""
         words = shlex.split(command)
         if not words or (words[0].startswith("-") and words[0] not in ("-m", "-c")):
@@ -108,26 +108,26 @@ class Tools:
             raise UsageError(f"timeout_s is {timeout_s}. Give 1 to {LONGEST_S} seconds.")
         folder = Path(trace or tempfile.mkdtemp(prefix="opscope-") + "/recorded.opscope")
         options = ("--why",) if why else ()
-        done = record_run(words, folder, options=options, timeout_s=timeout_s)
-        lines = [f"- exit code: {done.exit_code}", f"- last output: {quoted(done.output, 800)}"]
-        lines += ["- it was stopped: it exceeded the time limit"] if done.is_late else []
-        if done.trace is None:
-            return "\n".join(["No trace was written.", *lines, quoted(done.messages, 1500)]) + "\n"
-        lines.append(f"- trace: {quoted(done.trace)}")
-        return "\n".join([LEGEND, *lines, "", self.verdict(str(done.trace))])
+        run = record_run(words, folder, options=options, timeout_s=timeout_s)
+        lines = [f"- exit code: {run.exit_code}", f"- last output: {quoted(run.output, 800)}"]
+        lines += ["- it was stopped: it exceeded the time limit"] if run.is_late else []
+        if run.trace is None:
+            return "\n".join(["No trace was written.", *lines, quoted(run.messages, 1500)]) + "\n"
+        lines.append(f"- trace: {quoted(run.trace)}")
+        return "\n".join([LEGEND, *lines, "", self.verdict(str(run.trace))])
 
     def decide(self, comparison: str, gate: str = "step<=+2%", reason: str = "") -> str:
-        """Accept or reject the new version by a gate, such as "step<=-3%" for "at least 3 %
-        faster" or "step<=+2%,memory<=+1%,count==", and keep the decision beside its trace."""
+        """Accept or reject the new version by a gate, such as "step<=-3%" (at least 3 % faster) or
+        "step<=+2%,memory<=+1%,count==", and store the decision beside its trace."""
         decision, judged, file = self._session.decide(comparison, gate, reason)
         lines = [
             f"- {quoted(one.condition.text)}: {one.outcome.value}, {quoted(one.why, 300)}"
             for one in judged
         ]
-        return "\n".join([f"{decision}. Kept in {quoted(file)}.", *lines, ""])
+        return "\n".join([f"{decision}. Stored in {quoted(file)}.", *lines, ""])
 
     def call(self, tool: Callable[..., str], *given: Any, **named: Any) -> str:
-        """One call at a time: traces remember what was derived of them without a lock."""
+        """Call a tool; one call at a time, because traces cache results without a lock."""
         with self._session.lock:
             return tool(*given, **named)
 
@@ -143,7 +143,7 @@ def server(may_run: bool, version: str) -> Any:
         from mcp.server.mcpserver.exceptions import ToolError
     except ImportError as error:
         raise not_installed("mcp", "opscope mcp") from error
-    made = MCPServer("opscope", instructions=_INSTRUCTIONS, version=version, log_level="WARNING")
+    mcp = MCPServer("opscope", instructions=_INSTRUCTIONS, version=version, log_level="WARNING")
     tools = Tools(may_run)
 
     def answering(tool: Callable[..., str]) -> Callable[..., str]:
@@ -157,20 +157,20 @@ def server(may_run: bool, version: str) -> Any:
         return call
 
     for tool in tools.all():
-        made.add_tool(answering(tool), structured_output=False)
-    return made
+        mcp.add_tool(answering(tool), structured_output=False)
+    return mcp
 
 
 def serve(may_run: bool, port: int | None, version: str, announce: Callable[[str], object]) -> None:
-    """Answer on standard input and output, or at an address of this machine that is printed.
+    """Serve on standard input and output, or at an address of this machine.
 
-    The address, which ``announce`` gets, holds a random token: any user of the machine can reach
-    the port.
+    ``announce`` receives the address. It contains a random token, because every user of the machine
+    can connect to the port.
     """
-    made = server(may_run, version)
+    mcp = server(may_run, version)
     if port is None:
-        made.run("stdio")
+        mcp.run("stdio")
         return
     path = f"/{secrets.token_urlsafe(24)}/mcp"
     announce(f"http://127.0.0.1:{port}{path}")
-    made.run("streamable-http", host="127.0.0.1", port=port, streamable_http_path=path)
+    mcp.run("streamable-http", host="127.0.0.1", port=port, streamable_http_path=path)

@@ -1,7 +1,6 @@
-"""``%load_ext opscope``: record a cell, and show the verdict, the names and the page below it.
+"""``%load_ext opscope``: records a cell, and shows verdict, names and page below it.
 
-The page is in the notebook itself (``srcdoc``), so that a saved notebook shows it without a kernel
-and without a server.
+The notebook contains the page (``srcdoc``), so a saved notebook shows it without kernel and server.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from opscope.report.page import report_html
 from opscope.torch_api.profiler import profile
 
 MOST_PAGE_BYTES = 8 << 20
-"""Of a page in a notebook, which keeps it in its file."""
+"""Largest page, which the notebook's file has to contain."""
 
 _FRAME = (
     '<iframe srcdoc="{}" sandbox="allow-scripts" title="opscope" '
@@ -54,23 +53,22 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "--stack": ("with_stack",),
     "--modules": ("with_modules",),
 }
-"""What each switches on."""
+"""Arguments of ``profile`` by option of the magic."""
 
 
 class CellProfile:
-    """Recording of a cell; the value of ``%%opscope``, so the notebook shows it and ``_`` holds it.
+    """Recording of a cell; the value of ``%%opscope``: the notebook shows it and keeps it as ``_``.
 
-    Attributes:
-        trace: the recording, with lines of cells named as the notebook names them: ``In [3]``.
-        has_page: whether the page is shown as well.
+    In ``trace``, files of cells have the notebook's names: ``In [3]``.
     """
 
     def __init__(self, trace: Trace, has_page: bool = True) -> None:
+        """``has_page``: show the page too."""
         self.trace, self.has_page = trace, has_page
 
     @cached_property
     def summary(self) -> Summary:
-        """The verdict, and names with the most time of their own."""
+        """The verdict, and the names with most self time."""
         return self.trace.summary()
 
     def __repr__(self) -> str:
@@ -86,8 +84,8 @@ class CellProfile:
         size = len(page.encode("utf-8"))
         if size > MOST_PAGE_BYTES:
             return (
-                f"<p>The page has {size >> 20} MiB, too many for a notebook's file: "
-                "_.trace.save(folder), then opscope report.</p>"
+                f"<p>The page has {size >> 20} MiB, too much for a notebook's file. Call "
+                "_.trace.save(folder), then run opscope report.</p>"
             )
         return _FRAME.format(escape(page))
 
@@ -100,10 +98,10 @@ def load_ipython_extension(shell: Any) -> None:
 
         %%opscope [--why] [--memory] [--shapes] [--stack] [--modules] [--no-page]
 
-        --why records everything that findings need; --no-page shows the verdict and the table only.
+        --why records everything that findings need; --no-page shows only the verdict and the table.
         The result is in `_`: `_.trace` is the recording.
         """
-        from IPython.core.error import UsageError as Shown  # of which its message alone is shown
+        from IPython.core.error import UsageError as Shown  # IPython prints only its message
 
         try:
             args, statement = _parsed_line(line, cell is not None)
@@ -120,7 +118,7 @@ _MAGIC = re.compile(r"get_ipython\(\)\.run_(?:cell|line)_magic\('opscope',.*", r
 
 
 def _with_await(shell: Any, lines: list[str]) -> list[str]:
-    """Lines of a cell with the magic awaited if its code awaits outside of functions."""
+    """Lines of a cell; the magic is awaited if the cell has ``await`` outside of functions."""
 
     def changed(call: re.Match[str]) -> str:
         return f"await {call[0]}" if _awaits(shell, call[0]) else call[0]
@@ -130,40 +128,39 @@ def _with_await(shell: Any, lines: list[str]) -> list[str]:
 
 def _awaits(shell: Any, call: str) -> bool:
     try:
-        given = ast.parse(call).body[0].value.args  # type: ignore[attr-defined]
-        _, line, *cell = (one.value for one in given)
+        arguments = ast.parse(call).body[0].value.args  # type: ignore[attr-defined]
+        _, line, *cell = (one.value for one in arguments)
         code = cell[0] if cell else _parsed_line(line, False)[1]
         return _is_async(_compiled(shell.transform_cell(code), ""))
-    except (SyntaxError, ValueError, OpscopeError):  # an error of the cell when it runs
+    except (SyntaxError, ValueError, OpscopeError):  # raised again when the cell runs
         return False
 
 
 def _parsed_line(line: str, is_cell: bool) -> tuple[Namespace, str]:
-    """The options at the beginning of the line, and what follows them."""
     options, rest = set(), line.strip()
     while rest.startswith("--"):
         option, _, rest = rest.partition(" ")
         if option not in (*_OPTIONS, "--no-page"):
-            known = " ".join((*_OPTIONS, "--no-page"))
-            raise UsageError(f"%opscope has no option {option}. There are: {known}.")
+            options_text = " ".join((*_OPTIONS, "--no-page"))
+            raise UsageError(f"%opscope has no option {option}. There are: {options_text}.")
         options.add(option)
         rest = rest.strip()
     if is_cell and rest:
         raise UsageError(f"%%opscope takes options only, not {rest[:60]!r}. Put code below it.")
     if not is_cell and not rest:
-        raise UsageError("There is nothing to record: %opscope is followed by a statement.")
+        raise UsageError("There is nothing to record. Write a statement after %opscope.")
     switches = {name: True for option in options for name in _OPTIONS.get(option, ())}
     return Namespace(switches=switches, has_page="--no-page" not in options), rest
 
 
 def _record(shell: Any, code: str, args: Namespace, is_cell: bool) -> Any:
-    """The profile; of code that awaits outside of functions a coroutine that returns it."""
-    # The line of the magic counts, as it does where the notebook shows the cell.
+    """Run and record code; returns the profile, or a coroutine if the code awaits."""
+    # Line numbers count the line of the magic, as in the notebook.
     body = "\n" * is_cell + shell.transform_cell(code)
     cells = getattr(shell.compile, "_filename_map", {})
     file = shell.compile.cache(body, _number_of_cell(cells, shell.execution_count), code)
     try:
-        ready = _compiled(body, file)
+        compiled = _compiled(body, file)
     except SyntaxError as error:
         shell.showsyntaxerror(file)
         return _fail(shell, error)
@@ -187,35 +184,35 @@ def _record(shell: Any, code: str, args: Namespace, is_cell: bool) -> Any:
 
     async def awaited() -> CellProfile:
         with recorded():
-            await execute_awaiting(ready, names)
+            await execute_awaiting(compiled, names)
         return shown()
 
-    if _is_async(ready):
+    if _is_async(compiled):
         return awaited()
     with recorded():
-        execute(ready, names)
+        execute(compiled, names)
     return shown()
 
 
 def _fail(shell: Any, error: BaseException) -> None:
-    """Have the cell count as failed, so that those after it do not run, as without the magic."""
+    """Mark the cell as failed, so that `Run All` stops here, as without the magic."""
     if (result := shell.displayhook.exec_result) is not None:
         result.error_in_exec = error
 
 
-def _number_of_cell(cells: Mapping[str, int], otherwise: int) -> int:
-    """Number of the cell that this magic is in: IPython has already counted on."""
+def _number_of_cell(cells: Mapping[str, int], default: int) -> int:
+    """Number of the cell with this magic; IPython's own counter is ahead already."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename not in cells:
         frame = frame.f_back  # type: ignore[assignment]
-    return otherwise if frame is None else cells[frame.f_code.co_filename]
+    return default if frame is None else cells[frame.f_code.co_filename]
 
 
 _VALUE = "__value_of_cell__"
 
 
 def _compiled(body: str, file: str) -> CodeType:
-    """The code, which may await; the value of an expression at its end is in ``_VALUE`` then."""
+    """Compile code that may await; it assigns the value of a last expression to ``_VALUE``."""
     tree = ast.parse(body, file)
     if (
         tree.body
@@ -234,11 +231,10 @@ def _is_async(code: CodeType) -> bool:
 
 
 def _from_cell(error: BaseException, file: str) -> TracebackType | None:
-    """The traceback from the cell on."""
-    place = error.__traceback__
-    while place is not None and place.tb_frame.f_code.co_filename != file:
-        place = place.tb_next
-    return place or error.__traceback__
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
+        traceback = traceback.tb_next
+    return traceback or error.__traceback__
 
 
 def _show(value: Any) -> None:
@@ -248,38 +244,37 @@ def _show(value: Any) -> None:
 
 
 def _threads_of_kernel() -> set[int]:
-    """Their numbers in the system."""
-    found = set()
+    ids = set()
     for thread in threading.enumerate():
         target = getattr(thread, "_target", None)
-        places = [type(thread).__module__, str(getattr(target, "__module__", ""))]
-        if thread.native_id and any(place.partition(".")[0] in _KERNEL for place in places):
-            found.add(thread.native_id)
-    return found
+        modules = [type(thread).__module__, str(getattr(target, "__module__", ""))]
+        if thread.native_id and any(place.partition(".")[0] in _KERNEL for place in modules):
+            ids.add(thread.native_id)
+    return ids
 
 
 def _without_kernel(trace: TraceData, kernels: set[int], file: str) -> TraceData:
-    """Without the kernel's threads, and the functions of it that the cell ran in."""
+    """Remove the kernel's threads, and the kernel's functions that called the cell."""
     events, frames = trace.events, trace.table("frames")
-    numbers = trace.table("threads")["system_thread_id"]
-    around = np.zeros(len(events), dtype=np.bool_)
+    thread_ids = trace.table("threads")["system_thread_id"]
+    is_caller = np.zeros(len(events), dtype=np.bool_)
     calls = trace.table("python_calls")
     is_cell = (frames["file"] == trace.names.find(file)) & (
         frames["function"] == trace.names.find("<module>")
     )
     cell = is_cell[calls["frame"]]
-    # The cell's own code is called again after each await, by the kernel's event loop.
-    own = events["parent"][calls["event"][cell]]
-    while (own := np.unique(own[own >= 0])).size:
-        around[own] = True
-        own = events["parent"][own]
-    of_kernel = np.isin(numbers, np.array(list(kernels), dtype=np.int64))
-    return without(trace, around, of_kernel) if around.any() or of_kernel.any() else trace
+    # After each await, the kernel's event loop calls the cell's code again.
+    callers = events["parent"][calls["event"][cell]]
+    while (callers := np.unique(callers[callers >= 0])).size:
+        is_caller[callers] = True
+        callers = events["parent"][callers]
+    is_kernel = np.isin(thread_ids, np.array(list(kernels), dtype=np.int64))
+    return without(trace, is_caller, is_kernel) if is_caller.any() or is_kernel.any() else trace
 
 
 def _with_names_of_cells(trace: TraceData, cells: Mapping[str, int]) -> TraceData:
-    """Files of cells are called ``In [3]``, also in the names of functions."""
-    called = {os.path.basename(file): f"In [{count}]" for file, count in cells.items()}
-    among = re.compile(rf"(?:[^\s(]*/)?({'|'.join(map(re.escape, called))})")
-    texts = [among.sub(lambda match: called[match[1]], text) for text in trace.names]
+    """Rename files of cells to ``In [3]``, also in the names of functions."""
+    cell_names = {os.path.basename(file): f"In [{count}]" for file, count in cells.items()}
+    pattern = re.compile(rf"(?:[^\s(]*/)?({'|'.join(map(re.escape, cell_names))})")
+    texts = [pattern.sub(lambda match: cell_names[match[1]], text) for text in trace.names]
     return type(trace)({name: trace.table(name) for name in TABLES}, Names.from_strings(texts))

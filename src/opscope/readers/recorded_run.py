@@ -1,4 +1,4 @@
-"""A run of a program under ``opscope run``, in a process of its own."""
+"""Runs a program with ``opscope run`` in another process."""
 
 from __future__ import annotations
 
@@ -11,27 +11,19 @@ from pathlib import Path
 from opscope.base.python_process import opscope_command
 
 MOST_LINES, MOST_BYTES = 20, 4000
-"""Of what a program printed, the end that is kept."""
+"""Limits of the stored output: its last lines."""
 _TO_END_S = 30.0
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes:
-        trace: where its trace is; None where none was written.
-        exit_code: of the program, as a shell has it: negative for a signal.
-        output: the last lines that it printed to standard output.
-        messages: the last lines on standard error, opscope's among them.
-        is_late: it was ended because it took too long.
-    """
-
-    trace: Path | None
-    exit_code: int
-    output: str
-    messages: str
-    is_late: bool
+    trace: Path | None  # None: no trace was written
+    exit_code: int  # negative: number of the signal that ended the program
+    output: str  # last lines of standard output
+    messages: str  # last lines of standard error, including opscope's messages
+    is_late: bool  # it was ended because it exceeded the time limit
 
 
 def record_run(
@@ -44,15 +36,10 @@ def record_run(
 ) -> RecordedRun:
     """Run ``opscope run OPTIONS -o TRACE WORDS``, and wait for it.
 
-    Args:
-        words: the program and its arguments, as after ``python``.
-        trace: the folder to write.
-        options: of ``opscope run``.
-        timeout_s: after so long it gets SIGTERM, upon which the trace is written.
-        environment: of the process; None for that of this one.
+    ``timeout_s``: send SIGTERM after this time; the trace is still written.
     """
     command = opscope_command("run", "--no-table", *options, "-o", str(trace), *words)
-    begun = subprocess.Popen(
+    process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -61,22 +48,22 @@ def record_run(
     )
     is_late = False
     try:
-        output, messages = begun.communicate(timeout=timeout_s)
+        output, messages = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         is_late = True
-        begun.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         try:
-            output, messages = begun.communicate(timeout=_TO_END_S)
+            output, messages = process.communicate(timeout=_TO_END_S)
         except subprocess.TimeoutExpired:
-            begun.kill()
-            output, messages = begun.communicate()
-    except BaseException:  # Ctrl-C: the program has it as well
-        begun.terminate()
-        begun.wait()
+            process.kill()
+            output, messages = process.communicate()
+    except BaseException:  # such as Ctrl-C, which the program receives too
+        process.terminate()
+        process.wait()
         raise
     return RecordedRun(
         trace if trace.is_dir() else None,
-        begun.returncode,
+        process.returncode,
         _end_of(output),
         _end_of(messages),
         is_late,

@@ -1,4 +1,4 @@
-"""What stays open while an agent asks: traces and comparisons, by the ids that it was given."""
+"""Open traces and comparisons of an agent's session, by id."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from opscope.readers.answers import Answers, answers_of, answers_of_diff, answer
 from opscope.readers.decision import decision_of
 
 MOST_OPEN = 8
-"""Traces; the one that was used least recently is closed for another."""
+"""Traces in memory; opening one more closes the least recently used one."""
 
 DECISIONS = "opscope-decisions.jsonl"
-"""In the folder that the new trace lies in: a line for each decision."""
+"""File beside the new trace, with one line for each decision."""
 
 Held = tuple[Trace | Job, Answers]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides, and what is different."""
+    """A comparison of two versions."""
 
-    old: tuple[str, ...]
-    new: tuple[str, ...]
+    old: tuple[str, ...]  # paths of traces
+    new: tuple[str, ...]  # paths of traces
     found: Diff
     answers: Answers
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Path and part that were opened, and the version of the files at that time."""
+    """Path and process of an opened trace, and the version of its files at that time."""
 
     path: str
     rank: int | None
@@ -64,7 +64,7 @@ class _Source:
 
 
 class Session:
-    """Opens what is asked for, once. Used by one thread at a time; ``lock`` sees to that."""
+    """Opens each trace once. Not thread-safe: callers hold ``lock``."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -73,34 +73,33 @@ class Session:
         self._compared: dict[str, Comparison] = {}
 
     def open(self, path: str, rank: int | None = None, process: int | None = None) -> str:
-        """The id of what is at a path, or an id that was given: of one process, or of a job where
-        none is chosen.
+        """Open the trace or job at a path, or return a known id unchanged; returns the id.
 
-        A trace that was replaced has a new id; the old one is of what was there before.
+        Files that were replaced get a new id; the old id remains that of the old trace.
 
         Raises:
-            OpscopeError: as :func:`opscope.load`; an address of another machine is refused.
+            OpscopeError: as :func:`opscope.load`; URLs are refused.
         """
         if path in self._sources:
             return path
         local = os.path.abspath(_local(path))
         source = _Source(local, rank, process, _version(local))
-        found = next((name for name, one in self._sources.items() if one == source), None)
-        if found is None:
-            held, found = source.read(), f"t{len(self._sources) + 1}"
-            self._sources[found] = source
-            self._keep(found, held)
-        return found
+        known_id = next((name for name, one in self._sources.items() if one == source), None)
+        if known_id is None:
+            held, known_id = source.read(), f"t{len(self._sources) + 1}"
+            self._sources[known_id] = source
+            self._keep(known_id, held)
+        return known_id
 
     def held(self, trace: str) -> Held:
-        """The trace or job of an id or a path."""
+        """The trace or job of an id or a path; reads it again if it was closed."""
         name = self.open(trace)
         held = self._open.pop(name, None)
         if held is None:
             source = self._sources[name]
             if _version(source.path) != source.version:
                 raise UsageError(
-                    f"{name} was closed, because too many traces are open, and {source.path} has "
+                    f"{name} was closed, because too many traces were open, and {source.path} has "
                     "changed since. Open that path again."
                 )
             held = source.read()
@@ -111,16 +110,16 @@ class Session:
         """The trace of an id or a path; jobs are refused."""
         held, answers = self.held(trace)
         if isinstance(held, Job):
-            raise UsageError("This is a job of several processes. open(trace, rank=N) gives one.")
+            raise UsageError("This is a job of several processes. Open one: open(trace, rank=N).")
         return held, answers
 
     def answers(self, trace: str) -> Answers:
         """The tables of a trace, or of a comparison."""
-        found = self._compared.get(trace)
-        return self.held(trace)[1] if found is None else found.answers
+        comparison = self._compared.get(trace)
+        return self.held(trace)[1] if comparison is None else comparison.answers
 
     def compare(self, old: Sequence[str], new: Sequence[str]) -> str:
-        """The id of a comparison."""
+        """Compare traces; returns the id of the comparison."""
         (before, before_paths), (after, after_paths) = self._side(old), self._side(new)
         found = compare(before, after)
         name = f"c{len(self._compared) + 1}"
@@ -130,22 +129,22 @@ class Session:
         return name
 
     def _side(self, traces: Sequence[str]) -> tuple[Side, tuple[str, ...]]:
-        """The traces with names that tell them apart, and their paths."""
+        """The traces with unique names, and their paths."""
         ids = [self.open(one) for one in traces]
         paths = tuple(self._sources[one].path for one in ids)
         names = [f"{os.path.basename(path)} ({one})" for one, path in zip(ids, paths, strict=True)]
         return side_of([self.one(one)[0] for one in ids], names), paths
 
     def decide(self, comparison: str, gate: str, reason: str) -> tuple[str, list[Judgement], Path]:
-        """Accept or reject the new side by a gate, and keep the decision beside its trace.
+        """Accept or reject the new side by a gate, and store the decision beside its trace.
 
         Returns:
-            ``accept``, ``reject`` or ``undecided``; what became of every condition; the file.
+            ``accept``, ``reject`` or ``undecided``; the result of each condition; the file.
         """
         compared = self._compared.get(comparison)
         if compared is None:
             raise UsageError(
-                f"There is no comparison {comparison[:40]!r}. compare(old, new) makes one."
+                f"There is no comparison {comparison[:40]!r}. Make one with compare(old, new)."
             )
         judged = judge(compared.found, read_gate(gate))
         decision = decision_of(one.outcome for one in judged).value
@@ -164,14 +163,14 @@ class Session:
         _append(file, json.dumps(line))
         return decision, judged, file
 
-    def _keep(self, name: str, held: Held) -> None:
-        self._open[name] = held
+    def _keep(self, name: str, opened: Held) -> None:
+        self._open[name] = opened
         while len(self._open) > MOST_OPEN:
             self._open.pop(next(iter(self._open)))
 
 
 def _version(path: str) -> object:
-    """Another for what was written there anew; None where there is nothing."""
+    """Identity of the files at a path, which changes when they are replaced; None without files."""
     try:
         entries = sorted(os.scandir(path), key=lambda one: one.name) if os.path.isdir(path) else []
         return [_identity(os.stat(path)), *((one.name, _identity(one.stat())) for one in entries)]
@@ -179,28 +178,28 @@ def _version(path: str) -> object:
         return None
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _local(path: str) -> str:
-    """A path; a trace may name addresses, and reading one tells its owner that it was read."""
+    # Names in a hostile trace may be URLs, and opening one would send a request to its owner.
     if (address := address_of(path)) is not None:
         raise UsageError(
-            f"{shown_address(address)} is on another machine, and agents open local traces alone. "
-            "Copy it here first."
+            f"{shown_address(address)} is on another machine, but agents can open only local "
+            "traces. Copy it to this machine first."
         )
     return path
 
 
 def _append(file: Path, line: str) -> None:
-    """Follows no link: the folder may be somebody else's."""
+    # O_NOFOLLOW: another user may have made the folder, with links in it.
     try:
-        number = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(number, "a", encoding="utf-8") as opened:
-            opened.write(line + "\n")
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
     except OSError as error:
         raise UsageError(
-            f"The decision cannot be kept in {file} ({error.strerror}). Copy the trace to a folder "
-            "of yours."
+            f"The decision cannot be written to {file} ({error.strerror}). Copy the trace to a "
+            "writable folder."
         ) from error

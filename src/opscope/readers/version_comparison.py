@@ -1,4 +1,4 @@
-"""Two versions of a program, recorded in turns, compared, and accepted or rejected."""
+"""``opscope diff --run``: records two versions alternately, and accepts or rejects the new one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opscope.readers.decision import Decision, decision_of
 from opscope.readers.recorded_run import RecordedRun, record_run
 
 FOLDER = Path("opscope-rounds")
-"""Where the recordings are, in the current folder."""
+"""Folder of the recordings."""
 
 LEAST = 3
-"""Rounds: with fewer it is unknown how much recordings of this program differ."""
+"""Minimum number of rounds: fewer do not show how much recordings of one version differ."""
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,35 @@ class Rounds:
 
     @property
     def outputs(self) -> tuple[bool | None, str]:
-        """Whether both end and print alike, and in words; None where a side differs from itself."""
+        """Whether both versions print and exit alike, with a text; None: runs of one differ."""
         codes = [{one.exit_code for one in side} for side in (self.old, self.new)]
         if codes[0] != codes[1]:
             texts = (", ".join(map(str, sorted(side))) for side in codes)
             return False, "exit codes differ: {} before, {} now".format(*texts)
         ends = [{one.output for one in side} for side in (self.old, self.new)]
         if any(len(side) > 1 for side in ends):
-            return None, "a version prints something else each time, so outputs are not compared"
+            return None, "runs of one version print different things, so outputs were not compared"
         if ends[0] == ends[1]:
             return True, f"same output, exit code {min(codes[0])}"
-        before, now = (_last_line(min(side)) for side in ends)
-        return False, f"outputs differ: {before!r} before, {now!r} now"
+        before, after = (_last_line(min(side)) for side in ends)
+        return False, f"outputs differ: {before!r} before, {after!r} now"
 
 
 def record_rounds(
     old: str, new: str, arguments: Sequence[str], count: int, doing: Callable[[str], object]
 ) -> Rounds:
-    """Record both programs ``count`` times, one after the other; every other round begins with the
-    new one, so that neither always finds the machine as the other left it.
+    """Record both programs ``count`` times, in alternating order, so that neither one always runs
+    right after the other.
 
     Args:
         old: path of a script.
-        new: of the changed one.
-        arguments: of both.
-        count: of rounds, 3 or more.
-        doing: called with what is recorded now.
+        new: path of the changed script.
+        arguments: arguments of both scripts.
+        count: number of rounds, at least 3.
+        doing: called with a text about each run before it begins.
 
     Raises:
-        UsageError: a program is no file, or a run wrote no trace.
+        UsageError: there are too few rounds, a program is not a file, or a run wrote no trace.
     """
     if count < LEAST:
         raise UsageError(f"--run is {count}. Use {LEAST} rounds or more; fewer show nothing.")
@@ -89,20 +89,20 @@ def record_rounds(
     return Rounds(tuple(runs["old"]), tuple(runs["new"]))
 
 
-def decide(found: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:
-    """Whether to take the new version: outputs are the same, and all conditions hold.
+def decide(diff: Diff, rounds: Rounds, judged: Sequence[Judgement]) -> Decision:
+    """Accept the new version if outputs are equal and all conditions of the gate passed.
 
-    Without conditions: accepted where a step is faster, rejected where it is slower.
+    Without conditions, the step time decides: accepted if faster, rejected if slower.
     """
     if rounds.outputs[0] is False:
         return Decision.REJECT
     if judged:
         return decision_of(one.outcome for one in judged)
-    step = found.step.verdict if found.step is not None else TimeVerdict.NOT_JUDGED
-    return decision_of([_OF_STEP.get(step, Outcome.NOT_JUDGED)])
+    step = diff.step.verdict if diff.step is not None else TimeVerdict.NOT_JUDGED
+    return decision_of([_STEP_OUTCOMES.get(step, Outcome.NOT_JUDGED)])
 
 
-_OF_STEP = {TimeVerdict.FASTER: Outcome.PASSED, TimeVerdict.SLOWER: Outcome.FAILED}
+_STEP_OUTCOMES = {TimeVerdict.FASTER: Outcome.PASSED, TimeVerdict.SLOWER: Outcome.FAILED}
 
 
 def _last_line(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Builds a trace from decoded columns, with the steps that are simpler in NumPy than in C++.
+"""Builds a trace from decoded columns: the parts that are simpler in NumPy than in C++.
 
-Also reads the text of the program's lines, while the files are still those that ran.
+Also reads source lines, because a file may change after the run.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def assemble_trace(
 
 
 class OngoingSteps:
-    """Numbers of the ``ProfilerStep#N`` that events started in, on any thread, part by part."""
+    """Assigns events to the ``ProfilerStep#N`` spans of any thread, part by part of a recording."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._open: list[tuple[int, int]] = []  # open steps: end and number; outermost first
 
     def of(self, events: Table) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Step of each event of the next part; -1 outside steps. Shape (events,)."""
+        """Step number of each event of the next part; -1 outside steps. Shape (events,)."""
         start_ns = events["start_ns"]
         step = np.full(len(start_ns), -1, dtype=np.int32)
         for end_ns, number in self._open:
@@ -94,12 +94,12 @@ _ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 def with_engine_links(
     events: Table, engine: Sequence[int], first: int = 0, after: Table | None = None
 ) -> Table:
-    """Fill in the forward link of the node that each span of the autograd engine evaluates.
+    """Copy an autograd node's sequence number and forward thread to the engine's span around it.
 
-    The engine emits its span before it knows the node; the node is the first event inside the span.
-    torch does the same (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
-    For a part of a recording, ``first`` is the row of its first event and ``after`` the event after
-    it.
+    The engine opens its span before it knows the node; the node is the first event inside the span.
+    torch does the same (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp). For a part
+    of a recording, ``first`` is the row of its first event, and ``after`` the event that follows
+    the part.
     """
     rows = np.flatnonzero(np.isin(events["name"], engine))
     if not len(rows):
@@ -134,7 +134,7 @@ def _trace(
 
 
 def knows_overloads(options: RecordingOptions) -> bool:
-    """Whether this process has the operators' schemas, which say what memory was for."""
+    """Whether the metadata gets operator overloads; they need torch, and explain uses of memory."""
     return options.memory and options.shapes and "torch" in sys.modules
 
 
@@ -198,7 +198,7 @@ def _lines_of(file: str) -> list[str]:
 
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
-    """First lines of the program's functions and lines of their calls, by row of the file."""
+    """Line numbers to keep, by row of the file: first lines of own functions, and their calls."""
     frames = decoded.tables["frames"]
     file, first = frames["file"], frames["line"]
     names = decoded.names

@@ -1,4 +1,4 @@
-"""Claims files that another process left, or says why not."""
+"""Claims a recording of another process; raises an error that says why this is impossible."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def ours(one: Artefact, wait: bool = False) -> Iterator[bool]:
     """Claim an artefact for this process; yields False if it is gone.
 
     Args:
-        one: the artefact whose trace is to be made.
-        wait: wait for another process that makes the trace, to see whether it succeeds.
+        wait: if another process makes the trace, wait until it ends.
 
     Raises:
         LifecycleError: a running process records to it.

@@ -1,8 +1,7 @@
-"""Overhead on this machine: nanoseconds per event by kind, measured once.
+"""Measures the overhead of recording: nanoseconds per event of each kind, once per process.
 
-Small calls are timed with and without recording, with the options of a recording. The number of
-operators, arguments, allocations and calls in each is known, so a fit gives the cost of each kind.
-Every trace has the result in its ledger.
+Times small calls with and without recording. Each call has a known number of events of each kind,
+so a fit gives the cost per kind. The ledger of each trace has the result.
 """
 
 from __future__ import annotations
@@ -24,20 +23,18 @@ from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording.facts.coexistence import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions, native_wants
 
-section = _native.Section()
-"""Lets one thread at a time measure."""
+section = _native.Section()  # one thread at a time measures
 
 _ITERATIONS, _ROUNDS = 20, 7
-_BEGINS_S = 0.25
-"""Longest wait for the thread to begin."""
+_BEGINS_S = 0.25  # longest wait for the measuring thread to start
 _FILE = "<opscope: calibration>"
-"""A name outside opscope's folder, whose functions are not recorded."""
+"""File name of the timed functions; the recorder skips functions in opscope's own folder."""
 
 _ASKED = (
     Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS
     | Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 )  # fmt: skip
-"""The recorded data that the cost of these calls depends on."""
+"""Options that change the cost of the timed calls."""
 
 _CALLS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 
@@ -62,20 +59,20 @@ class TimedCall:
     """A call to time."""
 
     repeat: Callable[[Iterable[int]], None]  # makes the call once for each item
-    has: tuple[int, ...]  # events of each kind in one call, in a recording of everything
+    has: tuple[int, ...]  # events of each kind in one call, if everything is recorded
 
 
 def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
-    """Rows of the ledger: cost of one event of each kind; empty until it can be measured.
+    """Ledger rows with the cost of one event of each kind; empty if it cannot be measured yet.
 
-    Not measured while anything is recorded, nor before torch is imported.
+    Needs torch, and no running recording.
     """
     wants = _that_matter(native_wants(options))
     return section.run(functools.partial(_measure, wants))
 
 
 def cost_of_an_operator_ns() -> float | None:
-    """Cost of an operator without arguments; None until it can be measured."""
+    """Cost of an operator without arguments; None if it cannot be measured yet."""
     rows = section.run(functools.partial(_measure, _that_matter(Want.OPERATORS)))
     return rows.get(KIND_COST + CostKind.OPERATOR.value)
 
@@ -86,10 +83,7 @@ def _that_matter(wants: int) -> Want:
 
 
 def _measure(wants: Want) -> dict[str, float]:
-    """Measure on a new thread, which has none of the program's thread settings.
-
-    Examples of such settings: torch modes, which would see these calls, or a device to run them on.
-    """
+    """Measure on a new thread: this thread may have a torch mode or a default device set."""
     if wants in _known:
         return _known[wants]
     torch, result = sys.modules.get("torch"), dict[str, float]()
@@ -113,7 +107,7 @@ def _measure(wants: Want) -> dict[str, float]:
     except RuntimeError:  # no room for a thread, or the interpreter is ending
         return result
     if not done.acquire(timeout=_BEGINS_S):
-        if claimed.acquire(blocking=False):  # a thread for which there is no memory never begins
+        if claimed.acquire(blocking=False):  # a thread without memory for its start never runs
             return result
         done.acquire()
     if result:
@@ -122,7 +116,7 @@ def _measure(wants: Want) -> dict[str, float]:
 
 
 def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
-    """Least squares over all calls; costs that noise hides are 0."""
+    """Fit the costs by least squares; a kind with a negative cost (noise) gets 0."""
     recorded = wants | Want.OPERATORS | Want.ANNOTATIONS
     with_ns, without_ns = [], []
     for _ in range(_ROUNDS):
@@ -131,7 +125,7 @@ def _solved(wants: Want, calls: list[TimedCall]) -> dict[str, float]:
     cost_ns = np.min(with_ns, axis=0) - np.min(without_ns, axis=0)
     has = np.array([call.has for call in calls], dtype=np.float64)
     used = np.flatnonzero(_recorded(wants))
-    # Longer calls vary more.
+    # Weighted, because longer calls vary more.
     scale = 1 / np.sqrt(np.min(without_ns, axis=0))
     found = np.zeros(has.shape[1])
     while len(used):
@@ -153,7 +147,7 @@ def _window(wants: Want) -> _native.Held:
 
 
 def _recorded(wants: Want) -> list[bool]:
-    """Whether such a recording has each kind, in the order of ``CostKind``."""
+    """Whether a recording with ``wants`` has each kind, in the order of ``CostKind``."""
     arguments = bool(wants & (Want.INPUTS | Want.OUTPUTS))
     return [
         True, bool(wants & Want.INNER_OPERATORS), arguments, arguments,
@@ -170,7 +164,7 @@ def _time(call: TimedCall) -> float:
 
 
 def timed_calls(torch: Any) -> list[TimedCall]:
-    """The calls to time."""
+    """Calls with a known number of events of each kind."""
     x, y = (torch.ones(4, 4, dtype=torch.float32, device="cpu") for _ in range(2))
     few, many, cat = [x] * 2, [x] * 18, torch.cat
 
@@ -230,7 +224,7 @@ def _call(repeat: Callable[[Iterable[int]], None], has: _Parts) -> TimedCall:
 
 
 def _elsewhere(function: Any) -> Any:
-    """The function, as if it were in the program's code."""
+    """A copy of the function whose file name is outside opscope's folder."""
     code = function.__code__.replace(co_filename=_FILE)
     return types.FunctionType(
         code, function.__globals__, function.__name__, None, function.__closure__

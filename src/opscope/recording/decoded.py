@@ -1,6 +1,6 @@
-"""``Decoded``: data passed between the stages from native decoder to trace.
+"""``Decoded``: a recording between native decoding and the finished trace.
 
-decode → devices (``gpu_events``) → assemble.
+Stages: decode → devices (``gpu/events.py``) → assemble.
 """
 
 from __future__ import annotations
@@ -30,22 +30,20 @@ class Devices:
 
 @dataclass(frozen=True)
 class Decoded:
-    """One recording on its way to a trace."""
+    """One recording, decoded but not yet a trace."""
 
     tables: Mapping[str, Table]  # by name in the schema
     names: Names  # texts of the tables
     account: WindowAccount  # facts about the window besides its tables
     devices: Devices | None = None  # device activity, if recorded
     gpu_refused: str = ""  # why requested devices could not be recorded
-    # properties of the devices, for a process that cannot query them
-    gpu_properties: Sequence[Mapping[str, Any]] = ()
+    gpu_properties: Sequence[Mapping[str, Any]] = ()  # for a process without the devices
     hears_memory: bool = True  # whether torch reported its allocations
     occupied_threads: int = 0  # threads that report Python calls to another tool
-    no_room: str = "memory budget"  # the exhausted space, as the ledger names it
+    no_room: str = "memory budget"  # the limit that dropped events, as the ledger names it
     # CPU time and waits of the thread that opened the window, by ledger row
     processor: Mapping[str, int] = field(default_factory=dict)
-    # torch.distributed's groups, by the address in arguments
-    process_groups: Mapping[str, Any] = field(default_factory=dict)
+    process_groups: Mapping[str, Any] = field(default_factory=dict)  # by address in arguments
     detail: Mapping[str, Any] | None = None  # see ``detail.py``; None: one level of detail
 
     @property
@@ -90,9 +88,9 @@ def _device_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Tab
 
 
 def delivered_table(schema: TableSchema, tables: Mapping[str, NativeTable]) -> Table:
-    """A table with every column the native decoder must deliver, each of the schema's dtype.
+    """Table of native columns; RuntimeError if a column is missing or has another dtype.
 
-    Raises for a missing column, because ``Table`` would fill it with defaults.
+    ``Table`` alone would fill a missing column with defaults.
     """
     given = tables.get(schema.name, {})
     promised = {column.name: column for column in schema.delivered}

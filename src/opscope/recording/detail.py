@@ -1,4 +1,4 @@
-"""Stretches of a recording in detail: a few steps with more data than the rest."""
+"""Detail stretches: parts of a recording, a few steps each, with more data than the rest."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from opscope.recording.listeners import Listener
 
 
 class DetailStretches(Listener):
-    """Begin, end and number of steps of each stretch recorded in detail.
+    """Begin, end and number of steps of each detail stretch.
 
-    The state has the options of the rest, and [begin, end, steps] of each stretch, Unix
-    nanoseconds. None stands for begin and end of the recording, and for steps that were not
-    counted. The state is None without stretches.
+    The state has the options outside stretches, and [begin, end, steps] of each stretch, Unix
+    nanoseconds. None means: begin or end of the recording; steps not counted. Without stretches,
+    the state is None.
     """
 
     _is_streamed = False
 
     def describe(self, throughout: Mapping[str, Any], is_streamed: bool) -> None:
-        """Announce stretches; ``throughout`` are the options of the rest."""
+        """Prepare for stretches; ``throughout`` are the options outside them."""
         self._known = {"throughout": throughout, "stretches": []}
         self._is_streamed = is_streamed
 
     def begins(self, time_ns: int | None) -> None:
-        """A stretch begins; it lasts until :meth:`ends`."""
+        """Note the begin of a stretch; it lasts until :meth:`ends`."""
         self._known["stretches"].append([time_ns, None, None])
         self._note()
 
     def ends(self, time_ns: int, steps: int) -> None:
-        """The current stretch has ended."""
+        """Note the end of the current stretch, and the steps in it."""
         self._known["stretches"][-1][1:] = [time_ns, steps]
         self._note()
 
     def _note(self) -> None:
-        """Write the stretches to the stream, as the process may be killed."""
+        """Write the stretches to the stream, because the process may be killed."""
         if self._is_streamed:
             _native.note_in_stream(json.dumps({DETAIL: self._known}))
 
@@ -49,7 +49,7 @@ class DetailStretches(Listener):
 
 
 def detail_metadata(decoded: Decoded, options: Any) -> dict[str, Any]:
-    """Metadata about stretches of detail; ``options`` covers detail and rest together."""
+    """Metadata of the detail stretches; ``options`` are the options inside them."""
     known = decoded.detail
     if known is None:
         return {"options": asdict(options)}

@@ -1,7 +1,7 @@
 """Selects the steps recorded in detail: some after warm-up, spread over the run.
 
-They have everything that explains why a program is slow. The rest has operators only, so that it
-is nearly as fast as without recording.
+Steps in detail have all data that explains why a program is slow. Other steps record only
+operators, so they run nearly as fast as without recording.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from opscope.base.daemon_thread import OwnThread
 from opscope.recording.facts.process_facts import is_rank_of_several
 
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
-_FEWEST, _FEW, _MANY = 2, 5, 30  # steps: enough after 20 s, after a second, however short
+_FEWEST, _FEW, _MANY = 2, 5, 30  # steps that end a stretch: after 20 s, after 1 s, at once
 _FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
-"""Steps in detail of ranks, which are compared: N step ends have N - 1 whole steps between them."""
+"""Limits for ranks, whose steps are compared: N step ends enclose N - 1 whole steps."""
 _SECOND_S, _LONG_S = 1.0, 20.0
 START_S, _LATER_S = 2.0, 1.0
-"""Stretches of a program without steps: its start, and later ones at doubling intervals."""
-_SHARE = 0.05
-"""Share of the time in detail after the first steps."""
-_FEWEST_RECORDS = 100
-"""Records per look; a program with fewer waits for work."""
+"""First stretch of a program without steps, and later ones at doubling intervals: lengths."""
+_SHARE = 0.05  # share of the time in detail after the first steps
+_FEWEST_RECORDS = 100  # records between two checks; a program with fewer is idle
 _LOOK_S = 0.5
 _AT_END_S = 1.0
 
 
 class DetailedSteps:
-    """Begins and ends stretches of detail; the start of the program is one."""
+    """Begins and ends detail stretches; the first begins with the program."""
 
     def __init__(
         self,
@@ -40,7 +38,7 @@ class DetailedSteps:
         start_s: float = START_S,
         is_rank: Callable[[], bool] = is_rank_of_several,
     ) -> None:
-        """Prepare; recording begins in detail.
+        """Prepare; the recording has begun in detail.
 
         Args:
             record_detail: begins or ends a stretch; takes the number of steps that ended in it.
@@ -49,7 +47,7 @@ class DetailedSteps:
         """
         self._record_detail, self._start_s, self._is_rank = record_detail, start_s, is_rank
         self._lock = threading.RLock()  # a signal handler may run a step
-        self._process = os.getpid()  # a forked child's steps are its own
+        self._process = os.getpid()  # a forked child's steps do not count
         self._ended = 0  # steps
         self._on, self._steps = True, 0  # in detail now, and steps ended since then
         self._began_s = self._since_s = time.monotonic()
@@ -59,11 +57,11 @@ class DetailedSteps:
         self._looks = OwnThread(self._look_now_and_then, self._is_over.set)
 
     def begin(self) -> None:
-        """Start; the program begins in detail."""
+        """Start the thread that ends stretches of programs without steps."""
         self._looks.start()
 
     def step_ended(self) -> None:
-        """Count a step of the program that has ended."""
+        """Count a finished step of the program."""
         if os.getpid() != self._process or self._is_over.is_set():
             return
         with self._lock:
@@ -124,7 +122,8 @@ class DetailedSteps:
         )
 
     def _is_due(self) -> bool:
-        """Whether the next stretch begins: at powers of two, which ranks have in common."""
+        """Whether the next stretch begins: at powers of two, so that all ranks choose the same
+        steps."""
         return self._ended & (self._ended - 1) == 0 and time.monotonic() >= self._next_s
 
     def _look_now_and_then(self) -> None:
@@ -134,11 +133,11 @@ class DetailedSteps:
                     self._look()
 
     def _look(self) -> None:
-        """Begin or end a stretch in a program without steps, or in the middle of a long step."""
+        """Begin or end a stretch of a program without steps, or inside a long step."""
         now_s, records = time.monotonic(), _native.statistics()["records"]
         is_at_work = records - self._records >= _FEWEST_RECORDS
         self._records = records
-        if self._ended:  # an evaluation, for example, may follow
+        if self._ended:  # for example, an evaluation after the steps
             is_long = now_s - self._stepped_s >= max(_LONG_S, 2 * self._took_s)
         else:
             is_start = self._since_s == self._began_s

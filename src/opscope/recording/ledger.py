@@ -1,6 +1,7 @@
-"""The ledger: what the recorder reports about its own recording, source by source.
+"""Ledger rows: what each source requested, recorded and lost.
 
-Rows are (source, what, value). A row that begins with "dropped" is a loss, and every view shows it.
+A row is (source, what, value). Rows whose ``what`` begins with "dropped" are losses; every view
+shows them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def arguments(recorded: Recorded) -> Iterator[Row]:
         return
     yield "arguments", "dropped: unreadable", recorded.decoded.account["cut_payloads"]
     if recorded.options["memory"]:
-        # Addresses may have been reused, and with them ids.
+        # Reused addresses may give two tensors one id.
         yield "tensor ids", "dropped: memory budget", recorded.decoded.account["tensors_not_held"]
 
 
@@ -61,7 +62,7 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "recorded", count
     yield "allocations", f"dropped: {recorded.decoded.no_room}", dropped
     yield "allocations", "dropped: their thread was ending", lost
-    # Found from reused addresses, so the true number may be higher.
+    # A lower bound: found only where an address was reused.
     if recorded.decoded.detail is None:
         yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
     else:
@@ -69,7 +70,7 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     # A free has no size.
     yield "allocations", "freed unreported: from before", account["unknown_frees"]
     if not recorded.decoded.hears_memory:
-        # Its libraries are linked differently, for example into one.
+        # For example, because torch is linked into one library.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
 

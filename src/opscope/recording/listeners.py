@@ -1,4 +1,4 @@
-"""Set-up of sources around a native window."""
+"""Listeners: each sets up one data source around a native window."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
 
-DEVICES = "devices"
-"""Key of the note in a stream with the state of devices at the start."""
+DEVICES = "devices"  # key of the stream note with the state of devices at the start
 
 
 class Listener:
     """Sets up one source around one window; the base class sets up nothing.
 
-    Every method may be interrupted anywhere and called again. Methods that end may be called
-    without a begin: they take down whatever is set up.
+    An interrupt may stop any method anywhere; the method then runs again. ``before_end`` and
+    ``end`` also run without ``begin``, and undo whatever is set up.
     """
 
     _known: Any = None
-    """Collected facts, as JSON by default."""
+    """Collected facts; JSON, unless a subclass overrides :meth:`known` and :meth:`learn`."""
 
     def prepare(self) -> None:
         """Do slow work before the window opens, so that it is not recorded."""
 
     def begin(self) -> None:
-        """The window has opened."""
+        """Run after the window opened."""
 
     def before_end(self) -> None:
-        """The window is about to close."""
+        """Run before the window closes."""
 
     def end(self) -> None:
-        """The window has closed."""
+        """Run after the window closed."""
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """Add the collected facts to the decoded window."""
@@ -54,7 +53,7 @@ class Listener:
         self._known = known
 
     def window_state(self) -> Any:
-        """Facts of this window, including slow ones; called at its end."""
+        """Facts of this window at its end, including facts that are slow to collect."""
         return self.known()
 
     def learn_of_window(self, known: Any) -> None:
@@ -95,7 +94,7 @@ class MemoryReports(Listener):
 
 
 class DeviceActivity(Listener):
-    """Device work from CUPTI. Collects why CUPTI was refused, and properties of the devices."""
+    """Device work from CUPTI, or why CUPTI was refused, and properties of the devices."""
 
     def __init__(self, wants: int) -> None:
         """``wants``: the window's bits for the recorder."""
@@ -109,7 +108,7 @@ class DeviceActivity(Listener):
         devices().properties()  # the CUDA runtime queries the driver once
 
     def begin(self) -> None:
-        """Start again if needed: the only other window may have ended meanwhile."""
+        """Start again if needed: another window may have ended since, and collecting with it."""
         if not self._refused:
             self._refused = begin_gpu()
         _native.note_in_stream(json.dumps({DEVICES: self.known()}))
@@ -134,9 +133,9 @@ class DeviceActivity(Listener):
 class ThreadNames(Listener):
     """Names of threads in ``threading``, without the main thread, by system thread id.
 
-    Before Python 3.14 the kernel has only the name of the process. The native recorder reads names
-    of threads whose Python calls it records; these are the threads present when a window opens or
-    closes.
+    Before Python 3.14 the kernel knows only the process name. The native recorder reads names of
+    threads whose Python calls it records; this listener adds threads that exist when the window
+    opens or closes.
     """
 
     def __init__(self) -> None:
@@ -165,9 +164,9 @@ class ThreadNames(Listener):
 
 
 def names_of_threads() -> dict[int, str]:
-    """Thread names by system thread id, without those that ``threading`` made up.
+    """Thread names by system thread id, without the main thread and dummy threads.
 
-    Uses neither the lock of ``threading``, which an interrupted thread may hold, nor properties of
+    Takes no lock of ``threading``, which an interrupted thread may hold. Reads no properties of
     threads, which programs override.
     """
     main, made_up = threading.main_thread(), threading._DummyThread
@@ -182,8 +181,7 @@ def names_of_threads() -> dict[int, str]:
 class ProcessorTime(Listener):
     """CPU time of the thread that opens a window, and its waits for a CPU.
 
-    The difference of kernel counters, which distinguishes a slow program from a busy machine.
-    Nothing if the kernel does not count.
+    Differences of kernel counters; they distinguish a slow program from a busy machine.
     """
 
     def __init__(self) -> None:

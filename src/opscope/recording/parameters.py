@@ -1,4 +1,4 @@
-"""Reads the tensors of a module or optimizer when the recorder first meets it.
+"""Reads the tensors of a module or optimizer at its first call in a recording.
 
 The native core calls this once per instance, inside the program's own call. So nothing here may
 keep a reference, run an operator, or raise anything but the program's interruptions.
@@ -39,10 +39,9 @@ def layout_code(layout: Any) -> int:
 
 
 def raised_by_handler(error: BaseException) -> bool:
-    """Whether the program's handler of a signal raised ``error``.
+    """Whether a signal handler of the program raised ``error``.
 
-    Such an error (of a time limit, for example) belongs to the program, wherever the signal
-    arrived, and must not be swallowed.
+    opscope must not swallow such an error, for example of a time limit.
     """
     if not isinstance(error, Exception):
         return True  # Ctrl+C or an exit

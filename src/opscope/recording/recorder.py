@@ -39,16 +39,14 @@ from opscope.recording.streams.stream import NO_ROOM, Stream, about_recording
 if TYPE_CHECKING:
     from opscope._native import DecodedWindow
 
-_FIRST_UNKNOWN = (3, 16)
-"""First version of Python that cannot be recorded without the GIL."""
+_FIRST_UNKNOWN = (3, 16)  # first version of Python that cannot be recorded without the GIL
 
 
 def refuse_without_gil() -> None:
     """Raise LifecycleError if the GIL is off, on Python 3.16 and later.
 
-    3.13t, 3.14t and 3.15t are recorded without the GIL. The layout of frames in later builds is
-    unknown, so importing the native core switches the GIL on there, with a warning from Python;
-    only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
+    3.13t to 3.15t are recorded without the GIL; frame layouts of later builds are unknown. There,
+    importing the native core enables the GIL, unless ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
     """
     is_enabled = getattr(sys, "_is_gil_enabled", None)
     is_known = sys.version_info[:2] < _FIRST_UNKNOWN
@@ -169,7 +167,7 @@ class Recording:
 
     @property
     def recorded(self) -> RecordingOptions:
-        """Everything that is recorded, in detail too."""
+        """All options, including those of detail stretches."""
         return self._recorded
 
     @property
@@ -193,7 +191,7 @@ class Recording:
             return
         if not self.has_ended:
             raise LifecycleError("There is no trace yet: start and stop the recording first.")
-        if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping has waited
+        if self._recorded.gpu and _native.gpu_is_wanted():  # else stop() has waited
             wait_for_devices()
         try:
             with memory_for("decoding what was recorded"):
@@ -253,8 +251,8 @@ class Recording:
 class _Window:
     """A native window and its set-up.
 
-    It has no reference to its Recording, so that the end of the Recording is noticed at once. Each
-    method may be interrupted anywhere and called again.
+    Holds no reference to its Recording, so that dropping the Recording ends it at once. Any method
+    may be interrupted anywhere and called again.
     """
 
     def __init__(

@@ -62,11 +62,9 @@ from opscope.storage.store import save_part
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
-LONG_BYTES = 512 << 20
-"""A larger recording is decoded in pieces."""
-
+LONG_BYTES = 512 << 20  # a larger recording is decoded in pieces
 LONG_PLAIN_BYTES = 128 << 20
-"""The same limit without ids of tensors and memory, which pieces lack."""
+"""Limit for recordings without ids of tensors and memory, which decoding in pieces would lose."""
 
 RUNNING = "it is still being recorded"
 _ABOUT_SHAPE: Shape = {
@@ -80,7 +78,7 @@ _ABOUT_SHAPE: Shape = {
 
 
 class NothingRecorded(TraceFormatError):
-    """The file has nothing yet: its process has only begun it, or ended at that point."""
+    """The file has no records: its process has just created it, or died at that point."""
 
 
 Save: TypeAlias = Callable[[TraceData, Path, "Partition | None"], object]
@@ -90,7 +88,6 @@ def recover(path: Path, how: str = "", facts: ProgramFacts = NO_FACTS) -> TraceD
     """Read the file of a recording.
 
     Args:
-        path: the file.
         how: how its process ended, if known.
         facts: facts from the process at its end.
 
@@ -129,7 +126,7 @@ def unfinished_trace(
     Args:
         begun: files of unfinished recordings, oldest first.
         part: part of the folder that it would be saved as; None for any.
-        ended: parts that the folder has traces of.
+        ended: parts with a finished trace in the folder.
 
     Returns:
         None if there is a later trace of that part, or only recordings of other parts.
@@ -207,7 +204,6 @@ def recover_file(
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Args:
-        path: the file.
         how: how its process ended, if known.
         wait: wait for another process that recovers it.
         save: writes the trace; by default without rollups for questions about a job.
@@ -312,7 +308,7 @@ def save_long(
 
 @contextmanager
 def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
-    """If a trace in ``folder`` cannot be written, say that the recording ``what`` stays there."""
+    """If writing a trace to ``folder`` fails, raise UsageError: the recording ``what`` is kept."""
     try:
         yield
     except UsageError as error:
@@ -362,7 +358,7 @@ def _merge(
 
 
 def about_ended(path: Path) -> dict[str, Any]:
-    """Facts written when an ended recording began; its process may still run."""
+    """Facts from the begin of an ended recording; TraceFormatError if it has not ended."""
     log, about = _opened(path)
     with reading(path):
         if not log.describe()["has_end"]:
@@ -443,7 +439,7 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
 
 
 def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
-    """Move a recording to segments as it grows."""
+    """Move a growing recording to segments until ``goes_on`` returns False."""
     about = about_of(recording)
     if not is_drainable(about):
         return

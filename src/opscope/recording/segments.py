@@ -1,8 +1,8 @@
 """Segments: parts that a long recording moves out of its file while it runs.
 
-They are in a hidden folder beside the file of the recording. Each segment is a folder, renamed when
-it is complete, with the tables of one piece and the decoder's state after it. So the draining
-process may be killed at any time, and another continues.
+They are in a hidden folder beside the file. Each segment is a folder with the tables of one piece
+and the decoder's state after it, renamed when it is complete. So another process can continue if
+the draining process is killed.
 """
 
 from __future__ import annotations
@@ -41,17 +41,14 @@ from opscope.storage.parquet import (
     write_table,
 )
 
-RECORDS = 300_000
-"""Records in a segment: the keeper has one segment in memory at a time."""
-
+RECORDS = 300_000  # records in a segment: the keeper has one segment in memory at a time
 MARGIN_NS = 100_000_000
 """Newer records stay in the file: threads may still be writing some of that time."""
 
 NEVER_DRAINED = ("gpu", "asyncio")
-"""Recordings with these options stay in their file until they end. Device work is linked to calls
-in earlier pieces, the program's memory has what CUDA events time, and an annotation open over an
-await depends on all runs of its task. Tasks in steps in detail are drained: a task has a row in
-each segment, and an annotation is not divided by its runs."""
+"""Recordings with these options stay in one file until they end: device work refers to calls in
+earlier pieces, and an annotation over an await depends on all runs of its task. Detail stretches
+with tasks are drained: each segment has a row per task, and annotations are not split by runs."""
 
 Late = Mapping[str, npt.NDArray[Any]]
 
@@ -70,7 +67,7 @@ def draining(recording: Path) -> Iterator[None]:
         lock_alone(lock)
         yield
     finally:
-        unlock(lock)  # a child forked meanwhile has the lock too
+        unlock(lock)  # a child forked in between shares the lock
         os.close(lock)
 
 
@@ -114,19 +111,19 @@ class RecordingSegment:
             late = {column.name: table[column.name] for column in _LATE.columns}
             event, parent = late["event"], late["parent"]
             if len(event) and not 0 <= event.min() <= event.max() < self.first_event:
-                raise ValueError("a late row is of no event before it")
+                raise ValueError("a late row refers to no earlier event")
             if ((parent < -1) | (parent >= event)).any() or (late["duration_ns"] < 0).any():
-                raise ValueError("a late row has a parent or a duration that cannot be")
+                raise ValueError("a late row has an impossible parent or duration")
         return late
 
 
 _ABOUT, _STATE = "about.json", "state"
 _LATE = TableSchema(
     "late",
-    "an event of a segment before, as it was known to be later",
+    "newer values of an event in an earlier segment",
     (
         Column("event", "int32", "row in the whole recording", essential=True),
-        Column("parent", "int32", "likewise", essential=True),
+        Column("parent", "int32", "row of the parent, likewise", essential=True),
         Column("duration_ns", "int64", "as in events", **DURATION),
         Column("unfinished", "bool", "as in events", essential=True),
         Column("raised", "bool", "as in events", essential=True),
@@ -195,7 +192,7 @@ def _check_order(segments: Sequence[RecordingSegment]) -> None:
     for segment, later in zip(segments, (*segments, None)[1:], strict=True):
         with _reading(segment.folder):
             if segment.first_event != first or (segment.is_last and later is not None):
-                raise ValueError("it does not follow what is before it")
+                raise ValueError("it does not follow the previous segment")
         first += segment.rows.get("events", 0)
 
 

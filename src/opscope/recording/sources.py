@@ -1,8 +1,7 @@
 """Data sources: one row of ``SOURCES`` for each, with its options.
 
-Code that handles all sources reads these rows and names none: bits for the native recorder, set-up
-before and around a window, rows of the ledger, options of ``opscope.profile``, kinds of an activity
-filter and options of ``opscope run``.
+Generic code reads these rows: native flags, set-up, ledger rows, parameters of ``opscope.profile``,
+kinds of an activity filter and options of ``opscope run``.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class RecordingOptions:
     """Data to record; ``docs/measurements.md`` has the cost of each option per span."""
 
     operators: bool = True  # torch operators, autograd nodes, TorchScript calls
-    # also operators inside operators, not only outermost ones
-    inner_operators: bool = True
+    inner_operators: bool = True  # also operators inside operators
     annotations: bool = True  # spans named with record_function
     shapes: bool = False  # arguments of operators: shapes, strides, dtypes, scalars
     outputs: bool = False  # results, in the same form (needed by execution traces)
@@ -52,19 +50,17 @@ class RecordingOptions:
     overloads: bool = False  # operator overload names
     asyncio: bool = False  # runs of asyncio's tasks, as spans
     gc_pauses: bool = True  # garbage collections, as spans
-    # runs of code from torch.compile, its kernels and their source lines
-    compiled: bool = True
+    compiled: bool = True  # runs of torch.compile's graphs, their kernels and source lines
     all_threads: bool = True  # every thread of the process; else only the one that starts it
     new_threads: bool = True  # also Python calls of threads that begin during the recording
-    # give a span the same id in all recordings that run at the time
-    process_ids: bool = False
+    process_ids: bool = False  # a span has the same id in all running recordings
     gpu: bool = False  # CUDA device activity and runtime calls
     gpu_sync: bool = False  # also which call recorded the CUDA event of each wait
     source_lines: bool = True  # keep the text of the program's own lines at recorded calls
     thread_samples: bool = True  # kernel counters of threads, about 100 times a second
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
-        """Options that either one has."""
+        """Options that are on in either one."""
         return RecordingOptions(
             **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
         )
@@ -101,18 +97,14 @@ class Source:
     """One kind of thing that can be recorded."""
 
     name: str  # its name in the documentation
-    records: str  # what a trace has of it, in a few words
-    # any of these options records it; empty: always recorded
-    wanted_with: tuple[str, ...] = ()
+    records: str  # the recorded data, in a few words
+    wanted_with: tuple[str, ...] = ()  # options that enable it; empty: always enabled
     switches: tuple[Switch, ...] = ()  # its options
     kinds: tuple[EventKind, ...] = ()  # kinds of its spans in ``events``
     tables: tuple[str, ...] = ()  # tables it fills, besides ``events``, ``threads`` and ``names``
-    # slow work before a window opens; may be called again at any time
-    prepare: Callable[[], object] | None = None
-    # listener for each window that wants the source
-    listener: Callable[[RecordingOptions], Listener] | None = None
-    # rows of the ledger about it
-    ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
+    prepare: Callable[[], object] | None = None  # slow, idempotent work before a window opens
+    listener: Callable[[RecordingOptions], Listener] | None = None  # for one window
+    ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None  # its rows
 
     def is_enabled_by(self, options: RecordingOptions) -> bool:
         """Whether a recording with these options records the source."""
@@ -225,7 +217,7 @@ SOURCES = (
     ),
     Source(
         name="modules and optimizers",
-        records="calls of nn.Module instances and steps of optimizers; what they hold",
+        records="calls of nn.Module instances and steps of optimizers; their parameters",
         # Recording all Python functions includes these.
         wanted_with=("modules", "stack", "functions", "own_functions"),
         switches=(
@@ -301,7 +293,7 @@ SOURCES = (
     ),
     Source(
         name="thread names",
-        records="what Python calls threads",
+        records="names of Python threads",
         listener=lambda _: ThreadNames(),
     ),
     Source(

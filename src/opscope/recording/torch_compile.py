@@ -1,10 +1,9 @@
-"""How torch.compile treats opscope's own code.
+"""Makes torch.compile trace opscope's annotations and skip opscope's other code.
 
-Compiled code does not run Python's ``with``, so torch.compile must know every context manager. It
-knows torch's ``record_function`` and leaves it out of the graph unless
-``torch._dynamo.config.capture_profiler_record_function`` is set; opscope's is traced as if it were
-torch's. All other code of opscope is skipped: at a graph break, torch.compile would compile a
-profile started there once per state, and turn NumPy's arrays into operators.
+torch.compile must know every context manager. It omits torch's ``record_function`` from graphs
+unless ``torch._dynamo.config.capture_profiler_record_function`` is set; opscope's annotation is
+traced like it. At graph breaks, torch.compile would compile opscope's other code once per state of
+a profile, and turn NumPy arrays into operators.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Running the operators of a trace again, on fresh tensors, to measure their time here and now.
+"""Runs the operators of a trace again on new tensors, to measure their time on this machine.
 
-``calls``: distinct calls of a trace; ``fresh_arguments``: tensors and values for them; ``timing``:
-duration of a call; ``replay``: all together.
+``calls``: distinct calls of a trace; ``fresh_arguments``: their arguments; ``timing``: duration of
+a call; ``replay``: the whole replay.
 """
 
 from opscope.replay.replay import RefusedCall, Replay, ReplayedCall, replay

@@ -25,21 +25,13 @@ _INPUTS = (Role.INPUT, Role.INPUT_PART)
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """Calls of one operator with the same kinds of arguments.
+    """Calls of one operator with equal tensor shapes, types and scalars."""
 
-    Attributes:
-        name: name of the operator, such as ``aten::add``.
-        overload: its overload name, ``""`` without one; None if not recorded.
-        signature: hash of name and kinds of arguments, see `call_signatures`.
-        events: rows in ``events``.
-        recorded_ns: total duration, with the calls inside them.
-    """
-
-    name: str
-    overload: str | None
-    signature: int
-    events: npt.NDArray[np.int64]
-    recorded_ns: int
+    name: str  # such as ``aten::add``
+    overload: str | None  # ``""`` without an overload name; None if not recorded
+    signature: int  # hash of name and arguments, see `call_signatures`
+    events: npt.NDArray[np.int64]  # rows in ``events``
+    recorded_ns: int  # total duration, including inner calls
 
 
 class Calls:
@@ -57,21 +49,21 @@ class Calls:
         )
 
     def outermost(self) -> Iterator[RecordedCall]:
-        """Distinct calls that are inside no other remaining call."""
+        """Distinct calls that no other remaining call contains."""
         events = self._trace.events
-        above = nearest_ancestor(events["parent"], self._is_left)
-        rows = np.flatnonzero(self._is_left & (above < 0))
+        enclosing = nearest_ancestor(events["parent"], self._is_left)
+        rows = np.flatnonzero(self._is_left & (enclosing < 0))
         group, first = first_of_each(self._signature[rows])
         order = np.argsort(group, kind="stable")
         borders = np.searchsorted(group[order], np.arange(1, len(first)))
         for members in np.split(order, borders) if len(first) else ():
-            found = rows[members]
+            call_events = rows[members]
             yield RecordedCall(
-                self._trace.event_name(int(found[0])),
-                self._overload(int(found[0])),
-                int(self._signature[found[0]]),
-                found,
-                int(events["duration_ns"][found].sum()),
+                self._trace.event_name(int(call_events[0])),
+                self._overload(int(call_events[0])),
+                int(self._signature[call_events[0]]),
+                call_events,
+                int(events["duration_ns"][call_events].sum()),
             )
 
     def _overload(self, event: int) -> str | None:
@@ -79,16 +71,16 @@ class Calls:
         return overload if overload or self._knows_overloads else None
 
     def leave_out(self, call: RecordedCall) -> bool:
-        """Remove this call; calls inside it become outermost. False if there are none."""
+        """Remove this call; its inner calls become outermost. False if it has none."""
         self._is_left[call.events] = False
-        inside = np.zeros(len(self._is_left), dtype=np.bool_)
-        inside[call.events] = True
-        parents = nearest_ancestor(self._trace.events["parent"], inside)
+        is_removed = np.zeros(len(self._is_left), dtype=np.bool_)
+        is_removed[call.events] = True
+        parents = nearest_ancestor(self._trace.events["parent"], is_removed)
         return bool(np.any(self._is_left & (parents >= 0)))
 
 
 def _names_with_namespace(trace: TraceData) -> Mask:
-    """Whether each name can be an operator's; the last entry is for -1. Shape (names + 1,)."""
+    """Whether each name looks like an operator's; the last entry is for -1. Shape (names + 1,)."""
     used = np.unique(trace.events["name"])
     result = np.zeros(len(trace.names) + 1, dtype=np.bool_)
     for row in used.tolist():
@@ -123,8 +115,8 @@ def _list_hashes(table: Table, column: str, rows: npt.NDArray[np.int64]) -> Any:
     lists = table.lists(column)
     count = np.diff(lists.offsets)
     owner = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(owner)) - np.repeat(lists.offsets[:-1] - lists.offsets[0], count)
+    index = np.arange(len(owner)) - np.repeat(lists.offsets[:-1] - lists.offsets[0], count)
     values = lists.values[lists.offsets[0] : lists.offsets[-1]] if len(count) else lists.values[:0]
     total = np.zeros(len(count), dtype=np.uint64)
-    np.add.at(total, owner, mix(mix(values) ^ mix(place)))
+    np.add.at(total, owner, mix(mix(values) ^ mix(index)))
     return total[rows]

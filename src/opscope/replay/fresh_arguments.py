@@ -1,4 +1,4 @@
-"""Fresh tensors and values to call an operator with, from a recorded call."""
+"""New tensors and values for an operator, like the arguments of a recorded call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, TensorRecord
 
 STRIDED = "strided"
-_ALWAYS_THERE_BYTES = 64 << 20
+_UNCHECKED_BYTES = 64 << 20
 """Smaller tensors are made without checking for free memory."""
 
 
@@ -38,18 +38,18 @@ class FreshArguments:
     def of(self, event: int, schema: Any) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments for an operator with ``schema`` (torch's object)."""
         self._check(event)
-        given = self._recorded.inputs(event)
-        if len(given) > len(schema.arguments):
+        inputs = self._recorded.inputs(event)
+        if len(inputs) > len(schema.arguments):
             if not self._is_of_this_torch():
                 raise RefusedError("this torch's operator takes fewer arguments")
-            # A boxed call: the whole stack was recorded; the arguments are at its top.
-            given = given[len(given) - len(schema.arguments) :]
+            # A boxed call records its whole stack; the arguments are at the top.
+            inputs = inputs[len(inputs) - len(schema.arguments) :]
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
-        for recorded, wanted in zip(given, schema.arguments, strict=False):
+        for recorded, parameter in zip(inputs, schema.arguments, strict=False):
             value = self._value(recorded)
-            if wanted.kwarg_only:
-                keywords[wanted.name] = value
+            if parameter.kwarg_only:
+                keywords[parameter.name] = value
             else:
                 positional.append(value)
         return positional, keywords
@@ -65,7 +65,7 @@ class FreshArguments:
 
     def _check(self, event: int) -> None:
         table = self._tensors.table
-        needed = 0
+        needed_bytes = 0
         for row in self._tensors.rows(event).tolist():
             role = table["role"][row]
             if role == Role.INPUT_PART:
@@ -74,9 +74,9 @@ class FreshArguments:
                 raise RefusedError("it takes a tensor without plain sizes (nested or symbolic)")
             if role == Role.INPUT:
                 sizes, strides = table.lists("sizes")[row], table.lists("strides")[row]
-                needed += _extent(sizes, strides) * _item_bytes(int(table["dtype"][row]))
-        left = memory_left() if needed > _ALWAYS_THERE_BYTES else None
-        if left is not None and needed > left:
+                needed_bytes += _extent(sizes, strides) * _item_bytes(int(table["dtype"][row]))
+        free_bytes = memory_left() if needed_bytes > _UNCHECKED_BYTES else None
+        if free_bytes is not None and needed_bytes > free_bytes:
             raise RefusedError("its tensors do not fit into free memory")
 
     def _value(self, recorded: Argument | None) -> Any:

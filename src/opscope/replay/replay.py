@@ -31,55 +31,35 @@ _REFUSED_NAMESPACES = {
     "debugprims": "it reads or writes files",
 }
 _FILES = ("filename", "file_name", "path")
-"""Names of arguments that are files, which a trace must not choose."""
+"""Names of arguments that are files: a trace must not choose which files are read or written."""
 
 
 @dataclass(frozen=True)
 class ReplayedCall:
-    """One distinct call.
+    """One distinct call."""
 
-    Attributes:
-        name: name of the operator with its overload, such as ``aten::add.Tensor``.
-        input_shapes: shape of each argument; ``[]`` for other values.
-        calls: number of recorded calls.
-        recorded_ns: mean duration in the recording; None if the file has no times.
-        replayed_ns: median duration now.
-    """
-
-    name: str
-    input_shapes: list[Any]
-    calls: int
-    recorded_ns: int | None
-    replayed_ns: int
+    name: str  # operator with its overload, such as ``aten::add.Tensor``
+    input_shapes: list[Any]  # shape of each argument; ``[]`` for other values
+    calls: int  # number of recorded calls
+    recorded_ns: int | None  # mean duration in the recording; None if the file has no times
+    replayed_ns: int  # median duration now
 
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """One distinct call that was not replayed.
+    """One distinct call that was not replayed."""
 
-    Attributes:
-        name: name of the operator.
-        calls: number of recorded calls.
-        reason: why not, as the rest of a sentence about the operator.
-        has_inner: whether it called operators, which were replayed if possible.
-    """
-
-    name: str
-    calls: int
-    reason: str
-    has_inner: bool
+    name: str  # operator
+    calls: int  # number of recorded calls
+    reason: str  # a sentence, whose subject is usually the operator
+    has_inner: bool  # whether it called other operators, which were replayed if possible
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Result of :func:`replay`.
+    """Result of :func:`replay`."""
 
-    Attributes:
-        replayed: longest total time in the recording first (time now, if it has no times).
-        refused: in order of first appearance.
-    """
-
-    replayed: list[ReplayedCall]
+    replayed: list[ReplayedCall]  # sorted by total recorded time, or replayed time without times
     refused: list[RefusedCall]
 
 
@@ -96,7 +76,7 @@ def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> 
         device: replaces all recorded devices, such as ``cpu``.
 
     Raises:
-        UsageError: there is no call, or none can be replayed; the message says why.
+        UsageError: the trace has no calls, or none can be replayed; the message has the reason.
     """
     import torch
 
@@ -104,20 +84,20 @@ def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> 
     has_times = trace.has_times
     replayed: dict[int, ReplayedCall] = {}
     refused: dict[int, RefusedCall] = {}
-    found_new = True
-    while found_new:
-        found_new = False
+    has_new_calls = True
+    while has_new_calls:
+        has_new_calls = False
         for call in list(calls.outermost()):
             if call.signature in replayed:  # found again inside a refused call
                 replayed[call.signature] = _counted(replayed[call.signature], call, has_times)
                 continue
             try:
                 with torch.no_grad():
-                    made = _replay(call, arguments, repeat)
-                replayed[call.signature] = _counted(made, call, has_times)
+                    result = _replay(call, arguments, repeat)
+                replayed[call.signature] = _counted(result, call, has_times)
             except RefusedError as error:
                 has_inner = calls.leave_out(call)
-                found_new |= has_inner
+                has_new_calls |= has_inner
                 earlier = refused.get(call.signature)
                 count = len(call.events) + (earlier.calls if earlier else 0)
                 refused[call.signature] = RefusedCall(call.name, count, str(error), has_inner)
@@ -127,9 +107,9 @@ def replay(trace: TraceData, *, repeat: int = 10, device: str | None = None) -> 
     return Replay(in_order, list(refused.values()))
 
 
-def _counted(made: ReplayedCall, call: RecordedCall, has_times: bool) -> ReplayedCall:
+def _counted(replayed_call: ReplayedCall, call: RecordedCall, has_times: bool) -> ReplayedCall:
     recorded_ns = call.recorded_ns // len(call.events) if has_times else None
-    return replace(made, calls=len(call.events), recorded_ns=recorded_ns)
+    return replace(replayed_call, calls=len(call.events), recorded_ns=recorded_ns)
 
 
 def _cost(call: ReplayedCall) -> int:
@@ -154,19 +134,20 @@ def _callable(
     registered = registered_overloads(call.name)
     if not registered:
         raise RefusedError("this torch has no operator of that name")
-    # If the overload was not recorded, the first one that accepts the arguments.
-    known = call.overload is not None and call.overload in registered
-    candidates = [call.overload or ""] if known else list(registered)
+    # If the overload was not recorded, use the first one that accepts the arguments.
+    is_registered = call.overload is not None and call.overload in registered
+    candidates = [call.overload or ""] if is_registered else list(registered)
     problem = ""
     for overload in candidates:
         try:
-            return overload, _tried(call.name, overload, event, arguments)
+            return overload, _bound(call.name, overload, event, arguments)
         except RefusedError as error:
             problem = problem or str(error)
     raise RefusedError(problem)
 
 
-def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> Callable[[], Any]:
+def _bound(name: str, overload: str, event: int, arguments: FreshArguments) -> Callable[[], Any]:
+    """The overload with new arguments, after one call that succeeded."""
     import torch
 
     schema = torch._C._get_schema(name, overload)
@@ -184,7 +165,7 @@ def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> C
 
 @contextmanager
 def _failures_refused(what: str = "it fails") -> Iterator[None]:
-    """Turn any error from torch into a reason to refuse the call: traces may hold any call."""
+    """Turn any error of torch into a reason to refuse the call: traces may contain any call."""
     try:
         yield
     except (RefusedError, OpscopeError):

@@ -14,34 +14,34 @@ from opscope.recording.sources import RecordingOptions
 
 WARMUPS = 3
 TIME_LIMIT_S = 1.0
-"""A slow call is repeated less often than requested."""
+"""Slow calls are repeated less often than requested."""
 
 FEWEST = 3
 LONGEST_S = 5.0
-"""Stop after one call that takes longer than this."""
+"""Stop before ``FEWEST`` calls if these take longer than this."""
 
 _OPTIONS = RecordingOptions(gc_pauses=False, annotations=False)
 
 
 def measure(name: str, call: Callable[[], Any], repeat: int) -> int:
-    """Median duration in nanoseconds of the span ``name`` that ``call`` makes, of ``repeat`` calls.
+    """Median duration in nanoseconds of the operator ``name`` over ``repeat`` calls of ``call``.
 
-    Calls are timed by recording them, like the calls they are compared with: time that Python needs
-    to make them does not count.
+    The recorder measures it, like the calls of the trace, so the time of the Python call is not
+    included.
     """
-    deadline = time.perf_counter() + TIME_LIMIT_S
+    deadline_s = time.perf_counter() + TIME_LIMIT_S
     for _ in range(WARMUPS):
         call()
-        if time.perf_counter() > deadline:
+        if time.perf_counter() > deadline_s:
             break
     recording = Recording(_OPTIONS)
     recording.start()
     try:
-        began = time.perf_counter()
-        for done in range(1, repeat + 1):
+        began_s = time.perf_counter()
+        for count in range(1, repeat + 1):
             call()
-            taken_s = time.perf_counter() - began
-            if taken_s > (TIME_LIMIT_S if done >= FEWEST else LONGEST_S):
+            elapsed_s = time.perf_counter() - began_s
+            if elapsed_s > (TIME_LIMIT_S if count >= FEWEST else LONGEST_S):
                 break
     finally:
         recording.stop()

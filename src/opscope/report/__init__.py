@@ -1,5 +1,5 @@
-"""One self-contained HTML page per trace, and what notebooks show.
+"""The HTML report: one self-contained page per trace.
 
-The page's program is built from ``web/`` into ``report/bundle``; the modules here gather what it
-shows. ``web/src/contract.ts`` describes the data between the two.
+The page's program is built from ``web/`` into ``report/bundle``; the modules here make its data,
+which ``web/src/contract.ts`` describes.
 """

@@ -16,7 +16,7 @@ from opscope.report.packing import shown
 from opscope.timeline.period import Which
 
 MOST_STREAMS = 50
-"""Number of streams shown for a device, the busiest first."""
+"""Maximum number of streams shown for a device, the busiest first."""
 MOST_MODULES = 200
 
 _STREAM_HEADING = (
@@ -24,28 +24,26 @@ _STREAM_HEADING = (
     "Wait at once", "At most",
 )  # fmt: skip
 _MODULE_HEADING = ("Module", "Together", "Forward", "Backward", "In CUDA graphs")
-_NOT_KNOWN = "not known"
+_UNKNOWN = "not known"
 
 
 def device_section(trace: TraceData, which: Which | str) -> dict[str, Any]:
-    """Results of `opscope summary --gpu` for a period with device work."""
-    found = find_device_use(trace, which)
-    advice = found.advice()
-    notes = list(found.notes)
-    if len(found.modules) > MOST_MODULES:
-        more = len(found.modules) - MOST_MODULES
-        notes.append(f"{more:,} more modules: opscope summary --gpu shows all")
+    """Results of `opscope summary --gpu`, for a period with device activity."""
+    use = find_device_use(trace, which)
+    advice = use.advice()
+    notes = list(use.notes)
+    if len(use.modules) > MOST_MODULES:
+        left_out = len(use.modules) - MOST_MODULES
+        notes.append(f"{left_out:,} more modules: opscope summary --gpu shows all")
     return {
-        "wall": max(found.wall_ns, 1),
-        "devices": [
-            _device(device, found, advice.get(device.device, "")) for device in found.devices
-        ],
-        "modules": _modules(found),
+        "wall": max(use.wall_ns, 1),
+        "devices": [_device(device, use, advice.get(device.device, "")) for device in use.devices],
+        "modules": _modules(use),
         "notes": [shown(note) for note in notes],
     }
 
 
-def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]:
+def _device(device: DeviceUse, use: DevicesUse, advice: str) -> dict[str, Any]:
     parts = {
         "computing": device.computing_ns,
         "communicating": device.communicating_ns,
@@ -66,16 +64,15 @@ def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]
         ],
         "gaps": device.gaps,
         "longestGap": device.longest_gap_ns,
-        "said": [advice] * bool(advice) + _notes(device, found),
+        "said": [advice] * bool(advice) + _notes(device, use),
         "streams": {
             "heading": _STREAM_HEADING,
-            "rows": [_stream(stream, found) for stream in device.streams[:MOST_STREAMS]],
+            "rows": [_stream(stream, use) for stream in device.streams[:MOST_STREAMS]],
         },
     }
 
 
-def _notes(device: DeviceUse, found: DevicesUse) -> list[str]:
-    """Further facts about the device, as sentences."""
+def _notes(device: DeviceUse, use: DevicesUse) -> list[str]:
     notes = [
         f"{share_text(hidden_ns / time_ns)} of {what} overlapped with computing."
         for what, time_ns, hidden_ns in (
@@ -90,13 +87,13 @@ def _notes(device: DeviceUse, found: DevicesUse) -> list[str]:
             "no operator, module or annotation around their launch."
         )
     if device.without_launch:
-        notes.append(f"The launch of {device.without_launch:,} activities is not known.")
+        notes.append(f"The launch of {device.without_launch:,} activities is unknown.")
     if device.occupancy >= 0:
         notes.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
-    notes += [_memory(one) for one in found.memory if one.device == device.device]
-    more = len(device.streams) - MOST_STREAMS
-    if more > 0:
-        notes.append(f"The {MOST_STREAMS} busiest streams are shown; {more:,} more did something.")
+    notes += [_memory(one) for one in use.memory if one.device == device.device]
+    rest = len(device.streams) - MOST_STREAMS
+    if rest > 0:
+        notes.append(f"The {MOST_STREAMS} busiest streams are shown; {rest:,} more are not.")
     return notes
 
 
@@ -108,20 +105,20 @@ def _memory(memory: ReservedMemory) -> str:
     return f"{used}, {reserved}; {share_text(memory.unused_share)} of that unused on average."
 
 
-def _stream(stream: StreamUse, found: DevicesUse) -> list[str]:
-    busy = f"{time_text(stream.busy_ns)}, {share_text(found.share(stream.busy_ns))}"
+def _stream(stream: StreamUse, use: DevicesUse) -> list[str]:
+    busy = f"{time_text(stream.busy_ns)}, {share_text(use.share(stream.busy_ns))}"
     row = [str(stream.stream), f"{stream.work:,}", busy]
     if stream.delay_median_ns < 0:
-        return [*row, _NOT_KNOWN, *[""] * (len(_STREAM_HEADING) - len(row) - 1)]
+        return [*row, _UNKNOWN, *[""] * (len(_STREAM_HEADING) - len(row) - 1)]
     delays = (stream.delay_median_ns, stream.delay_90_ns, stream.delay_max_ns)
     waiting = (f"{stream.depth_mean:.1f}", f"{stream.depth_max:,}")
     return [*row, f"{stream.launches:,}", *map(time_text, delays), *waiting]
 
 
-def _modules(found: DevicesUse) -> dict[str, Any] | None:
-    if not found.modules:
+def _modules(use: DevicesUse) -> dict[str, Any] | None:
+    if not use.modules:
         return None
-    modules = found.modules_by_time[:MOST_MODULES]
+    modules = use.modules_by_time[:MOST_MODULES]
     has_graphs = bool(np.any([module.graph_ns for module in modules]))
     rows = [
         [

@@ -1,4 +1,4 @@
-"""A comparison as one HTML page, with a flame graph of each side; no script runs in it."""
+"""A comparison as one HTML page without scripts, with a flame graph of each side."""
 
 from __future__ import annotations
 
@@ -26,64 +26,62 @@ from opscope.timeline.tree.line_nesting import line_nesting
 
 Path = tuple[str, ...]
 
-_WORTH_SHOWING = 0.001
-"""Of a step."""
+_LEAST_SHARE = 0.001
+"""Smallest share of a step that is shown."""
 
 
 @dataclass(frozen=True)
 class Flame:
-    """One side, all of its recordings together."""
+    """Flame graph of one side: the mean of all its recordings."""
 
-    step_ns: float  # time of a step, in the mean
-    # of calls, by what they are called and what is around them, outermost first. A call comes
-    # before those in it
-    time_ns: dict[Path, float]
+    step_ns: float  # mean step time
+    time_ns: dict[Path, float]  # mean time per step by call path; callers come before callees
 
 
 def flame_of(traces: Sequence[TraceData]) -> Flame:
-    """The tree of what ran on the threads of steps; without steps there is none."""
-    found = [_of_recording(trace) for trace in traces]
+    """The flame graph of all calls on the threads that make steps; empty without steps."""
+    flames = [_recorded_flame(trace) for trace in traces]
     time_ns: dict[Path, float] = {}
-    for one in found:
-        for path, ns in one.time_ns.items():
-            time_ns[path] = time_ns.get(path, 0.0) + ns / len(found)
-    step_ns = sum(one.step_ns for one in found) / len(found)
-    worth = _WORTH_SHOWING * step_ns
+    for flame in flames:
+        for path, ns in flame.time_ns.items():
+            time_ns[path] = time_ns.get(path, 0.0) + ns / len(flames)
+    step_ns = sum(flame.step_ns for flame in flames) / len(flames)
+    least_ns = _LEAST_SHARE * step_ns
     ordered = sorted(time_ns, key=len)
-    return Flame(step_ns, {path: time_ns[path] for path in ordered if time_ns[path] >= worth})
+    return Flame(step_ns, {path: time_ns[path] for path in ordered if time_ns[path] >= least_ns})
 
 
-def _of_recording(trace: TraceData) -> Flame:
+def _recorded_flame(trace: TraceData) -> Flame:
     steps, _ = steady_steps(trace)
     if not len(steps):
         return Flame(0.0, {})
     parent, inside = _within_steps(trace, steps)
     label, texts = own_texts(trace)
     names = [comparable_name(text) for text in texts]
-    nested = line_nesting(trace)
-    took = (nested.until_ns - nested.start_ns) / len(steps)
+    nesting = line_nesting(trace)
+    durations = (nesting.until_ns - nesting.start_ns) / len(steps)
     step_ns = float((steps.end_ns - steps.start_ns).mean())
     paths: list[Path] = [()]
     time_ns: dict[Path, float] = {}
-    node = np.zeros(len(parent) + 1, dtype=np.int64)  # the last, -1, stands for the step
+    node = np.zeros(len(parent) + 1, dtype=np.int64)  # the last, -1, is the step
     for level in levels(depths(parent)):
         rows = level[inside[level]]
         keys, group = np.unique(node[parent[rows]] * len(names) + label[rows], return_inverse=True)
-        total = np.bincount(group.reshape(-1), took[rows], len(keys))
+        total = np.bincount(group.reshape(-1), durations[rows], len(keys))
         node[rows] = len(paths) + group.reshape(-1)
         for key, ns in zip(keys.tolist(), total.tolist(), strict=True):
-            around, name = divmod(key, len(names))
-            paths.append((*paths[around], names[name]))
+            parent_path, name = divmod(key, len(names))
+            paths.append((*paths[parent_path], names[name]))
             time_ns[paths[-1]] = time_ns.get(paths[-1], 0.0) + ns
     return Flame(step_ns, time_ns)
 
 
 def _within_steps(trace: TraceData, steps: Steps) -> tuple[Values, Flags]:
-    """Enclosing span of every event in its step (-1: none), and whether it is inside of a step."""
-    nested = line_nesting(trace)
-    around, start, end = nested.around, nested.start_ns, nested.until_ns
+    """Parent of every event in its step (-1: none), and whether the event is in a step."""
+    nesting = line_nesting(trace)
+    around, start, end = nesting.around, nesting.start_ns, nesting.until_ns
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
-    inside = (step >= 0) & (end <= steps.end_ns[step]) & ~nested.is_async
+    inside = (step >= 0) & (end <= steps.end_ns[step]) & ~nesting.is_async
     inside &= ~on_other_threads(trace, steps)
     inside[steps.event] &= ~(start == steps.start_ns[step])[steps.event]  # the mark of a step
     return np.where(inside & inside[around] & (around >= 0), around, -1), inside
@@ -133,11 +131,11 @@ _LEGEND = (
 )
 _ROW = 18
 _SHADES = ((0.05, 3), (0.01, 2), (0.002, 1))
-"""By how much of a step a call has changed to be shaded so strongly."""
+"""Least change of a call, as a share of a step, and its shade."""
 
 
 def diff_html(diff: Diff, a: Side, b: Side, judgements: Sequence[Judgement] = ()) -> str:
-    """The page as text; the flame graphs are means over the recordings of a side."""
+    """The page as text."""
     style = bundled("report.css") + _STYLE
     style += "".join(
         f"@media (prefers-color-scheme: dark){{:root{{{v}}}}}" for v in _DARK.findall(style)
@@ -175,18 +173,18 @@ def _table(table: DiffTable) -> str:
 
 
 def _flame(side: str, flame: Flame, other: Flame) -> str:
-    """Calls as boxes below the ones they ran in, as wide as they took; steps on one scale."""
-    whole = max(flame.step_ns, other.step_ns)
-    if not flame.time_ns or not whole:
+    """A flame graph as SVG: calls as boxes below their callers; both sides have one scale."""
+    scale = max(flame.step_ns, other.step_ns)
+    if not flame.time_ns or not scale:
         return ""
-    place: dict[tuple[str, ...], float] = {(): 0.0}
+    left_ends: dict[tuple[str, ...], float] = {(): 0.0}
     boxes = []
     for path, ns in flame.time_ns.items():
-        left = place.get(path[:-1])
-        if left is None:  # it is in something that is too short to be shown
+        left = left_ends.get(path[:-1])
+        if left is None:  # its caller is too short to be shown
             continue
-        place[path], place[path[:-1]] = left, left + ns
-        boxes.append(_box(path, left / whole, ns / whole, _change(flame, other, path), ns))
+        left_ends[path], left_ends[path[:-1]] = left, left + ns
+        boxes.append(_box(path, left / scale, ns / scale, _change(flame, other, path), ns))
     deepest = max(map(len, flame.time_ns))
     return (
         f"<h2>A step of {side}: {time_text(round(flame.step_ns))}</h2>"
@@ -196,14 +194,14 @@ def _flame(side: str, flame: Flame, other: Flame) -> str:
 
 def _change(flame: Flame, other: Flame, path: tuple[str, ...]) -> float:
     """Difference to the other side, as a share of a step."""
-    there = other.time_ns.get(path, 0.0) / max(other.step_ns, 1)
-    return flame.time_ns[path] / max(flame.step_ns, 1) - there
+    other_share = other.time_ns.get(path, 0.0) / max(other.step_ns, 1)
+    return flame.time_ns[path] / max(flame.step_ns, 1) - other_share
 
 
 def _box(path: tuple[str, ...], left: float, width: float, change: float, ns: float) -> str:
     shade = next((shade for least, shade in _SHADES if abs(change) >= least), 0)
     kind = f' class="{"more" if change > 0 else "less"}{shade}"' if shade else ""
-    title = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step beside the other side"
+    title = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step against the other side"
     return (
         f'<svg x="{left:.4%}" y="{(len(path) - 1) * _ROW}" width="{width:.4%}" height="{_ROW}">'
         f'<title>{_text(title)}</title><rect{kind} width="100%" height="100%"/>'

@@ -1,7 +1,7 @@
-"""What a page in a browser requests while it is open.
+"""A page that requests data from a server while it is open.
 
-The page is that of ``page.py``. Of a trace that it could not hold, it has the spans of one window
-at a time, and asks for those of the next.
+The page is that of ``page.py``. For a trace that is too long for a page, it has the spans of one
+window, and requests those of other windows.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Query = Mapping[str, str]
 Answer = dict[str, Any]
 
 PIXELS = 4000
-"""That a screen has from left to right; a span of a smaller part of a window is not seen."""
+"""Width of a wide screen; spans shorter than a pixel are merged."""
 
 _MOST_ROWS = 1000
 _MOST_CELL = 300
 
 
 class LivePage:
-    """A page and its answers; each takes the fields of a query and returns what JSON can hold."""
+    """A page, and the JSON answers to its requests."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class LivePage:
         """Serve a page.
 
         Args:
-            html: makes the page.
-            sql: runs a statement that may reach nothing but the trace; returns a DuckDB relation.
-            windows: of a trace that the page does not hold all spans of.
+            html: returns the page.
+            sql: runs a statement that can read only the trace; returns a DuckDB relation.
+            windows: windows of the trace, if the page does not contain all its spans.
             start_ns: time 0 of the page, Unix time.
         """
         self._html, self._sql, self._windows, self._start_ns = html, sql, windows, start_ns
@@ -59,10 +59,10 @@ class LivePage:
         return self._html()
 
     def answer(self, name: str, query: Query) -> Answer | None:
-        """Answer to a request by name; None for an unknown name.
+        """Answer to the request ``name``; None for an unknown name.
 
         Raises:
-            OpscopeError: a field is wrong, or the trace is damaged.
+            OpscopeError: a field is invalid, or the trace is damaged.
         """
         if name == "sql":
             return self._rows(query.get("query", ""))
@@ -79,12 +79,12 @@ class LivePage:
         return window_json(windows, self._start_ns, begin, end)
 
     def _find(self, windows: Windows | WindowsOfTwo, query: Query) -> Answer:
-        """Number and total time of matching spans, and the next one from a moment on."""
+        """Number and total time of matching spans, and the next one after a time."""
         moment_ns = self._start_ns + _time(query, "after")
         backwards = query.get("backwards") == "1"
-        found = windows.find(lambda texts: _matches(texts, query), moment_ns, backwards)
-        near = found.next and [moment - self._start_ns for moment in found.next]
-        return {"count": found.count, "time": found.duration_ns, "next": near}
+        found_spans = windows.find(lambda texts: _matches(texts, query), moment_ns, backwards)
+        next_span = found_spans.next and [moment - self._start_ns for moment in found_spans.next]
+        return {"count": found_spans.count, "time": found_spans.duration_ns, "next": next_span}
 
     def _rows(self, statement: str) -> Answer:
         if not statement.strip():
@@ -92,8 +92,8 @@ class LivePage:
         relation = self._sql(statement)
         rows = rows_of(relation)
         first = [[_cell(value) for value in row] for row in islice(rows, _MOST_ROWS)]
-        is_more = next(rows, None) is not None
-        return {"columns": list(map(shown, relation.columns)), "rows": first, "isMore": is_more}
+        has_more = next(rows, None) is not None
+        return {"columns": list(map(shown, relation.columns)), "rows": first, "isMore": has_more}
 
 
 def windowed_page(
@@ -104,15 +104,15 @@ def windowed_page(
     period: Which,
     versions: tuple[str, dict[str, Any]] | None = None,
 ) -> tuple[str, int]:
-    """The page of a trace that it cannot hold, and its time 0.
+    """The page of a trace that is too long for a page, and its time 0.
 
     Args:
-        windows: of the trace.
-        part: what tables, findings and steps are of.
-        counts: rows of the whole trace by table.
-        title: shown at the top.
-        period: of tables and findings.
-        versions: of a page of two, which one ``part`` is of, and what differs.
+        windows: windows of the trace.
+        part: trace for tables, findings and steps.
+        counts: number of rows of the whole trace by table.
+        title: title of the page.
+        period: period of tables and findings.
+        versions: for a page of two traces, the name of ``part`` and the differences.
     """
     least_ns = (windows.end_ns - windows.begin_ns) // PIXELS
     timeline, merged, least_ns = windows.window(windows.begin_ns, windows.end_ns + 1, least_ns)
@@ -130,7 +130,7 @@ def windowed_page(
 
 
 def window_json(windows: Windows | WindowsOfTwo, start_ns: int, begin: int, end: int) -> Answer:
-    """The spans of a window, as the page has those of all; times since ``start_ns``."""
+    """Spans of a window in the page's format; times since ``start_ns``."""
     trace, merged, least = windows.window(start_ns + begin, start_ns + end, (end - begin) // PIXELS)
     packer = Packer()
     section, placed = add_spans(trace, start_ns, packer)
@@ -153,9 +153,9 @@ def _cell(value: Any) -> str:
 
 
 def _matches(texts: list[str], query: Query) -> np.ndarray[Any, Any]:
-    """Which texts a search finds; as ``web/src/data/search.ts``, but for regular expressions."""
+    """Texts that a search finds, as in ``web/src/data/search.ts``; no regular expressions."""
     text = query.get("text", "")
     if query.get("exact") == "1":
-        return np.array([one == text for one in texts], dtype=np.bool_)
+        return np.array([label == text for label in texts], dtype=np.bool_)
     words = text.lower().split()
-    return np.array([all(word in one.lower() for word in words) for one in texts], dtype=np.bool_)
+    return np.array([all(w in label.lower() for w in words) for label in texts], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Memory in use over time, and what was in use at the peak."""
+"""The memory panel of the report: memory over time, and memory at the peak."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def memory_section(trace: TraceData, spans: Spans) -> list[dict[str, Any]]:
 def _device(
     trace: TraceData, spans: Spans, position: Values, memory: MemoryOverTime
 ) -> dict[str, Any]:
-    """``position`` is that of each event of ``trace`` among the spans."""
+    """Entry of one device; ``position``: index among the spans of each event of ``trace``."""
     peak = explain_peak(trace, memory.peak)
     allocation = peak.blocks.allocation
     event = np.append(trace.table("allocations")["event"], -1)[allocation].astype(np.int64)
@@ -70,7 +70,7 @@ def _parts(parts: MemoryParts | None) -> dict[str, Any] | None:
 
 
 def groups_json(groups: Iterable[PeakGroup], most: int = MOST_GROUPS) -> list[dict[str, Any]]:
-    """The largest groups, as JSON has them."""
+    """The largest groups, for JSON."""
     return [
         {
             "name": shown(group.name),
@@ -91,7 +91,7 @@ def _has_lines(peak: PeakMemory) -> bool:
 
 
 def _phases(trace: TraceData, peak: PeakMemory, event: Values) -> tuple[PeakGroup, ...]:
-    """By the part of a step that allocated; what was there before has its operator's name."""
+    """Groups by phase of the allocation; earlier memory is grouped by operator."""
     phase = np.append(find_phases(trace).phase, -1)[event].tolist()
     is_before = peak.blocks.allocated_ns < 0
     names = (
@@ -107,10 +107,10 @@ def _blocks(
     start_ns: int, position: Values, peak: PeakMemory, event: Values
 ) -> list[dict[str, Any]]:
     blocks = peak.blocks
-    found = []
+    entries = []
     for row in range(min(MOST_BLOCKS, len(blocks))):
         allocated, freed = int(blocks.allocated_ns[row]), int(blocks.freed_ns[row])
-        found.append(
+        entries.append(
             {
                 "bytes": int(blocks.size_bytes[row]),
                 "time": allocated - start_ns if allocated >= 0 else -1,
@@ -121,4 +121,4 @@ def _blocks(
                 "module": shown(blocks.module[row]),
             }
         )
-    return found
+    return entries

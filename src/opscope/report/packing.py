@@ -1,7 +1,7 @@
-"""Columns in few bytes that a browser unpacks in milliseconds: byte planes, deflate, base64.
+"""Compressed columns that a browser unpacks in milliseconds: byte planes, deflate, base64.
 
-A column of integers is stored as its lowest bytes, then its second-lowest bytes, and so on; planes
-that are all zero at the top are left out. Deflate finds far more to save in planes than in rows.
+A column of integers is stored as its lowest bytes, then its second-lowest bytes, and so on, without
+the highest planes that are zero. Deflate compresses planes far better than rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LONGEST = 1000
 
 
 def shown(text: str) -> str:
-    """``text``, shortened to :data:`LONGEST` characters; then it says how long it was.
+    """``text``, shortened to :data:`LONGEST` characters and with its original length.
 
-    What is no sign of its own, such as a mark that turns the direction of writing, is spelled out.
+    Invisible characters, such as those that change the direction of writing, are escaped.
     """
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}… ({len(text):,} characters)"
@@ -36,14 +36,14 @@ _PLANES = 8
 
 @dataclass
 class Packer:
-    """Collects columns; ``directory`` says where each is once :meth:`finish` has run."""
+    """Collects and packs columns."""
 
-    # by name, how many values and how many planes; in the order they are stored
+    # name, number of values and number of planes of each column, in the order of storage
     directory: list[dict[str, Any]] = field(default_factory=list)
     _planes: list[bytes] = field(default_factory=list)
 
     def add(self, name: str, values: npt.NDArray[Any]) -> None:
-        """A column of whole numbers, none negative."""
+        """Add a column of non-negative integers."""
         as_bytes = np.ascontiguousarray(values, dtype="<u8").view(np.uint8).reshape(-1, _PLANES)
         largest = int(values.max()) if len(values) else 0
         planes = (largest.bit_length() + 7) // 8
@@ -52,7 +52,7 @@ class Packer:
             self._planes.append(np.ascontiguousarray(as_bytes[:, plane]).tobytes())
 
     def finish(self) -> str:
-        """All columns, one after the other, as base64 text of a zlib stream."""
+        """All columns as base64 text of one zlib stream."""
         deflate = zlib.compressobj(COMPRESSION_LEVEL)
         parts = [deflate.compress(plane) for plane in self._planes]
         parts.append(deflate.flush())
@@ -60,7 +60,7 @@ class Packer:
 
 
 def differences(values: Values, starts: Values) -> Any:
-    """Each value minus the one before it; values at ``starts`` (and the first) stay as they are."""
+    """Each value minus the one before it; the first value and those at ``starts`` are unchanged."""
     result = np.diff(values, prepend=0)
     result[starts] = values[starts]
     return result

@@ -1,7 +1,7 @@
-"""One HTML file that shows a trace: opens from disk, asks the network for nothing.
+"""One HTML file that shows a trace, without network.
 
-Everything from the trace is data in the page, never markup: it is JSON in an inert element, and
-the page's program writes it out as text. A content security policy lets only that program run.
+Text of the trace is data in the page, never markup: it is JSON in an inert element, and the page's
+program writes it as text. A content security policy permits only that program.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def write_report(
     on_timeline: Collection[Partition] = (),
     process: tuple[Partition, TraceData] | None = None,
 ) -> None:
-    """Write the report of ``trace`` to ``path``, which is replaced once the page is complete.
+    """Write the report of ``trace`` to ``path``; replaces a file once the page is complete.
 
     Args:
-        findings: where they are known already or were measured.
-        period: of tables and findings.
-        ranks: of a job, its processes compared, and their collectives.
-        on_timeline: the processes that ``trace`` is of.
-        process: the one that tables, findings and steps are of, and its trace.
+        findings: findings to show; None: find them.
+        period: period of tables and findings.
+        ranks: comparison of the processes of a job, and their collectives.
+        on_timeline: the processes in ``trace``, if it has several.
+        process: the process for tables, findings and steps, and its trace.
 
     Raises:
         UsageError: ``path`` cannot be written, or there is no such period.
@@ -100,13 +100,13 @@ def report_html(
     process: tuple[Partition, TraceData] | None = None,
     is_served: bool = False,
 ) -> str:
-    """The page as text; see :func:`write_report`, and :func:`page_of` for one that is served."""
+    """The page as text; see :func:`write_report`."""
     data = gather(trace, title, findings, period, ranks, on_timeline, process)
     return page_of(*data, is_served)
 
 
 def page_of(report: Mapping[str, Any], columns: str, is_served: bool = False) -> str:
-    """The page with this data; one ``is_served`` asks the server that it came from for more."""
+    """The page with this data; if ``is_served``, it may send requests to its server."""
     script, style = bundled("report.js"), bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),
@@ -116,13 +116,13 @@ def page_of(report: Mapping[str, Any], columns: str, is_served: bool = False) ->
         served=' data-served="true"' * is_served,
         script=script,
         style=style,
-        report=_inert(json.dumps(report, ensure_ascii=False, separators=(",", ":"))),
+        report=_without_markup(json.dumps(report, ensure_ascii=False, separators=(",", ":"))),
         columns=columns,
     )
 
 
-def _inert(text: str) -> str:
-    """JSON that cannot end the element it is in; the same JSON to a parser."""
+def _without_markup(text: str) -> str:
+    """Escape JSON text that could end its HTML element; a parser reads the same JSON."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -134,7 +134,7 @@ def policy_hash(text: str) -> str:
 
 @cache
 def bundled(name: str) -> str:
-    """A file that is built from ``web/``."""
+    """Text of a file that is built from ``web/``."""
     try:
         return (_BUNDLE / name).read_text(encoding="utf-8")
     except OSError as error:

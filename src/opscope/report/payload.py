@@ -1,4 +1,4 @@
-"""All the data of a page, as described in ``web/src/contract.ts``."""
+"""The data of a page; ``web/src/contract.ts`` describes it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _MOST_SPANS = 1000
 
 
 def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
-    """Findings in order of their saving, the checks made, and the checks that could not run.
+    """Findings in order of their saving, and the checks that could not run.
 
-    ``spans``: those that the timeline shows, if they are of the same trace.
+    ``spans``: spans of the timeline, if these are of the same trace.
     """
     return {
-        "found": [_finding(finding, spans) for finding in findings],
+        "found": [_finding_json(finding, spans) for finding in findings],
         "absent": len(findings.absent),
         "notes": [shown(note) for note in findings.notes],
         "lookedAt": shown(findings.looked_at),
@@ -61,7 +61,7 @@ def finding_section(findings: Findings, spans: Spans | None) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, spans: Spans | None) -> dict[str, Any]:
+def _finding_json(finding: Finding, spans: Spans | None) -> dict[str, Any]:
     return {
         "id": finding.id,
         "title": shown(finding.title),
@@ -78,13 +78,13 @@ def _finding(finding: Finding, spans: Spans | None) -> dict[str, Any]:
         "spans": []
         if spans is None
         else [int(spans.position[event]) for event in finding.events[:_MOST_SPANS]],
-        "places": [_place(place) for place in finding.places],
+        "places": [_place_json(place) for place in finding.places],
         "placeNote": finding.place_note,
         "link": finding.link if finding.link.startswith("https://") else "",
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place_json(place: Place) -> dict[str, Any]:
     return {
         "text": shown(str(place)),
         "function": shown(place.function),
@@ -113,7 +113,7 @@ def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> d
     user = metadata.get("user")
     return {
         "program": shown(str(metadata.get("program") or "")),
-        "startedNs": str(window.start_ns),  # as text: JavaScript would round it
+        "startedNs": str(window.start_ns),  # text, because JavaScript would round a number
         "duration": window.end_ns - window.start_ns,
         "machine": _machine(trace, metadata),
         "options": _options(metadata.get("options")),
@@ -132,7 +132,7 @@ def run_section(trace: TraceData, metadata: dict[str, Any], window: Window) -> d
 
 
 def period_section(period: Period, origin_ns: int, of: str | None = None) -> dict[str, Any]:
-    """The period that the page is about, and the start-up that it leaves out."""
+    """The page's period, and the start-up that is not in it."""
     start_up, start_ns = period.start_up, period.start_ns
     is_left_out = period.which is Which.STEADY and start_up.is_any
     return {
@@ -150,9 +150,9 @@ def _ledger(trace: TraceData) -> Iterator[tuple[str, str, float]]:
 
 
 def _machine(trace: TraceData, metadata: dict[str, Any]) -> list[list[str]]:
-    known = [[label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)]
+    rows = [[label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)]
     missing = missing_ranks(trace.ledger)
-    return known + [["job", shown(missing)]] * bool(missing)
+    return rows + [["job", shown(missing)]] * bool(missing)
 
 
 def _options(options: Any) -> list[list[Any]]:
@@ -174,13 +174,13 @@ def _cost(trace: TraceData, events: int) -> float | None:
 
 
 MOST_STEPS = 1000
-"""Steps shown; of more, the first ones."""
+"""Maximum number of steps shown; these are the first ones."""
 
 
 def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
     """Duration, phases, causes and top operators of every step; None without steps."""
     steps, what = program_steps(trace)
-    # Those of a schedule are recorded with every event.
+    # With a schedule (``what`` is empty), every event has its step.
     times = step_times(trace, listing, steps=steps if what else None)
     count = min(len(times.steps), MOST_STEPS)
     if not count:
@@ -203,7 +203,7 @@ def step_section(trace: TraceData, listing: TorchListing, start_ns: int) -> dict
 
 
 def _causes(trace: TraceData, count: int) -> dict[str, Any]:
-    """Time of the main thread in each step by cause; causes that no step has are left out."""
+    """Time of the main thread in each step by cause, without causes that no step has."""
     table = find_account(trace, Which.ALL).table()[:count]
     used = np.flatnonzero(table.any(axis=0)).tolist()
     return {
@@ -216,7 +216,7 @@ def _causes(trace: TraceData, count: int) -> dict[str, Any]:
 CONTRACT_VERSION = 1
 
 _PARTS = 12
-"""Of the work, about as long as one another; the last is packing and writing."""
+"""Parts of the work, for progress; all take about as long, and the last is packing and writing."""
 
 
 def gather(
@@ -229,19 +229,18 @@ def gather(
     process: tuple[Partition | str, TraceData] | None = None,
     merged: Rows | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """The report as JSON can hold it, and its packed columns.
+    """The report for JSON, and its packed columns.
 
-    The timeline and memory are those of the whole recording; tables, findings and what pictures
-    show first are those of a period of it. Of a job, ``trace`` is of the processes ``on_timeline``,
-    and ``ranks``, who is slow and what they did together, of all; tables, findings and steps are of
-    one ``process``: added up over several they would say nothing of any. ``merged``: of each event
-    how many it stands for, where the timeline shows a part of what was recorded.
+    Timeline and memory cover the whole recording, tables and findings a period. For a job,
+    ``trace`` has the processes ``on_timeline``, and ``ranks`` covers all; tables, findings and
+    steps are those of one ``process``, because sums over several would describe none of them.
+    ``merged``: number of spans that each event represents, if the timeline is reduced.
     """
-    own = trace if process is None else process[1]
-    metadata, period, packer = trace.metadata, period_of(own, which), Packer()
+    source = trace if process is None else process[1]
+    metadata, period, packer = trace.metadata, period_of(source, which), Packer()
     window, part = window_of(trace, metadata), period.trace
-    listing = TorchListing(own)
-    part_listing = listing if part is own else TorchListing(part)
+    listing = TorchListing(source)
+    part_listing = listing if part is source else TorchListing(part)
     tell(1, _PARTS)
     spans_section, spans = add_spans(trace, window.start_ns, packer)
     if merged is not None:
@@ -249,16 +248,16 @@ def gather(
     tell(2, _PARTS)
     own_listing, flops = OwnListing(part), recorded_flops(part)
     operators = operator_section(part, own_listing, flops)
-    detailed = detailed_period_of(own, which)
-    if detailed.in_detail:  # tables of what only that part has
+    detailed = detailed_period_of(source, which)
+    if detailed.in_detail:  # the following tables need data that only this part has
         part = detailed.trace
         part_listing, own_listing = TorchListing(part), OwnListing(part)
         flops = recorded_flops(part)
     by_shape = shape_section(part, own_listing, flops)
     tell(4, _PARTS)
-    found = findings
-    if found is None:
-        found = find_findings(own, listing=part_listing, which=which)
+    finding_list = findings
+    if finding_list is None:
+        finding_list = find_findings(source, listing=part_listing, which=which)
     report: dict[str, Any] = {
         "version": CONTRACT_VERSION,
         "title": shown(title or _program_name(metadata)),
@@ -271,15 +270,15 @@ def gather(
     sections: dict[str, Callable[[], Any]] = {
         "modules": lambda: module_section(part, part_listing),
         "sources": lambda: source_section(part, part_listing, window.start_ns),
-        "steps": lambda: step_section(own, listing, window.start_ns),
+        "steps": lambda: step_section(source, listing, window.start_ns),
         "memory": lambda: (
             memory_section(trace, spans)
             if merged is None
-            else memory_section(own, Spans.without(own, window.start_ns))
+            else memory_section(source, Spans.without(source, window.start_ns))
         ),
-        "devices": lambda: _devices(own, which),
-        "findings": lambda: finding_section(found, spans if process is None else None),
-        "verdict": lambda: list(map(shown, _verdict(own, which, found, ranks, process))),
+        "devices": lambda: _devices(source, which),
+        "findings": lambda: finding_section(finding_list, spans if process is None else None),
+        "verdict": lambda: list(map(shown, _verdict(source, which, finding_list, ranks, process))),
     }
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
@@ -295,7 +294,6 @@ def gather(
 
 
 def _devices(trace: TraceData, which: Which | str) -> dict[str, Any] | None:
-    """None where no device did anything."""
     if not len(trace.table("gpu")):
         return None
     from opscope.report.device_section import device_section
@@ -313,13 +311,13 @@ def _verdict(
     if not trace.has_times:
         return []
 
-    def of_one() -> Verdict:
+    def own_verdict() -> Verdict:
         return weighed(trace, which, findings, find_account(trace, which))
 
     if ranks is None:
-        return of_one().lines()
+        return own_verdict().lines()
     name = "all" if process is None else str(process[0])
-    return job_verdict(ranks[0].found, of_one, name).lines()
+    return job_verdict(ranks[0].found, own_verdict, name).lines()
 
 
 def _program_name(metadata: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The processes of a job side by side: their steps as a picture, and what their time went to."""
+"""The ranks panel of the report: steps of all processes, causes of their time, collectives."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from opscope.report.packing import Packer
 from opscope.storage.partition import Partition
 
 MOST_STEPS = 1000
-"""Of more, the first ones are in the picture."""
-
+"""Maximum number of steps shown; these are the first ones."""
 
 MOST_KINDS, MOST_RANKS = 20, 64
-"""Of collectives, in the tables of the page; of ranks those that others waited for longest."""
+"""Rows of the tables of collectives, and of ranks that others waited for longest."""
 
 
 def rank_section(
@@ -35,7 +34,7 @@ def rank_section(
     on_timeline: Collection[Partition],
     packer: Packer,
 ) -> dict[str, Any]:
-    """Section of the ranks. Times of steps go to ``packer``, plus 1; 0 means no such step."""
+    """Section of the ranks. ``packer`` gets the times of steps plus 1; 0 means no such step."""
     steps = compared.steps
     for name, times in (("rankTime", steps.wall_ns), ("rankOwn", steps.own_ns)):
         shown = times[:, :MOST_STEPS]
@@ -51,11 +50,11 @@ def rank_section(
         "causes": [Cause(cause).title for cause in used],
         "causeMeanings": [Cause(cause).meaning for cause in used],
         "causeTimes": steps.cause_ns[:, used].tolist(),
-        "together": _together(collectives),
+        "together": _collectives(collectives),
     }
 
 
-def _together(collectives: JobCollectives) -> dict[str, Any]:
+def _collectives(collectives: JobCollectives) -> dict[str, Any]:
     kinds, waits = collective_kinds(collectives), rank_waits(collectives)
     notes = sentences(collectives)
     if len(kinds) > MOST_KINDS:

@@ -1,8 +1,8 @@
-"""Serves a page on this machine, to a browser that has its address, while the page is open.
+"""Serves a page to a browser on this machine while the page is open.
 
-It listens on 127.0.0.1 only, and answers GET requests whose path begins with a random token, as far
-as :class:`Access` lets them pass. The page keeps one request open; when that has been closed for
-some seconds, so is the server.
+The server listens on 127.0.0.1, and answers only GET requests whose path begins with a random token
+and that :class:`Access` permits. The page keeps one request open; some seconds after that is
+closed, the server ends.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from opscope.report.live_page import LivePage
 
 HOST = "127.0.0.1"
 
-_SAYS_IT_IS_THERE_S = 1.0
-_CLOSED_FOR_S = 5.0
-"""A page that is loaded again is back by then."""
+_PING_INTERVAL_S = 1.0
+_RELOAD_S = 5.0
+"""The server ends after this time without a page; reloading a page takes less."""
 
 _LONGEST_LINE = 20_000
 
@@ -36,10 +36,10 @@ class PageServer:
     """A page at an address of this machine."""
 
     def __init__(self, page: LivePage, port: int = 0) -> None:
-        """Listen; ``port`` 0: any that is free.
+        """Listen; ``port`` 0: a free port.
 
         Raises:
-            UsageError: the port is taken.
+            UsageError: the port cannot be used.
         """
         self._token = secrets.token_urlsafe(24)
         try:
@@ -53,7 +53,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port that the server listens on."""
         return int(self._server.server_address[1])
 
     @property
@@ -62,7 +62,7 @@ class PageServer:
         return f"http://{HOST}:{self.port}/{self._token}/"
 
     def serve(self) -> None:
-        """Answer until the page has been open and is closed, or :meth:`close` is called."""
+        """Answer requests until the page was open and is closed, or :meth:`close` is called."""
         watch = OwnThread(self._end_when_closed, self._server.ending.set)
         watch.start()
         try:
@@ -79,9 +79,9 @@ class PageServer:
 
     def _end_when_closed(self) -> None:
         server = self._server
-        while not server.ending.wait(_SAYS_IT_IS_THERE_S):
+        while not server.ending.wait(_PING_INTERVAL_S):
             closed_s = server.closed_since_s
-            if closed_s is not None and time.monotonic() - closed_s > _CLOSED_FOR_S:
+            if closed_s is not None and time.monotonic() - closed_s > _RELOAD_S:
                 server.ending.set()
                 server.shutdown()
 
@@ -94,18 +94,18 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.ending = threading.Event()
-        self.closed_since_s: float | None = None  # None before a page was open, and while one is
-        self.is_computing = threading.Lock()  # one answer at a time, in bounded memory
+        self.closed_since_s: float | None = None  # None: a page is open, or none has been yet
+        self.is_computing = threading.Lock()  # one answer at a time, which limits memory
         self._open, self._changes = 0, threading.Lock()
 
     def opened(self, change: int) -> None:
-        """One page more, or one less, is open."""
+        """Count open pages; ``change`` is 1 or -1."""
         with self._changes:
             self._open += change
             self.closed_since_s = None if self._open else time.monotonic()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that is closed while it is answered is nothing to print."""
+        """Print nothing: the page may be closed while the server answers."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -123,19 +123,18 @@ class _Handler(BaseHTTPRequestHandler):
     }
 
     def do_GET(self) -> None:
-        """Answer what the page asks for; anything else is refused."""
         address = urlsplit(self.path)
-        found = self._name_in(address.path)
-        if found is None:
+        name = self._name_in(address.path)
+        if name is None:
             return self._send(403, "text/plain", b"")
-        if found == "alive":
-            return self._stay()
-        if found == "":
+        if name == "alive":
+            return self._keep_alive()
+        if name == "":
             return self._send(200, "text/html; charset=utf-8", self._page())
         query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
         try:
             with self.server.is_computing:
-                answer = self.server.page.answer(found, query)
+                answer = self.server.page.answer(name, query)
         except OpscopeError as error:
             return self._send_json(400, {"error": str(error)})
         except (ValueError, MemoryError) as error:
@@ -145,8 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(200, answer)
 
     def _name_in(self, path: str) -> str | None:
-        """Name of the requested answer; None if the request is refused or the name is not in the
-        page."""
+        """Name of the requested answer; None if the request is refused."""
         parts = path.split("/")
         if len(parts) != 3 or len(self.path) > _LONGEST_LINE:
             return None
@@ -157,12 +155,12 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.is_computing:
             return self.server.page.html().encode("utf-8")
 
-    def _stay(self) -> None:
-        """Hold the request until the page goes, which the next line to it shows."""
+    def _keep_alive(self) -> None:
+        """Keep the request open until the page is closed, when writing to it fails."""
         self._begin(200, "text/event-stream", None)
         self.server.opened(+1)
         try:
-            while not self.server.ending.wait(_SAYS_IT_IS_THERE_S):
+            while not self.server.ending.wait(_PING_INTERVAL_S):
                 self.wfile.write(b": \n\n")
                 self.wfile.flush()
         except OSError:
@@ -189,23 +187,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not printed."""
+        """Print nothing."""
 
 
 PERFETTO_PORT = 9001
-"""The one on this machine that Perfetto's page may read from."""
+"""The only port of this machine that Perfetto's page may read from."""
 
 _PERFETTO = "https://ui.perfetto.dev"
 
 
 class FileServer:
-    """A file that Perfetto's page in a browser of this machine reads, once."""
+    """Serves one file once, to Perfetto's page in a browser of this machine."""
 
     def __init__(self, file: Path) -> None:
         """Listen.
 
         Raises:
-            UsageError: the port is taken, by another that serves a trace.
+            UsageError: the port cannot be used.
         """
         self._name = f"{secrets.token_urlsafe(24)}.pftrace"
         access, size = Access(self._name, page=_PERFETTO), file.stat().st_size
@@ -225,14 +223,14 @@ class FileServer:
                 self.server.is_read = True  # type: ignore[attr-defined]
 
             def log_message(self, format: str, *arguments: Any) -> None:
-                """Requests are not printed."""
+                """Print nothing."""
 
         try:
             self._server = HTTPServer((HOST, PERFETTO_PORT), Handler)
         except OSError as error:
             raise UsageError(
-                f"Perfetto reads from port {PERFETTO_PORT} of {HOST} only, and that cannot be "
-                f"used: {error.strerror}. End the program that listens there."
+                f"Perfetto can read only from port {PERFETTO_PORT} of {HOST}, and opscope cannot "
+                f"use it: {error.strerror}. End the program that listens there."
             ) from None
 
     port = PERFETTO_PORT
@@ -243,12 +241,12 @@ class FileServer:
         return f"{_PERFETTO}/#!/?url=http://{HOST}:{self.port}/{self._name}"
 
     def serve(self) -> None:
-        """Until it has been read."""
+        """Answer requests until the file was read."""
         with self._server as server:
             while not getattr(server, "is_read", False):
                 server.handle_request()
 
 
 def tunnel(port: int) -> str:
-    """The command that makes the page reachable from another machine."""
+    """Command that makes the port reachable from another machine."""
     return f"ssh -L {port}:{HOST}:{port} {socket.gethostname()}"

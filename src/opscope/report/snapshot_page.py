@@ -1,4 +1,4 @@
-"""The page of a memory snapshot of torch: its memory tab, and nothing else."""
+"""The page of a memory snapshot of torch, which has only the memory tab."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ _NO_GROUPS: dict[str, list[Any]] = {
 
 
 def snapshot_html(snapshot: MemorySnapshot, title: str, is_served: bool = False) -> str:
-    """The page as text; time 0 is the first allocation or free in the record of a device."""
+    """The page as text; time 0 of a device is its first recorded allocation or free."""
     report, columns = gather(TraceData({}, Names.from_strings([])), title)
     names = [f"cuda:{one.index}" for one in snapshot.devices]
-    found = [snapshot_memory(snapshot, name) for name in names]
-    report["memory"] = [_device(one) for one in found]
-    report["run"]["duration"] = max(int(1000 * one.time_us.max(initial=0)) for one in found)
+    memories = [snapshot_memory(snapshot, name) for name in names]
+    report["memory"] = [_device(one) for one in memories]
+    report["run"]["duration"] = max(int(1000 * one.time_us.max(initial=0)) for one in memories)
     report["period"]["to"] = max(report["run"]["duration"], 1)
     report["verdict"] = []
     return page_of(report, columns, is_served)
 
 
-def _device(found: SnapshotMemory) -> dict[str, Any]:
-    points = found.timeline()
+def _device(memory: SnapshotMemory) -> dict[str, Any]:
+    points = memory.timeline()
     total = [point["bytes"] for point in points]
-    is_known = found.peak_event >= 0
+    is_known = memory.peak_event >= 0
     return {
-        "device": device_title(found.device),
+        "device": device_title(memory.device),
         "time": [1000 * point["time_us"] for point in points],
         "total": total,
         "byCategory": None,
         "byPhase": {"names": ["in use"], "bytes": [total]},
         "uncategorised": "",
-        "peakBytes": found.peak_bytes,
-        "peakTime": 1000 * int(found.time_us[found.peak_event]) if is_known else 0,
-        "beforeBytes": found.before_bytes,
+        "peakBytes": memory.peak_bytes,
+        "peakTime": 1000 * int(memory.time_us[memory.peak_event]) if is_known else 0,
+        "beforeBytes": memory.before_bytes,
         "groups": {
             **_NO_GROUPS,
-            "line": groups_json(found.at_peak),
-            "end": groups_json(found.at_end),
+            "line": groups_json(memory.at_peak),
+            "end": groups_json(memory.at_end),
         },
-        "stacks": groups_json(found.stacks, MOST_STACKS),
+        "stacks": groups_json(memory.stacks, MOST_STACKS),
         "blocks": [],
     }

@@ -1,4 +1,4 @@
-"""Every span of the timeline: columns line by line, and what they refer to."""
+"""The spans of the timeline as columns, sorted by line, with their labels."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from opscope.timeline.tree.links import arrows
 from opscope.timeline.waits import TimeKind, time_kind
 
 _MOST_SHAPES = 20_000
-"""Distinct argument shapes that the page carries texts of; the most frequent ones."""
+"""Maximum number of distinct argument shapes on the page, the most frequent ones."""
 
 GPU_KIND = EventKind.TASK_RUN + 1
-"""Labels of device activity have this kind plus that of the row of ``gpu``. The page tells kinds of
-events below it apart (``web/src/contract.ts``), and shows others as spans."""
+"""Labels of device activity have this kind plus that of the row of ``gpu``. Lower kinds are those
+of events, see ``web/src/contract.ts``."""
 
 _UNKNOWN = GPU_KIND + 7
-"""While labels are numbered, the kind of what the page does not tell apart; -1 on the page."""
+"""Kind of events that the page does not know, while labels are numbered; -1 on the page."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Spans:
     """Facts about the spans that other sections need."""
 
     start_ns: int  # time 0 of the page, Unix nanoseconds
-    position: Values  # of every event among the spans, -1 for none; shape (events,)
+    position: Values  # index among the spans of every event, -1 for none; shape (events,)
 
     @staticmethod
     def without(trace: TraceData, start_ns: int) -> Spans:
@@ -47,7 +47,7 @@ class Spans:
 
 
 def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:
-    """Put the columns into ``packer``; returns the part of the report that explains them."""
+    """Add the columns to ``packer``; returns the section that describes them."""
     events, gpu = trace.events, trace.table("gpu")
     placed, placed_gpu = place_events(trace), place_gpu(trace)
     order, begin = placed.by_line()
@@ -55,8 +55,8 @@ def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str
     label, labels = _labels(trace)
     starts = np.concatenate([events["start_ns"][order], gpu["start_ns"][gpu_order]]) - start_ns
     lines = np.concatenate([begin, gpu_begin[1:] + begin[-1]])
-    first = lines[:-1][np.diff(lines) > 0]
-    packer.add("start", np.maximum(differences(np.maximum(starts, 0), first), 0))
+    line_starts = lines[:-1][np.diff(lines) > 0]
+    packer.add("start", np.maximum(differences(np.maximum(starts, 0), line_starts), 0))
     durations = (placed.duration_ns[order], placed_gpu.duration_ns[gpu_order])
     packer.add("duration", np.concatenate(durations))
     packer.add(
@@ -79,7 +79,7 @@ def add_spans(trace: TraceData, start_ns: int, packer: Packer) -> tuple[dict[str
 
 
 def add_merged(packer: Packer, merged: Rows, position: Values) -> None:
-    """Pack the number of spans that each span stands for (0: itself alone), in the page's order."""
+    """Pack the number of spans that each span represents (0: only itself), in the page's order."""
     column = np.zeros(len(merged), dtype=np.int64)
     if merged.any():
         column[position] = merged
@@ -87,23 +87,23 @@ def add_merged(packer: Packer, merged: Rows, position: Values) -> None:
 
 
 def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int) -> dict[str, Any]:
-    """Spans whose own time is not what their line says: where those of a thread do not nest."""
+    """Spans whose time or parent differs from their place on the line, as spans may overlap."""
     nested = line_nesting(trace)
-    around = nested.around.astype(np.int64)
+    parents = nested.around.astype(np.int64)
     if nested.is_as_recorded:
         return {"span": [], "until": [], "around": []}
     on_lines, *_ = _native.nest_on_lines(
-        nested.start_ns, nested.took_ns, np.full(len(around), -1, dtype=np.int32),
+        nested.start_ns, nested.took_ns, np.full(len(parents), -1, dtype=np.int32),
         np.ascontiguousarray(placed.line), len(placed.lines), placed.by_start,
     )  # fmt: skip
     until = np.where(nested.is_async, nested.start_ns, nested.until_ns)
-    around[nested.is_async] = -1
-    is_moved = (until != nested.start_ns + nested.took_ns) | (around != on_lines)
+    parents[nested.is_async] = -1
+    is_moved = (until != nested.start_ns + nested.took_ns) | (parents != on_lines)
     rows = np.flatnonzero(is_moved)
     return {
         "span": position[rows].tolist(),
         "until": np.maximum(until[rows] - start_ns, 0).tolist(),
-        "around": np.append(position, -1)[around[rows]].tolist(),
+        "around": np.append(position, -1)[parents[rows]].tolist(),
     }
 
 
@@ -113,15 +113,15 @@ def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:
 
 
 def _labels(trace: TraceData) -> tuple[Values, dict[str, list[Any]]]:
-    """Row in labels of every event, then of every row of ``gpu``: each text and kind once."""
+    """Index in labels of every event and every row of ``gpu``, and the labels: text and kind."""
     gpu = trace.table("gpu")
     kinds = GPU_KIND + 8
     used_names, gpu_label = np.unique(gpu["name"], return_inverse=True)
     own_label, own = own_texts(trace)
     texts = [*own, *(trace.names[name] for name in used_names)]
     text = np.concatenate([own_label, gpu_label.reshape(-1) + len(own)])
-    of_events = page_kinds(trace.events["kind"], _UNKNOWN)
-    kind = np.concatenate([of_events, np.minimum(gpu["kind"], 6) + GPU_KIND])
+    event_kinds = page_kinds(trace.events["kind"], _UNKNOWN)
+    kind = np.concatenate([event_kinds, np.minimum(gpu["kind"], 6) + GPU_KIND])
     key = text * kinds + kind
     used = np.flatnonzero(np.bincount(key, minlength=1))
     number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int64)
@@ -150,7 +150,7 @@ def _add_arrows(trace: TraceData, position: Values, gpu_position: Values, packer
 
 
 def _add_inputs(trace: TraceData, order: Rows, packer: Packer) -> list[str]:
-    """Texts of argument shapes; the column has the row of a span's text plus 1, 0 for none."""
+    """Texts of argument shapes; the packed column is the index of a span's text plus 1, or 0."""
     signature = shape_signatures(trace)
     rows = np.flatnonzero(signature)
     if not rows.size:

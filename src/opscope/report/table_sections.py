@@ -1,4 +1,4 @@
-"""The tables of the page: operators, modules and source lines, as columns."""
+"""The tables of the page as columns: operators, modules and source lines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from opscope.timeline.tree.frame_text import PYTHON_KINDS, own_texts
 from opscope.timeline.waits import TimeKind, time_kind
 
 MOST_ROWS = 3000
-"""Rows of one table; of more, those with most time of their own."""
+"""Maximum number of rows of a table: those with most self time."""
 
 _MOST_CALLS = 32
-"""Of a line, that a page goes to when the line is picked."""
+"""Calls of a source line that the page can show on the timeline."""
 
-_SHOWN = (TimeKind.WORK, TimeKind.WAITING)
+_RANKED_KINDS = (TimeKind.WORK, TimeKind.WAITING)
 
 Section = dict[str, Any]
 
@@ -42,7 +42,7 @@ def operator_section(trace: TraceData, listing: OwnListing, flops: FlopCounts | 
 def shape_section(
     trace: TraceData, listing: OwnListing, flops: FlopCounts | None
 ) -> Section | None:
-    """Averages by name and argument shapes; None where no shapes were recorded."""
+    """Averages by name and argument shapes; None if no shapes were recorded."""
     if flops is None:
         return None
     averages = key_averages(trace, group_by_input_shape=True, flops=flops, listing=listing)
@@ -50,18 +50,18 @@ def shape_section(
 
 
 def recorded_flops(trace: TraceData) -> FlopCounts | None:
-    """FLOPs for both sections; None where no shapes were recorded."""
+    """FLOPs for both sections; None if no shapes were recorded."""
     return count_flops(trace) if len(trace.table("tensors")) else None
 
 
 def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -> Section:
-    """Names of any kind; of Python's as many at most as of all others."""
+    """Rows with most self time; Python functions have a separate limit of rows."""
     kind = _kinds(trace, averages)
     weight = np.maximum(averages.quantity("cpu_self_ns"), averages.quantity("device_self_ns"))
     times = [time_kind(name) for name in averages.names]
-    ranks = np.array([time in _SHOWN for time in times], dtype=np.bool_)
-    of_python = np.isin(kind, PYTHON_KINDS)
-    rows = np.concatenate([_top(weight, ranks & ~of_python), _top(weight, ranks & of_python)])
+    ranks = np.array([time in _RANKED_KINDS for time in times], dtype=np.bool_)
+    is_python = np.isin(kind, PYTHON_KINDS)
+    rows = np.concatenate([_top(weight, ranks & ~is_python), _top(weight, ranks & is_python)])
     columns: dict[str, Any] = {
         "name": [shown(averages.names[row]) for row in rows],
         "kind": kind[rows].tolist(),
@@ -89,7 +89,7 @@ def _operators(trace: TraceData, averages: Averages, flops: FlopCounts | None) -
 
 
 def _kinds(trace: TraceData, averages: Averages) -> Values:
-    """EventKind of the first event of each group; kinds of device activity follow those."""
+    """EventKind of the first event of each group, or ``GPU_KIND`` plus the kind of activity."""
     source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
     kind = np.zeros(len(row), dtype=np.int64)
     is_event, is_gpu = source == RowSource.EVENT, source == RowSource.GPU
@@ -122,14 +122,14 @@ def _module_labels(trace: TraceData) -> dict[int, str]:
     """Label of each module's calls on the timeline, by the module's path."""
     rows = np.flatnonzero(trace.events["kind"] == EventKind.MODULE_CALL)
     path, (label, texts) = attribute_to_modules(trace).path[rows], own_texts(trace)
-    found, first = np.unique(path, return_index=True)
-    named = label[rows[first]]
-    return {path: texts[text] for path, text in zip(found.tolist(), named.tolist(), strict=True)}
+    paths, first = np.unique(path, return_index=True)
+    labels = label[rows[first]]
+    return {path: texts[text] for path, text in zip(paths.tolist(), labels.tolist(), strict=True)}
 
 
 def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Section | None:
-    """Source lines, with when calls from them started, nanoseconds since ``begin_ns``; None if no
-    Python functions were recorded, but modules at most."""
+    """Source lines, with start times of calls from them since ``begin_ns``; None if no Python
+    functions were recorded."""
     kind = trace.events["kind"]
     if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():
         return None
@@ -156,7 +156,6 @@ def source_section(trace: TraceData, listing: TorchListing, begin_ns: int) -> Se
 
 
 def _starts(trace: TraceData, lines: SourceLines, rows: Values, begin_ns: int) -> list[list[int]]:
-    """Start times of the first calls made from each line."""
     order = np.argsort(lines.line_of_call, kind="stable")
     start_ns = trace.events["start_ns"][lines.call[order]] - begin_ns
     bounds = np.searchsorted(lines.line_of_call[order], [rows, rows + 1])

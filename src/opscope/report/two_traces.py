@@ -1,4 +1,4 @@
-"""The page of two traces: one timeline that both begin at the left of, and what differs."""
+"""The page of two traces: both on one timeline with a common begin, and their differences."""
 
 from __future__ import annotations
 
@@ -24,18 +24,12 @@ _MOST_ROWS = 30
 
 
 def two_traces(a: Side, b: Side, title: str, period: Which) -> str:
-    """The page, which is served; tables and findings are those of ``b``.
-
-    Args:
-        a: one recording of the old version.
-        b: one of the new version.
-        title: shown at the top.
-        period: of tables and findings.
-    """
-    names, title = _named(a, b, title)
+    """The page of an old version ``a`` and a new version ``b``, for a server; tables and findings
+    are those of ``b``."""
+    names, title = _names_and_title(a, b, title)
     old, new = a.traces[0], b.traces[0]
-    both = moved_by(old, _start_ns(new) - _start_ns(old)), new
-    together = versions_together(both, names)
+    traces = moved_by(old, _start_ns(new) - _start_ns(old)), new
+    together = versions_together(traces, names)
     report, columns = gather(together, title, which=period, process=(names[1], new))
     report["differences"] = _differences(compare(a, b))
     return page_of(report, columns, is_served=True)
@@ -44,16 +38,11 @@ def two_traces(a: Side, b: Side, title: str, period: Which) -> str:
 def two_long_traces(
     old: LongTrace, new: LongTrace, parts: tuple[Side, Side], title: str, period: Which
 ) -> tuple[str, WindowsOfTwo, int]:
-    """The page, what it asks for, and its time 0; of the whole traces the timeline alone.
+    """The page, its windows, and its time 0, for traces that are too long for a page.
 
-    Args:
-        old: the old version.
-        new: the new version.
-        parts: of both what tables, findings and differences are of.
-        title: shown at the top.
-        period: of tables and findings.
+    Tables, findings and differences are those of ``parts`` of both traces.
     """
-    names, title = _named(*parts, title)
+    names, title = _names_and_title(*parts, title)
     windows = WindowsOfTwo(Windows(old), Windows(new), names)
     counts = {name: old.rows.get(name, 0) + rows for name, rows in new.rows.items()}
     versions = names[1], _differences(compare(*parts))
@@ -61,24 +50,23 @@ def two_long_traces(
     return page, windows, start_ns
 
 
-def _named(a: Side, b: Side, title: str) -> tuple[list[str], str]:
+def _names_and_title(a: Side, b: Side, title: str) -> tuple[list[str], str]:
     names = [f"{letter}: {side.names[0]}" for letter, side in (("A", a), ("B", b))]
     return names, title or f"{a.names[0]} and {b.names[0]}"
 
 
 def _start_ns(trace: TraceData) -> int:
-    """Start of the first event, on the host or a device."""
     return window_of(trace, {}).start_ns
 
 
-def _differences(found: Diff) -> dict[str, Any]:
+def _differences(diff: Diff) -> dict[str, Any]:
     return {
-        "said": list(map(shown, (*headline(found), *closing(found)))),
+        "said": list(map(shown, (*headline(diff), *closing(diff)))),
         "tables": [
             {
                 "heading": [f"{table.title}: {table.headings[0]}", *table.headings[1:]],
                 "rows": [list(map(shown, row)) for row in table.rows],
             }
-            for table in tables(found, _MOST_ROWS)
+            for table in tables(diff, _MOST_ROWS)
         ],
     }

@@ -1,9 +1,9 @@
 """The spans of a window of a long trace, at the resolution of a screen.
 
-A screen some thousand pixels wide cannot show ten million spans. In a window, spans that are too
-short to be seen are merged: those with the same parent that begin in the same pixel become one,
-named after the longest of them. One pass over the trace keeps what windows of more than about a
-thousandth of the recording show; a narrower window is read from disk.
+A screen cannot show ten million spans. So spans of a window that are shorter than a pixel are
+merged: those with the same parent that begin in the same pixel become one, with the name of the
+longest. One pass over the trace keeps the spans for windows of more than about a thousandth of the
+recording in memory; narrower windows are read from disk.
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ from opscope.timeline.tree.frame_text import MODULE_PREFIX, frame_text, module_n
 
 Values = npt.NDArray[np.int64]
 Merged = npt.NDArray[np.int32]
-"""Of each event of a window how many it stands for, with all that they called; 0: itself."""
+"""Number of spans that each event of a window represents, without their callees; 0: only itself."""
 
-IsWanted = Callable[[list[str]], npt.NDArray[np.bool_]]
-"""Which of these names of spans are searched for."""
+NamePredicate = Callable[[list[str]], npt.NDArray[np.bool_]]
+"""Whether each of these names matches a search."""
 
-_FINEST = 1 << 20
-"""Parts of the recording; spans at least as long as one are kept in memory, each by itself."""
+_FINEST_PARTS = 1 << 20
+"""Spans of at least the recording's length divided by this are kept in memory unmerged."""
 
 _MOST_KEPT = 4_000_000
-"""WindowSpans in memory, about 50 bytes each."""
+"""Spans in memory, about 50 bytes each."""
 
-_MOST_IN_FULL = 100_000
-"""WindowSpans of a window that none is merged of, and that arguments and tensors are read for."""
+_MOST_UNMERGED = 100_000
+"""Windows with at most this many spans are shown unmerged, with arguments and tensors."""
 
 _COLUMNS = ("thread", "parent", "name", "kind", "start_ns", "duration_ns", "is_async", "unfinished")
 
 
 @dataclass(frozen=True)
 class WindowSpans:
-    """WindowSpans in order of start; arrays of shape (spans,)."""
+    """Spans in order of start; arrays of shape (spans,)."""
 
-    row: Values  # in the trace's events; -1 for merged spans
-    parent: Values  # likewise
+    row: Values  # row in the trace's events; -1 for merged spans
+    parent: Values  # row of the parent in the trace's events, or -1
     thread: npt.NDArray[np.int32]
-    name: npt.NDArray[np.int32]  # row in names; of Python calls without a name -1
+    name: npt.NDArray[np.int32]  # row in names; -1 for Python calls without a name
     frame: npt.NDArray[np.int32]  # row in frames, -1 for none
     kind: npt.NDArray[np.uint8]
     start_ns: Values
     duration_ns: Values
     is_async: npt.NDArray[np.bool_]
     unfinished: npt.NDArray[np.bool_]
-    merged: npt.NDArray[np.int32]  # how many spans it stands for, with all that they called; 0: one
+    merged: npt.NDArray[np.int32]  # number of represented spans; 0: only itself
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def end_ns(self) -> Values:
-        """End of each span, Unix time."""
+        """End of each span, Unix nanoseconds."""
         return self.start_ns + self.duration_ns
 
     def take(self, rows: npt.NDArray[Any]) -> WindowSpans:
@@ -79,26 +79,26 @@ class WindowSpans:
 
     @staticmethod
     def joined(parts: list[WindowSpans]) -> WindowSpans:
-        """Spans of all parts in order of start; of those with equal start, the longest first."""
+        """Spans of all parts in order of start; longer ones first if they start together."""
         columns = {
             one.name: np.concatenate([getattr(part, one.name) for part in parts])
             for one in fields(WindowSpans)
         }
-        found = WindowSpans(**columns)
-        return found.take(np.lexsort((-found.duration_ns, found.start_ns)))
+        spans = WindowSpans(**columns)
+        return spans.take(np.lexsort((-spans.duration_ns, spans.start_ns)))
 
 
-def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpans:
-    """The spans with those shorter than ``least_ns`` merged.
+def merged_below(spans: WindowSpans, least_ns: int, unmerged_rows: Values) -> WindowSpans:
+    """``spans`` with those shorter than ``least_ns`` merged.
 
     Args:
-        spans: of all threads, in order of start.
-        least_ns: the shortest that is kept by itself.
-        around: rows of spans that are kept and not among ``spans``, ascending.
+        spans: spans of all threads, in order of start.
+        least_ns: shortest duration of an unmerged span.
+        unmerged_rows: rows of unmerged spans that are not in ``spans``, ascending.
     """
     is_long = spans.duration_ns >= least_ns
     kept = spans.take(is_long)
-    kept_rows = np.union1d(kept.row[kept.row >= 0], around)
+    kept_rows = np.union1d(kept.row[kept.row >= 0], unmerged_rows)
     outer = ~is_long & ((spans.parent < 0) | (rows_among(kept_rows, spans.parent) >= 0))
     short = spans.take(outer)
     if not len(short):
@@ -127,33 +127,33 @@ def merged_below(spans: WindowSpans, least_ns: int, around: Values) -> WindowSpa
 
 @dataclass
 class Occurrences:
-    """Number of occurrences of each label, and where they are."""
+    """Number and location of the spans with each label."""
 
     count: Values  # shape (labels,)
-    duration_ns: npt.NDArray[np.float64]  # sums of a damaged trace exceed 64 bits
-    groups: list[npt.NDArray[np.intp]]  # by group of rows the labels that occur in it
+    duration_ns: npt.NDArray[np.float64]  # sums of a damaged trace can exceed 64 bits
+    groups: list[npt.NDArray[np.intp]]  # the labels in each group of rows
 
 
 @dataclass(frozen=True)
 class Found:
-    """Spans of the names that were searched for."""
+    """Result of a search for spans."""
 
     count: int
     duration_ns: int
-    next: tuple[int, int] | None  # when the nearest one begins and ends
+    next: tuple[int, int] | None  # begin and end of the nearest span
 
 
 class Windows:
     """The spans of a trace on disk, window by window."""
 
     def __init__(self, trace: LongTrace) -> None:
-        """Reads the trace once; that takes half a second per million spans or less."""
+        """Read the trace once, which takes at most half a second per million spans."""
         self._trace, self.small = trace, trace.small
         self._names, self._frames = len(self.small.names), _Frames(trace)
-        self._begin: list[int] = []  # of each group of rows: when its first span begins,
-        self._last: list[int] = []  # and when its last one begins
-        self.begin_ns, self.end_ns = trace.first_and_last_ns  # the end is known when all is read
-        self.least_ns = max((self.end_ns - self.begin_ns) // _FINEST, 1)
+        self._begin: list[int] = []  # start of the first span of each group of rows
+        self._last: list[int] = []  # start of the last span of each group of rows
+        self.begin_ns, self.end_ns = trace.first_and_last_ns  # _read_all() finds the real end
+        self.least_ns = max((self.end_ns - self.begin_ns) // _FINEST_PARTS, 1)
         labels = self._names + len(self.small.table("frames"))
         self.occurrences = Occurrences(np.zeros(labels, dtype=np.int64), np.zeros(labels), [])
         self._kept = self._read_all()
@@ -170,38 +170,37 @@ class Windows:
         return self._trace.rows["events"]
 
     def _read_all(self) -> WindowSpans:
-        parts, open_spans = [], _none()
+        parts, open_spans = [], _no_spans()
         for spans in self._groups(None):
             self._count(spans)
-            around = np.sort(open_spans.row[open_spans.row >= 0])
-            part = merged_below(spans, self.least_ns, around)
+            open_rows = np.sort(open_spans.row[open_spans.row >= 0])
+            part = merged_below(spans, self.least_ns, open_rows)
             self.end_ns = max(self.end_ns, int(spans.end_ns.max(initial=self.begin_ns + 1)))
             begins = int(spans.start_ns[-1]) if len(spans) else 0
             open_spans = WindowSpans.joined([open_spans, part])
             open_spans = open_spans.take((open_spans.end_ns > begins) & (open_spans.row >= 0))
             parts.append(part)
-        return WindowSpans.joined(parts) if parts else _none()
+        return WindowSpans.joined(parts) if parts else _no_spans()
 
     def _count(self, spans: WindowSpans) -> None:
-        label, found = self.labels_of(spans), self.occurrences
-        size = len(found.count)
+        label, occurrences = self.labels_of(spans), self.occurrences
+        size = len(occurrences.count)
         count = np.bincount(label, minlength=size)
-        found.count += count
+        occurrences.count += count
         weight = np.bincount(label, weights=spans.duration_ns.astype(np.float64), minlength=size)
-        found.duration_ns += weight
-        found.groups.append(np.flatnonzero(count))
+        occurrences.duration_ns += weight
+        occurrences.groups.append(np.flatnonzero(count))
         self._begin.append(int(spans.start_ns[0]) if len(spans) else self.end_ns)
         self._last.append(int(spans.start_ns[-1]) if len(spans) else self.begin_ns)
 
     def labels_of(self, spans: WindowSpans) -> Values:
-        """Row in names of each span, or of its frame after all names."""
+        """Label of each span: the row of its name, or the row of its frame plus all names."""
         last = len(self.occurrences.count) - 1
         framed = np.clip(self._names + spans.frame, 0, last)
         named = np.clip(spans.name, 0, last)
         return np.where((spans.name >= 0) | (spans.frame < 0), named, framed)
 
     def _groups(self, wanted: Container[int] | None) -> Iterator[WindowSpans]:
-        """The spans of groups of rows, by default of all."""
         for first, rows in self._trace.groups("events", _COLUMNS, wanted):
             if wanted is None:
                 tell(first, self.spans)
@@ -224,24 +223,17 @@ class Windows:
         )
 
     def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
-        """Spans that run between two moments, Unix time; spans shorter than ``least_ns`` are
-        merged.
-
-        Also returns how many each event stands for, and below how many nanoseconds spans were
-        merged: 0 where they are few enough.
-        """
+        """A trace of :meth:`between`, the number of spans that each event represents, and the
+        duration below which spans were merged."""
         spans, least_ns = self.between(begin_ns, end_ns, least_ns)
         return self.trace_of(spans), spans.merged, least_ns
 
-    def find(self, predicate: IsWanted, moment_ns: int, backwards: bool = False) -> Found:
-        """Find all spans whose name matches, and the nearest one after (or before) a moment.
-
-        From the first one on again where there is none.
-        """
-        labels, known = np.flatnonzero(predicate(self._texts)), self.occurrences
+    def find(self, predicate: NamePredicate, moment_ns: int, backwards: bool = False) -> Found:
+        """Find all spans whose name matches, and the one that :meth:`next_of` returns."""
+        labels, occurrences = np.flatnonzero(predicate(self._texts)), self.occurrences
         return Found(
-            int(known.count[labels].sum()),
-            int(known.duration_ns[labels].sum()),
+            int(occurrences.count[labels].sum()),
+            int(occurrences.duration_ns[labels].sum()),
             self.next_of(labels, moment_ns, backwards),
         )
 
@@ -257,65 +249,61 @@ class Windows:
         return [*names, *(frame_text(self.small, frame) for frame in frames)]
 
     def between(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[WindowSpans, int]:
-        """Spans that run between two moments, Unix time; spans shorter than ``least_ns`` are
-        merged.
-
-        Also returns below how many nanoseconds spans were merged: 0 where they are few enough.
+        """Spans that run between two times, Unix nanoseconds. If they are too many, those shorter
+        than ``least_ns`` are merged. Also returns the duration below which spans were merged, or 0.
         """
-        known, nothing = self._kept, np.zeros(0, dtype=np.int64)
-        runs = (known.end_ns > begin_ns) & (known.start_ns < end_ns)
+        kept, no_rows = self._kept, np.zeros(0, dtype=np.int64)
+        runs = (kept.end_ns > begin_ns) & (kept.start_ns < end_ns)
         if least_ns >= self.least_ns:
-            found = known.take(runs)
-            if len(found) <= _MOST_IN_FULL and not found.merged.any():
-                return found, 0
-            return merged_below(found, least_ns, nothing), least_ns
+            chosen = kept.take(runs)
+            if len(chosen) <= _MOST_UNMERGED and not chosen.merged.any():
+                return chosen, 0
+            return merged_below(chosen, least_ns, no_rows), least_ns
         begins, lasts = np.array(self._begin), np.array(self._last)
-        # A span that began earlier and is in no memory by itself is shorter than that.
-        near = np.flatnonzero((lasts >= begin_ns - self.least_ns) & (begins < end_ns))
+        # A span that began earlier and is not in memory unmerged is shorter than self.least_ns.
+        near_groups = np.flatnonzero((lasts >= begin_ns - self.least_ns) & (begins < end_ns))
         read = [
             spans.take((spans.end_ns > begin_ns) & (spans.start_ns < end_ns))
-            for spans in self._groups(frozenset(near.tolist()))
+            for spans in self._groups(frozenset(near_groups.tolist()))
         ]
-        read_rows = np.concatenate([spans.row for spans in read]) if read else nothing
-        earlier = known.take(runs & (known.row >= 0) & (rows_among(read_rows, known.row) < 0))
-        found = WindowSpans.joined([earlier, *read])
-        if len(found) <= _MOST_IN_FULL:
-            return found, 0
-        return merged_below(found, least_ns, nothing), least_ns
+        read_rows = np.concatenate([spans.row for spans in read]) if read else no_rows
+        earlier = kept.take(runs & (kept.row >= 0) & (rows_among(read_rows, kept.row) < 0))
+        chosen = WindowSpans.joined([earlier, *read])
+        if len(chosen) <= _MOST_UNMERGED:
+            return chosen, 0
+        return merged_below(chosen, least_ns, no_rows), least_ns
 
     def next_of(
         self, labels: Values, moment_ns: int, backwards: bool = False
     ) -> tuple[int, int] | None:
-        """Begin and end of the nearest span of these labels after (or before) a moment.
+        """Begin and end of the nearest span of these labels after (or before) a time.
 
-        From the first one on again where there is none; None where there is none at all.
+        If there is none, the search starts again at the first (or last) span. None: no span at all.
         """
-        has = [bool(np.isin(labels, there).any()) for there in self.occurrences.groups]
-        groups = np.flatnonzero(has)
+        occurs = [bool(np.isin(labels, present).any()) for present in self.occurrences.groups]
+        groups = np.flatnonzero(occurs)
         begins, lasts = np.array(self._begin), np.array(self._last)
         if backwards:
             earlier = groups[begins[groups] < moment_ns][::-1]
             order = [*earlier, *groups[::-1]]
         else:
             order = [*groups[lasts[groups] > moment_ns], *groups]
-        for place, group in enumerate(order):
+        for index, group in enumerate(order):
             spans = next(self._groups(frozenset([int(group)])))
             is_found = np.isin(self.labels_of(spans), labels)
-            if place < len(order) - len(groups):
+            if index < len(order) - len(groups):
                 is_ahead = spans.start_ns < moment_ns if backwards else spans.start_ns > moment_ns
                 is_found &= is_ahead
-            found = np.flatnonzero(is_found)
-            if len(found):
-                row = found[-1 if backwards else 0]
+            matches = np.flatnonzero(is_found)
+            if len(matches):
+                row = matches[-1 if backwards else 0]
                 return int(spans.start_ns[row]), int(spans.end_ns[row])
         return None
 
     def trace_of(self, spans: WindowSpans) -> TraceData:
-        """These spans as a trace, with what ran on devices meanwhile.
-
-        Where none is merged, it has all that was recorded of them.
-        """
-        if len(spans) <= _MOST_IN_FULL and (spans.row >= 0).all() and len(spans):
+        """A trace of these spans, with device activity of that time. If no span is merged, it has
+        all recorded data of the spans."""
+        if len(spans) <= _MOST_UNMERGED and (spans.row >= 0).all() and len(spans):
             ends = int(spans.end_ns.max()) + 1
             return self._trace.of_rows(np.sort(spans.row), int(spans.start_ns[0]), ends)
         of_row = np.flatnonzero(spans.row >= 0)
@@ -323,7 +311,7 @@ class Windows:
         rows = spans.row[order]
 
         def renumbered(events: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-            """Rows of the whole trace as rows of this one; -1 for what is not in it."""
+            """Rows of the whole trace as rows of this one; -1 for events that are not in it."""
             return np.append(order, -1)[rows_among(rows, events)].astype(np.int32)
 
         parent = renumbered(spans.parent)
@@ -334,7 +322,7 @@ class Windows:
         begin_ns = int(spans.start_ns[0]) if len(spans) else self.begin_ns
         end_ns = int(spans.end_ns.max(initial=begin_ns)) + 1
         tables = {
-            **{name: self.small.table(name) for name in TABLES if not _is_about_events(name)},
+            **{name: self.small.table(name) for name in TABLES if not _refers_to_events(name)},
             "events": Table(TABLES["events"], {**events, "parent": parent}),
             "python_calls": Table(TABLES["python_calls"], calls),
             "gpu": part_of(self.small.table("gpu"), renumbered, begin_ns, end_ns),
@@ -342,12 +330,12 @@ class Windows:
         return checked_trace(TraceData(tables, self.small.names), str(self._trace.folder))
 
 
-def _is_about_events(table: str) -> bool:
+def _refers_to_events(table: str) -> bool:
     return any(column.refers == "events" for column in TABLES[table].columns)
 
 
 class _Frames:
-    """The frame of each event of a trace with Python calls."""
+    """The frame of each Python call of a trace."""
 
     def __init__(self, trace: LongTrace) -> None:
         self._trace = trace
@@ -355,17 +343,17 @@ class _Frames:
             int(rows["event"].max(initial=-1))
             for _, rows in trace.groups("python_calls", ["event"])
         ]
-        self._read: tuple[int, Table] | None = None  # the group that was last read
+        self._read: tuple[int, Table] | None = None  # the last group that was read
 
     def of(self, first: int, count: int) -> npt.NDArray[np.int32]:
-        """Row in frames of so many events from the ``first``; -1 where there is none."""
+        """Row in frames of ``count`` events from ``first`` on; -1 for events without a frame."""
         frame = np.full(count, -1, dtype=np.int32)
-        begin = int(np.searchsorted(self._last, first))
-        for number in range(begin, len(self._last)):
+        first_group = int(np.searchsorted(self._last, first))
+        for number in range(first_group, len(self._last)):
             calls = self._group(number)
-            place = calls["event"].astype(np.int64) - first
-            inside = (place >= 0) & (place < count)
-            frame[place[inside]] = calls["frame"][inside]
+            offset = calls["event"].astype(np.int64) - first
+            inside = (offset >= 0) & (offset < count)
+            frame[offset[inside]] = calls["frame"][inside]
             if self._last[number] >= first + count - 1:
                 break
         return frame
@@ -378,7 +366,7 @@ class _Frames:
         return self._read[1]
 
 
-def _none() -> WindowSpans:
+def _no_spans() -> WindowSpans:
     dtypes = {"thread": np.int32, "name": np.int32, "frame": np.int32, "kind": np.uint8,
               "is_async": np.bool_, "unfinished": np.bool_, "merged": np.int32}  # fmt: skip
     return WindowSpans(

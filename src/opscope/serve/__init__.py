@@ -1,4 +1,4 @@
-"""Control over HTTP of recordings in a server: an ASGI app, a server of its own, request marks."""
+"""Recordings of a server, controlled over HTTP: an ASGI app, a separate server, request spans."""
 
 from __future__ import annotations
 

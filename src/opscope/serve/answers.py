@@ -1,6 +1,6 @@
 """Answers to HTTP requests: permission, paths, and the status of each error.
 
-Independent of sockets and ASGI, so that both servers answer alike.
+Both servers use it; it depends on neither sockets nor ASGI.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Reply:
 
 
 def token_of(given: str | None) -> str:
-    """The given token, that of the environment, or a new one, which is printed.
+    """The given token, else that of the environment, else a new one, which is printed.
 
     Raises:
         UsageError: the token is empty or not valid in a header.
@@ -56,8 +56,8 @@ def token_of(given: str | None) -> str:
         notice(f"profiling over HTTP needs this header: Authorization: Bearer {given}")
     if not given or not given.isascii() or not given.isprintable():
         raise UsageError(
-            f"The token is empty or has signs that a header cannot have. Pass token=, or set "
-            f"{TOKEN}, to a long random text; without both one is made and printed."
+            "The token is empty or has characters that a header cannot contain. Pass token=, or "
+            f"set {TOKEN}, to a long random text; without either, opscope prints a new token."
         )
     return given
 
@@ -96,7 +96,7 @@ class HttpAnswers:
         return _error(413, f"The body is larger than {MOST_BYTES >> 10} KiB.")
 
     def answer(self, head: Head, body: bytes) -> Reply:
-        """Execute an accepted request; errors become answers."""
+        """Execute an accepted request; errors become replies."""
         try:
             return _ANSWERS[head.method, head.path](self, object_of(body), head.client)
         except TakenError as error:
@@ -151,7 +151,6 @@ _ANSWERS: dict[tuple[str, str], Callable[[HttpAnswers, dict[str, Any], str], Rep
     ("GET", "/verdict"): HttpAnswers._verdict,
 }
 PATHS = tuple(sorted({path for _, path in _ANSWERS}))
-"""All paths."""
 
 
 def _error(status: int, text: str) -> Reply:

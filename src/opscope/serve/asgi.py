@@ -23,7 +23,7 @@ _BODY_S = 10.0
 
 
 class ProfilerApp:
-    """Result of :func:`asgi`; ``control.step_ended()`` counts a step of the server."""
+    """Result of :func:`asgi`. The server may call ``control.step_ended()`` after each step."""
 
     def __init__(self, answers: HttpAnswers) -> None:
         self._answers = answers
@@ -35,12 +35,12 @@ class ProfilerApp:
             return await self._live(receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1003})
-        await _send(await self._replied(_head_of(scope), receive), send)
+        await _send(await self._reply_to(_head_of(scope), receive), send)
 
     async def until_shutdown(self, receive: Receive) -> MutableMapping[str, Any]:
-        """Next message of a server's lifespan; at shutdown, ends the recording.
+        """Receive the next lifespan message; if it is the shutdown, end the recording.
 
-        A signal that ends the server afterwards would leave no time for the recording.
+        A signal may end the server right after the shutdown, and then the recording would be lost.
         """
         message = await receive()
         if message["type"] == "lifespan.shutdown":
@@ -48,12 +48,12 @@ class ProfilerApp:
         return message
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Handle the lifespan if the app is a whole server, not mounted in one."""
+        """Handle the lifespan, which the app receives only if it is not mounted in another app."""
         while (await self.until_shutdown(receive))["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _replied(self, head: Head, receive: Receive) -> Reply:
+    async def _reply_to(self, head: Head, receive: Receive) -> Reply:
         refusal = self._answers.refusal(head)
         if refusal is not None:
             return refusal
@@ -101,7 +101,7 @@ def asgi(
 
 
 async def in_own_thread(function: Callable[[], _Value]) -> _Value:
-    """Call a function on an opscope thread, which blocks neither the event loop nor a pool."""
+    """Call a function on a new opscope thread, which blocks neither event loop nor thread pool."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Value] = loop.create_future()
 
@@ -128,7 +128,7 @@ def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) ->
 
 
 def _head_of(scope: Scope) -> Head:
-    """Head of a request. Below a mount, ``path`` begins with the mount's ``root_path``."""
+    """Head of a request, whose ``path`` begins with ``root_path`` if the app is mounted."""
     path, mount = scope["path"], scope.get("root_path", "")
     if mount and path.startswith(mount + "/"):
         path = path[len(mount) :]

@@ -1,4 +1,4 @@
-"""The recordings of one server: one at a time, of everything or of some steps."""
+"""The recordings of one server: one at a time, until it is stopped or for some steps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from opscope.torch_api.profile_recording import ProfileRecording
 from opscope.torch_api.steps import listen_to_steps
 
 STAGES = ("prefill", "decode")
-"""Stages of a serving engine."""
-_LEAVES_S = 2.0
-"""Longest wait at the program's end for another thread to hand over a recording."""
+_HAND_OVER_S = 2.0
+"""Longest wait at the program's end for a thread that hands a recording over."""
 
 
 class TakenError(LifecycleError):
@@ -43,29 +42,26 @@ class TakenError(LifecycleError):
 
 @dataclass
 class _Running:
-    """A requested recording, until it is stopped."""
-
     request: ProfileRequest
     who: dict[str, Any]
     hosted: HostedRecording
     recording: ProfileRecording
-    first: int  # first step to record
+    first_step: int
     has_begun: bool = False
-    steps: Counter[str | None] = field(default_factory=Counter)
-    """Recorded steps, by stage."""
+    steps: Counter[str | None] = field(default_factory=Counter)  # recorded, by stage
 
     def begin(self) -> None:
         self.recording.start()
         self.has_begun = True
 
     def has_enough(self) -> bool:
-        """Whether the requested steps are recorded; of each stage, if by stage."""
-        wanted = self.request.num_steps
-        if wanted is None:
+        """Whether the requested number of steps is recorded, if by stage then of each stage."""
+        num_steps = self.request.num_steps
+        if num_steps is None:
             return False
         if self.request.by_stage and any(self.steps[stage] for stage in STAGES):
-            return all(self.steps[stage] >= wanted for stage in STAGES)
-        return self.steps.total() >= wanted
+            return all(self.steps[stage] >= num_steps for stage in STAGES)
+        return self.steps.total() >= num_steps
 
 
 class Control:
@@ -76,31 +72,31 @@ class Control:
         self._lock = threading.Lock()
         self._running: _Running | None = None
         self._last: HostedRecording | None = None
-        self._leaving: HostedRecording | None = None  # set until another process has the recording
+        self._leaving: HostedRecording | None = None  # stopped, and not handed over yet
         self._process = os.getpid()
         self._steps = 0
         listen_to_steps(self.step_ended)
         atexit.register(self.finish)
 
     def start(self, request: ProfileRequest, client: str) -> dict[str, Any]:
-        """Record from now on, or from the requested step; returns a description of the recording.
+        """Record from now or from the requested step; returns a description of the recording.
 
         Raises:
             TakenError: another recording is running.
             ReachError: torch is not imported.
             OpscopeError: the request or the state of the process does not allow it.
         """
-        self._forget_parents()
+        self._reset_after_fork()
         if not self._lock.acquire(blocking=False):
             raise LifecycleError("Another request starts or stops a recording. Try again.")
         try:
             if self._running is not None:
                 raise TakenError(self._running.who)
-            return self._started(request, client)
+            return self._start_recording(request, client)
         finally:
             self._lock.release()
 
-    def _started(self, request: ProfileRequest, client: str) -> dict[str, Any]:
+    def _start_recording(self, request: ProfileRequest, client: str) -> dict[str, Any]:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "ops"):
             raise ReachError("The program has not imported torch yet. Try again later.")
@@ -119,8 +115,8 @@ class Control:
             "output_dir": os.path.relpath(folder, self._root),
         }
         running = _Running(request, who, hosted, hosted.new(), request.start_step or 0)
-        # A number of whole steps begins at the end of a step; without a number, record at once.
-        if running.first <= self._steps and request.num_steps is None:
+        # A request for a number of steps begins when a step ends, so that all steps are whole.
+        if running.first_step <= self._steps and request.num_steps is None:
             running.begin()
         self._running = running
         return who
@@ -131,18 +127,18 @@ class Control:
         Raises:
             LifecycleError: nothing is recorded.
         """
-        self._forget_parents()
+        self._reset_after_fork()
         if not self._lock.acquire(blocking=False):
             raise LifecycleError("Another request starts or stops a recording. Try again.")
         try:
             running = self._running
             if running is None:
                 raise LifecycleError("There is no recording. Start with POST /start_profile.")
-            self._take(running)
+            self._make_last(running)
         finally:
             self._lock.release()
         running.recording.stop()
-        self._leave(running)
+        self._hand_over(running)
         return running.who
 
     def step_ended(self, stage: str | None = None) -> None:
@@ -155,9 +151,9 @@ class Control:
             running.steps[stage] += 1
             if not running.has_enough():
                 return
-        elif self._steps < running.first:
+        elif self._steps < running.first_step:
             return
-        if self._lock.acquire(blocking=False):  # else another thread or the next step does it
+        if self._lock.acquire(blocking=False):  # if another thread has it, the next step retries
             try:
                 self._begin_or_end(running)
             finally:
@@ -168,14 +164,14 @@ class Control:
             return
         if not running.has_begun:
             return self._guarded(running.begin)
-        self._take(running)
+        self._make_last(running)
         self._guarded(running.recording.stop)
-        # Collecting facts takes milliseconds, too long for a step.
-        OwnThread(functools.partial(self._leave, running), lambda: None).start()
+        # On another thread: collecting facts takes milliseconds, too long for a step.
+        OwnThread(functools.partial(self._hand_over, running), lambda: None).start()
 
     def status(self) -> dict[str, Any]:
         """State of the current and the last recording."""
-        self._forget_parents()
+        self._reset_after_fork()
         running, last = self._running, self._last
         state = "none"
         if last is not None:
@@ -184,7 +180,7 @@ class Control:
             "is_recording": running is not None and running.has_begun,
             "recording": None if running is None else running.who,
             "steps": self._steps,
-            "last": None if last is None else self._place(last.files.trace),
+            "last": None if last is None else self._relative_path(last.files.trace),
             "last_state": state,
         }
 
@@ -192,12 +188,12 @@ class Control:
         """Verdict on the last recording.
 
         Raises:
-            LifecycleError: there is no verdict yet, it is being made, or it failed.
+            LifecycleError: there is none, it is not ready, or computing it failed.
         """
         if self._last is None:
             raise LifecycleError("There is no recording yet. Record some requests.")
         outcome = self._last.outcome(0)
-        return {**outcome.verdict, "trace": self._place(outcome.trace)}
+        return {**outcome.verdict, "trace": self._relative_path(outcome.trace)}
 
     @property
     def has_recorded(self) -> bool:
@@ -206,43 +202,43 @@ class Control:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether another process writes the last recording, or soon will."""
+        """Whether another process writes the last recording, or is about to."""
         last = self._last
         return last is not None and (last is self._leaving or last.is_being_made())
 
     def finish(self) -> None:
-        """Hand a running recording over to another process: the program ends."""
-        self._forget_parents()
+        """Stop a running recording at the end of the program; another process writes it."""
+        self._reset_after_fork()
         if self._running is not None:
             self._guarded(self.stop)
-        until_s = time.monotonic() + _LEAVES_S
+        until_s = time.monotonic() + _HAND_OVER_S
         while self._leaving is not None and time.monotonic() < until_s:
             time.sleep(0.01)
 
-    def _place(self, path: Path) -> str:
+    def _relative_path(self, path: Path) -> str:
         return os.path.relpath(path, self._root)
 
-    def _take(self, running: _Running) -> None:
-        """End a recording: it becomes the last one, for requests of a verdict."""
+    def _make_last(self, running: _Running) -> None:
+        """Make this recording the last one, which the verdict is about."""
         self._running = None
         if running.has_begun:
             self._last = self._leaving = running.hosted
 
-    def _leave(self, running: _Running) -> None:
+    def _hand_over(self, running: _Running) -> None:
         if running.has_begun:
             self._guarded(functools.partial(running.hosted.leave, running.recording))
         if self._leaving is running.hosted:
             self._leaving = None
 
     def _guarded(self, action: Callable[[], object]) -> None:
-        """Call ``action``; its errors are printed, and the server continues."""
+        """Call ``action``, and print its errors: the server must continue."""
         try:
             action()
         except (OpscopeError, OSError, ValueError) as error:
             notice(f"the recording over HTTP failed: {error}")
 
-    def _forget_parents(self) -> None:
-        """Reset the state in a forked worker, which has its own recordings."""
+    def _reset_after_fork(self) -> None:
+        """Reset the state in a forked worker: the recordings are those of its parent."""
         if os.getpid() != self._process:
             self._process, self._lock = os.getpid(), threading.Lock()
             self._running = self._last = self._leaving = None

@@ -1,4 +1,4 @@
-"""A small server for programs without one: the same paths, on opscope's own threads."""
+"""A small HTTP server with the same paths, on opscope's threads, for programs without a server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from opscope.serve.answers import Head, HttpAnswers, Reply, token_of
 from opscope.serve.control import Control
 
 _MOST_CONNECTIONS = 128
-_PATIENCE_S = 10.0
+_REQUEST_S = 10.0
 """Time limit for one request to arrive."""
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _LINGER_BYTES = 1 << 20
 _running: set[HttpServer] = set()
 
@@ -31,23 +31,23 @@ class HttpServer:
 
     def __init__(self, answers: HttpAnswers, host: str, port: int) -> None:
         self.control, self.answers = answers.control, answers
-        self._ends = False
+        self._is_ending = False
         self._connections: dict[OwnSocket, float] = {}
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((host, port))
-            made.listen(128)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(128)
         except OSError as error:
-            made.close()
+            listener.close()
             raise ReachError(
-                f"Nothing can listen at {host}:{port}: {error.strerror or error}. Choose another "
-                "port, or 0 for any."
+                f"opscope cannot listen at {host}:{port}: {error.strerror or error}. Choose "
+                "another port, or 0 for a free one."
             ) from error
-        self.port: int = made.getsockname()[1]
-        made.settimeout(_LOOK_S)
-        self._socket = OwnSocket(made)
+        self.port: int = listener.getsockname()[1]
+        listener.settimeout(_POLL_S)
+        self._socket = OwnSocket(listener)
         self._thread = OwnThread(self._run, self._request_end)
 
     def start(self) -> None:
@@ -58,38 +58,38 @@ class HttpServer:
     def stop(self) -> None:
         """Stop answering."""
         self._thread.request_end()
-        self._thread.join(2 * _LOOK_S)
+        self._thread.join(2 * _POLL_S)
 
     def _request_end(self) -> None:
-        self._ends = True
+        self._is_ending = True
         if self._socket.is_ours():
             with contextlib.suppress(OSError):
-                self._socket.socket.shutdown(socket.SHUT_RDWR)  # which ends waiting in accept()
+                self._socket.socket.shutdown(socket.SHUT_RDWR)  # which ends accept()
 
     def forget(self) -> None:
-        """Close all files, in a forked child, which must not keep the port."""
+        """Close all sockets in a forked child, which must not keep the port open."""
         for own in (self._socket, *self._connections):
             own.close()
 
     def _run(self) -> None:
-        while not self._ends and self._socket.is_ours():
+        while not self._is_ending and self._socket.is_ours():
             try:
                 connection = OwnSocket(self._socket.socket.accept()[0])
             except OSError as error:
-                self._end_late(time.monotonic())
-                if not (self._ends or isinstance(error, TimeoutError)):  # too many open files, e.g.
-                    time.sleep(_LOOK_S)
+                self._end_overdue(time.monotonic())
+                if not (self._is_ending or isinstance(error, TimeoutError)):  # too many files
+                    time.sleep(_POLL_S)
                 continue
-            self._end_late(time.monotonic())
+            self._end_overdue(time.monotonic())
             if len(self._connections) >= _MOST_CONNECTIONS:
                 _refuse(connection)
                 continue
-            self._connections[connection] = time.monotonic() + _PATIENCE_S
+            self._connections[connection] = time.monotonic() + _REQUEST_S
             OwnThread(lambda one=connection: self._serve(one), lambda: None).start()  # type: ignore[misc]
         self._socket.close()
         _running.discard(self)
 
-    def _end_late(self, now_s: float) -> None:
+    def _end_overdue(self, now_s: float) -> None:
         for connection, until_s in list(self._connections.items()):
             if now_s >= until_s and connection.is_ours():
                 with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ class HttpServer:
 
     def _serve(self, connection: OwnSocket) -> None:
         try:
-            connection.socket.settimeout(_PATIENCE_S)
+            connection.socket.settimeout(_REQUEST_S)
             with short_turns, contextlib.suppress(OSError, ValueError):
                 _Handler(connection.socket, connection.socket.getpeername(), self)  # type: ignore[arg-type]
         finally:
@@ -123,8 +123,8 @@ def listen(
     """Serve the paths of :func:`opscope.serve.asgi` at an address of this machine.
 
     Args:
-        address: host and port; port 0 chooses a free one. With a host other than a loopback one,
-            other machines may send requests.
+        address: host and port; port 0 chooses a free one. Other machines may send requests if the
+            host is not a loopback address.
         output_root: as for the app.
         token: as for the app.
         hosts: further host names by which other machines may send requests.
@@ -146,7 +146,7 @@ def address_of(text: str) -> tuple[str, int]:
     """Host and port of ``127.0.0.1:8123``, ``[::1]:8123`` or ``8123``.
 
     Raises:
-        UsageError: it is not such an address, or means all interfaces.
+        UsageError: the text is not an address, or means all interfaces.
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
@@ -154,28 +154,25 @@ def address_of(text: str) -> tuple[str, int]:
         raise UsageError(f"{text!r} is not an address. Give host and port, such as 127.0.0.1:8123.")
     if host in ("0.0.0.0", "::"):
         raise UsageError(
-            f"{text!r} is all interfaces of this machine. Give the address of one, by which "
-            "requests then have to name it."
+            f"{text!r} means all interfaces of this machine. Give the address of one interface; "
+            "requests must use this address."
         )
     return host, int(port)
 
 
 def _refuse(connection: OwnSocket) -> None:
-    """Answer that too many requests run; the client may retry."""
-    text = b'{"error": "Too many requests at once. Ask again."}'
-    head = f"HTTP/1.0 429 Too Many Requests\r\nContent-Length: {len(text)}\r\nRetry-After: 1\r\n"
+    body = b'{"error": "Too many requests at once. Try again."}'
+    head = f"HTTP/1.0 429 Too Many Requests\r\nContent-Length: {len(body)}\r\nRetry-After: 1\r\n"
     with contextlib.suppress(OSError):
         connection.socket.settimeout(0)
-        connection.socket.send(head.encode() + b"\r\n" + text)
+        connection.socket.send(head.encode() + b"\r\n" + body)
         connection.socket.shutdown(socket.SHUT_WR)
     connection.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads one request; Python's own parser bounds lines and headers."""
-
     server: Any
-    timeout = _PATIENCE_S
+    timeout = _REQUEST_S
     server_version, sys_version = "opscope", ""
 
     def do_GET(self) -> None:
@@ -210,19 +207,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _linger(self) -> None:
-        """Read part of a refused body: closing at once would discard the answer."""
+        """Read some of a refused body: closing at once could discard the answer."""
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_WR)
-        self.connection.settimeout(_LOOK_S)
-        left = _LINGER_BYTES
-        while left > 0 and (part := self.connection.recv(1 << 16)):
-            left -= len(part)
+        self.connection.settimeout(_POLL_S)
+        left_bytes = _LINGER_BYTES
+        while left_bytes > 0 and (part := self.connection.recv(1 << 16)):
+            left_bytes -= len(part)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer the parser's refusals in JSON, like all others, not as a page."""
+        """Send the parser's refusals as JSON, not as an HTML page."""
         self.command = getattr(self, "command", None) or "GET"
         self.request_version = "HTTP/1.0"
         self._send(Reply(code if code < 500 else 400, {"error": message or "bad request"}))
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Print nothing: standard error belongs to the program."""
+        """Print nothing: standard error is the program's."""

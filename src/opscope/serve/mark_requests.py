@@ -19,9 +19,10 @@ App = Callable[[Scope, Receive, Send], Any]
 class MarkRequests:
     """Middleware that records requests: ``app.add_middleware(opscope.serve.MarkRequests)``.
 
-    For Starlette and FastAPI. A request is a span ``request: METHOD /path`` from its arrival in the
-    app to the end of its answer, across its awaits, with its id (``x-request-id``, else a number)
-    and the length of its body as arguments. Without a recording it costs about a microsecond.
+    For Starlette and FastAPI. Each request becomes a span ``request: METHOD /path`` from its
+    arrival to the end of its answer, including awaits. The span's arguments are the request's id
+    (``x-request-id``, else a number) and the length of its body. It costs about 1 µs without a
+    recording.
     """
 
     def __init__(
@@ -30,12 +31,11 @@ class MarkRequests:
         profiler: ProfilerApp | None = None,
         name: Callable[[Scope], str] | None = None,
     ) -> None:
-        """Wrap an app.
+        """Wrap an ASGI app.
 
         Args:
-            app: any ASGI app.
-            profiler: result of :func:`opscope.serve.asgi`; requests become its steps, which
-                ``num_steps`` counts.
+            app: the app.
+            profiler: result of :func:`opscope.serve.asgi`; its ``num_steps`` then counts requests.
             name: returns the name of a request from its scope, for paths with numbers.
         """
         self._app, self._name = app, name or _name_of
@@ -43,7 +43,7 @@ class MarkRequests:
         self._numbers = itertools.count(1)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
-        """Run the app; ``http`` requests become spans, except those of opscope's control."""
+        """Run the app; ``http`` requests become spans, except those that control recordings."""
         if scope["type"] == "lifespan" and self._profiler is not None:
             receive = functools.partial(self._profiler.until_shutdown, receive)
         answer = self._app(scope, receive, send)

@@ -19,34 +19,23 @@ _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Data to record, folder and steps; texts are validated where they are used.
+    """Data to record. ``output_folder`` validates ``output_dir`` and ``profile_prefix``."""
 
-    Attributes:
-        output_dir: relative to the root.
-        num_steps: steps to record; None: until ``POST /stop_profile``.
-        start_step: number of the first step to record, counted from 0; None: at once.
-        profile_prefix: beginning of the folder's name.
-        activities: None for all that the machine has.
-        merge_profiles: ranks of a job record to one folder, named ``profile_prefix``.
-        by_stage: separate verdicts for prefill and decode; ``num_steps`` counts for each.
-        arguments: of :class:`opscope.profile`, besides activities.
-    """
-
-    output_dir: str
-    num_steps: int | None
-    start_step: int | None
-    profile_prefix: str
-    activities: tuple[str, ...] | None
-    merge_profiles: bool
-    by_stage: bool
-    arguments: Mapping[str, bool]
+    output_dir: str  # relative to the root of all recordings
+    num_steps: int | None  # steps to record; None: until ``POST /stop_profile``
+    start_step: int | None  # number of the first step to record, from 0; None: at once
+    profile_prefix: str  # beginning of the folder's name
+    activities: tuple[str, ...] | None  # None: all that the machine has
+    merge_profiles: bool  # all ranks of a job record to one folder, named ``profile_prefix``
+    by_stage: bool  # separate verdicts for prefill and decode, with ``num_steps`` each
+    arguments: Mapping[str, bool]  # arguments of :class:`opscope.profile` except ``activities``
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> ProfileRequest:
         """Read a JSON object.
 
-        Without a field that selects data, everything that a verdict with source lines needs is
-        recorded.
+        If no field selects data, the request records everything that a verdict with source lines
+        needs.
 
         Raises:
             UsageError: a field is unknown, or has a wrong type or value.
@@ -100,7 +89,7 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < _MOST_STEPS
 
 
-def _is_many(value: object) -> bool:
+def _is_positive(value: object) -> bool:
     return _is_count(value) and value != 0
 
 
@@ -114,7 +103,7 @@ _FLAG = ("true or false", _is_flag)
 _TEXT = (f"a text of at most {_MOST_TEXT} characters", _is_text)
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "output_dir": _TEXT,
-    "num_steps": ("a number of steps, at least 1", _is_many),
+    "num_steps": ("a number of steps, at least 1", _is_positive),
     "start_step": ("the number of a step, 0 or more", _is_count),
     "activities": (f"a list of some of {', '.join(_ACTIVITIES)}", _is_activities),
     "with_stack": _FLAG,

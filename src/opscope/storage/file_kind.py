@@ -1,7 +1,7 @@
 """Type of a file, from its first bytes or the keys of its outermost object.
 
-Words somewhere in its text say nothing: arguments of a Chrome trace may have a key "nodes", and
-those of an execution trace one "ph".
+A search for words would not suffice: arguments of a Chrome trace may have a key "nodes", and those
+of an execution trace a key "ph".
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 
 from opscope.storage.unpacked_file import head_of
 
-HEAD_BYTES = 1 << 20
-"""Bytes that are examined; what identifies a file comes before."""
+HEAD_BYTES = 1 << 20  # bytes that are examined; what identifies a file comes before
 
 
 class FileKind(Enum):
@@ -47,12 +46,12 @@ _BINARY = (
 )
 _SNAPSHOT_KEYS = (b"segments", b"device_traces", b"allocator_settings")
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:?)|[{}\[\]]')
-_OF_NODES = {"id", "name"}
-_OF_EVENTS = {"ph"}
+_NODE_KEYS = {"id", "name"}
+_EVENT_KEYS = {"ph"}
 
 
 def file_kind(path: Path) -> FileKind:
-    """Kind of a file; ``OTHER`` if its beginning does not show it."""
+    """Kind of a file; ``OTHER`` if its begin does not show it."""
     head = head_of(path, HEAD_BYTES)
     for pattern, kind in _BINARY:
         if pattern.match(head):
@@ -64,39 +63,38 @@ def file_kind(path: Path) -> FileKind:
 def kind_of_json(text: str) -> FileKind:
     """Kind of a JSON file, from the first part of its text."""
     for path, keys in _objects(text):
-        if path in ("[", "{traceEvents[") and keys >= _OF_EVENTS:
+        if path in ("[", "{traceEvents[") and keys >= _EVENT_KEYS:
             return FileKind.CHROME
-        if path == "{nodes[" and keys >= _OF_NODES and not keys & _OF_EVENTS:
+        if path == "{nodes[" and keys >= _NODE_KEYS and not keys & _EVENT_KEYS:
             return FileKind.EXECUTION_TRACE
         if path == "" and "traceEvents" in keys:
             return FileKind.CHROME
-        if path == "" and (keys >= _OF_EVENTS or {"nodes", "schema"} <= keys):
-            return FileKind.CHROME if keys >= _OF_EVENTS else FileKind.EXECUTION_TRACE
+        if path == "" and (keys >= _EVENT_KEYS or {"nodes", "schema"} <= keys):
+            return FileKind.CHROME if keys >= _EVENT_KEYS else FileKind.EXECUTION_TRACE
     return FileKind.OTHER
 
 
 def _objects(text: str) -> Iterator[tuple[str, set[str]]]:
-    """Keys of objects near the outermost, each with where it is, as soon as they say something.
+    """Path and keys of each object near the outermost, as soon as they are known.
 
-    Where it is is written as ``{traceEvents[``: in the list of that key of the outermost object,
-    which itself is nowhere.
+    The path ``{traceEvents[`` is the list of that key in the outermost object, whose path is empty.
     """
     path: list[str] = []
     keys: dict[int, set[str]] = {0: set()}
     key = ""
     for token in _TOKEN.finditer(text):
-        found = token[0]
-        if found in "{[":
-            inside = f"{key}{found}" if path and path[-1][-1] == "{" else found
-            if key == "traceEvents" and len(path) == 1 and found == "[":
+        bracket = token[0]
+        if bracket in "{[":
+            step = f"{key}{bracket}" if path and path[-1][-1] == "{" else bracket
+            if key == "traceEvents" and len(path) == 1 and bracket == "[":
                 yield "", {"traceEvents"}
-            path.append(inside)
+            path.append(step)
             keys[len(path)] = set()
             key = ""
-        elif found in "}]":
+        elif bracket in "}]":
             if not path:
                 return
-            if found == "}" and len(path) <= 3:
+            if bracket == "}" and len(path) <= 3:
                 yield "".join(path[:-1]), keys[len(path)]
             path.pop()
         elif token[2] and len(path) <= 3:

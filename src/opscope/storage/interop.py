@@ -1,8 +1,7 @@
 """Tables of a trace as Arrow, pandas and Polars, and Arrow back to tables.
 
-Flat columns become Arrow columns without a copy. ``id`` (the row number) is added where other
-tables refer to rows. Decoded, columns that refer to ``names`` hold text, and columns of codes
-(kinds, dtypes, ...) hold their labels.
+Flat columns become Arrow columns without a copy. Tables to which other tables refer get ``id``, the
+row number. Decoded columns have text instead of rows of ``names``, and labels instead of codes.
 """
 
 from __future__ import annotations
@@ -25,17 +24,15 @@ from opscope.errors import MissingDependencyError, UsageError
 
 
 def has_id(table: str) -> bool:
-    """Whether other tables refer to rows of ``table``, so that it is shown with an ``id``."""
+    """Whether other tables refer to rows of ``table``, so that it has an ``id``."""
     return table in _REFERRED
 
 
 _REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
 
-_MANY = 100_000
-"""Minimum rows for the constant-column check."""
-
-_WIDEST_RANGE = 1 << 24
-"""Distinct codes are found by marking them in an array of this size at most, else by sorting."""
+_MIN_ROWS_TO_CHECK = 100_000  # minimum rows for the constant-column check
+_MAX_MARKED_RANGE = 1 << 24
+"""Maximum size of the array that marks codes; codes of a wider range are sorted."""
 
 
 def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
@@ -106,8 +103,8 @@ def _arrow_column(source: Table, column: Column) -> pa.Array:
     return _shared(source[column.name])
 
 
-# Arrays are made of buffers here, because `pa.array` imports pandas first, to see whether it was
-# given an object of pandas: a quarter of a second at the end of every short program.
+# Arrays are made of buffers, because `pa.array` imports pandas to check for pandas objects: 0.25 s
+# at the end of every short program.
 
 
 def _shared(values: npt.NDArray[Any]) -> pa.Array:
@@ -124,14 +121,14 @@ def _texts(texts: list[bytes]) -> pa.Array:
 
 
 def _text_array(offsets: npt.NDArray[np.int64], blob: bytes) -> pa.Array:
-    small = len(blob) < 1 << 31
-    kind, width = (pa.string(), np.int32) if small else (pa.large_string(), np.int64)
-    places = pa.py_buffer(np.ascontiguousarray(offsets, dtype=width))
-    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, places, pa.py_buffer(blob)])
+    is_small = len(blob) < 1 << 31
+    kind, width = (pa.string(), np.int32) if is_small else (pa.large_string(), np.int64)
+    offset_buffer = pa.py_buffer(np.ascontiguousarray(offsets, dtype=width))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, offset_buffer, pa.py_buffer(blob)])
 
 
 def names_array(names: Names) -> pa.Array:
-    """The name table as an Arrow string column; bytes that are not UTF-8 are replaced."""
+    """The name table as an Arrow string column; invalid UTF-8 is replaced."""
     blob = bytes(names.blob)
     try:
         blob.decode("utf-8")
@@ -145,42 +142,42 @@ def _name(names: Names, row: int) -> str | None:
 
 
 def _label(labels: dict[int, str], code: int) -> str | None:
-    """A code without a label is shown as its number, -1 as null."""
+    """Label of a code; its number without one, null for -1."""
     return labels.get(code, str(code) if code >= 0 else None)
 
 
 def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Distinct codes, -1 aside, and for each row the place of its code among them."""
+    """Distinct codes, and the position of each row's code among them."""
     if not len(codes):
         return codes, codes
     if codes.strides == (0,):  # a column filled with its default
         return codes[:1], np.zeros(len(codes), dtype=np.int32)
     low, high = int(codes.min()), int(codes.max())
-    if high - low > _WIDEST_RANGE:
-        used, places = np.unique(codes, return_inverse=True)
-        return used, places
+    if high - low > _MAX_MARKED_RANGE:
+        used, positions = np.unique(codes, return_inverse=True)
+        return used, positions
     shifted = codes.astype(np.int64) - low
-    seen = np.zeros(high - low + 1, dtype=np.bool_)
-    seen[shifted] = True
-    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[shifted]
+    is_used = np.zeros(high - low + 1, dtype=np.bool_)
+    is_used[shifted] = True
+    return np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[shifted]
 
 
 def _dictionary(codes: npt.NDArray[Any], text_of: Callable[[int], str | None]) -> pa.Array:
-    """Codes as dictionary-encoded text, each text once; null where it is None."""
-    used, places = _compact(codes)
+    """Codes as dictionary-encoded text, each text once; null for None."""
+    used, positions = _compact(codes)
     texts = [text_of(code) for code in used.tolist()]
-    # Two codes may have one text; the values of an Arrow dictionary must differ.
+    # Two codes may have the same text; values of an Arrow dictionary must differ.
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number = {text: i for i, text in enumerate(distinct)}
     numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)
-    indices = numbers[places] if len(places) else np.zeros(0, dtype=np.int32)
+    indices = numbers[positions] if len(positions) else np.zeros(0, dtype=np.int32)
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, pa.int32(), mask=indices < 0), pa.array(distinct, pa.string())
     )
 
 
 class ArrowColumns(Protocol):
-    """Columns of Arrow's by name: a table, or a file that they are read from one by one."""
+    """Arrow columns by name: a table, or a file whose columns are read one by one."""
 
     @property
     def column_names(self) -> list[str]:
@@ -191,27 +188,27 @@ class ArrowColumns(Protocol):
 
 
 def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
-    """A table of a trace from Arrow columns; ``id`` and columns unknown here are left out.
+    """A table of a trace from Arrow columns, without ``id`` and unknown columns.
 
     Raises:
-        pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
+        pyarrow.ArrowException: a column cannot be read as the schema's dtype.
         ValueError: a column is missing, or has rows without a value.
     """
-    there = present_columns(schema, data.column_names)
-    return Table(schema, {name: column_from_arrow(schema, data, name) for name in there})
+    present = present_columns(schema, data.column_names)
+    return Table(schema, {name: column_from_arrow(schema, data, name) for name in present})
 
 
 def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
-    """Columns of the schema that are among ``names``."""
-    given = {*names}
+    """Columns of the schema that are in ``names``; ValueError if a required one is missing."""
+    present = {*names}
     for column in schema.columns:
-        if column.required and column.name not in given:
+        if column.required and column.name not in present:
             raise ValueError(f"it has no column called {column.name}")
-    return [column.name for column in schema.columns if column.name in given]
+    return [column.name for column in schema.columns if column.name in present]
 
 
 def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any:
-    """One of these columns, as :func:`table_from_arrow` reads it."""
+    """One column, as in :func:`table_from_arrow`."""
     column, chunks = schema.column(name), data[name]
     if chunks.null_count and (column.is_list or column.required or column.default != -1):
         raise ValueError(f"{name} has rows without a value")
@@ -226,27 +223,26 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
         values = numbers_of(array.values)[offsets[0] : offsets[-1]]
         return ListColumn(offsets - offsets[0], values)
     dtype = np.dtype(column.dtype)
-    if array.null_count:  # how other programs say "none"
+    if array.null_count:  # other programs write null for "none"
         array = array.fill_null(column.default)
     kind = pa.from_numpy_dtype(dtype)
     numbers = numbers_of(array if array.type == kind else array.cast(kind))
-    return numbers if column.required else _once(numbers)
+    return numbers if column.required else _broadcast_if_constant(numbers)
 
 
 def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] | None:
-    """A column that has one value in each row, as :func:`column_from_arrow` would give it; None
-    where that would read another type as this one, or refuse it."""
-    is_truth, wants_truth = isinstance(value, bool), column.dtype == "bool"
-    if is_truth != wants_truth or not (wants_truth or column.dtype.startswith(("int", "uint"))):
+    """A constant column as :func:`column_from_arrow` makes it; None if the types differ."""
+    is_bool, wants_bool = isinstance(value, bool), column.dtype == "bool"
+    if is_bool != wants_bool or not (wants_bool or column.dtype.startswith(("int", "uint"))):
         return None
-    one = np.array([value]).astype(column.dtype)
-    if one[0] != value:
+    array = np.array([value]).astype(column.dtype)
+    if array[0] != value:
         return None
-    return np.full(rows, one[0]) if column.required else np.broadcast_to(one, (rows,))
+    return np.full(rows, array[0]) if column.required else np.broadcast_to(array, (rows,))
 
 
-def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():
+def _broadcast_if_constant(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if len(numbers) < _MIN_ROWS_TO_CHECK or (numbers[:: len(numbers) // 16] != numbers[0]).any():
         return numbers
     if (numbers != numbers[0]).any():
         return numbers

@@ -1,7 +1,7 @@
 """The job of a rank's trace, and its missing ranks.
 
-A rank that was killed, or whose files were not copied, leaves a folder that looks like that of a
-smaller job. Every rank's metadata has the size of the job, so a reader can say what is missing.
+A rank that was killed, or whose files were not copied, leaves a folder like that of a smaller job.
+Every rank's metadata has the job's size, so a reader can list the missing ranks.
 """
 
 from __future__ import annotations
@@ -15,71 +15,66 @@ import numpy as np
 from opscope.columns.table import Table
 from opscope.storage.partition import ranges_text
 
-SOURCE = "ranks of the job"
-"""What the ledger of a trace read from a folder calls them."""
+SOURCE = "ranks of the job"  # source in the ledger of a trace read from a folder
+_MAX_GAP_NS = 600 * 10**9
+"""Clocks of machines differ by seconds; recordings further apart are of different jobs."""
 
-_APART_NS = 600 * 10**9
-"""Clocks of machines differ by seconds; what is recorded so much later is another job."""
-
-_IN_ALL, _MISSING = "in all", "not in this folder: "
+_TOTAL, _MISSING = "in all", "not in this folder: "
 
 
 def place_in_job(metadata: Mapping[str, Any]) -> tuple[int, int]:
-    """Rank and world size; 0 of 1 where the metadata of a trace does not say, or makes no sense."""
+    """Rank and world size; 0 of 1 if the metadata has none, or invalid ones."""
     info = metadata.get("distributedInfo")
     if not isinstance(info, dict):
         return 0, 1
-    own, size = info.get("rank"), info.get("world_size")
-    if type(own) is not int or type(size) is not int or not 0 <= own < size <= 100_000:
+    rank, size = info.get("rank"), info.get("world_size")
+    if type(rank) is not int or type(size) is not int or not 0 <= rank < size <= 100_000:
         return 0, 1
-    return own, size
+    return rank, size
 
 
 def ledger_with_ranks(
-    ledger: Table, metadata: Mapping[str, Any], rank: int, there: Collection[int]
+    ledger: Table, metadata: Mapping[str, Any], rank: int, present: Collection[int]
 ) -> Table:
-    """The ledger with the ranks that are not ``there``, in the folder ``rank`` was read from.
+    """The ledger with the ranks that are missing in the folder that ``rank`` was read from.
 
-    What an earlier reader found in another folder is left out. A trace that lies under a rank not
-    its own was put there for comparison, so nothing is known of the ranks beside it.
+    Counts of an earlier reader of another folder are removed. A trace in the folder of another rank
+    was put there for comparison, so the ranks beside it are unknown.
     """
-    own, size = place_in_job(metadata)
-    is_of_job = own == rank and size > 1  # a process alone may lie under any number
-    missing = sorted(set(range(size)) - set(there)) if is_of_job else []
-    counts = {_IN_ALL: size, f"{_MISSING}{ranges_text(missing)}": len(missing)} if missing else {}
-    kept = ledger.take(np.flatnonzero(ledger["source"] != SOURCE))
-    return kept.replaced(
+    own_rank, size = place_in_job(metadata)
+    is_of_job = own_rank == rank and size > 1  # a single process may have any number
+    missing = sorted(set(range(size)) - set(present)) if is_of_job else []
+    counts = {_TOTAL: size, f"{_MISSING}{ranges_text(missing)}": len(missing)} if missing else {}
+    others = ledger.take(np.flatnonzero(ledger["source"] != SOURCE))
+    return others.replaced(
         {
-            "source": kept["source"].tolist() + [SOURCE] * len(counts),
-            "what": kept["what"].tolist() + list(counts),
-            "value": kept["value"].tolist() + [float(count) for count in counts.values()],
+            "source": others["source"].tolist() + [SOURCE] * len(counts),
+            "what": others["what"].tolist() + list(counts),
+            "value": others["value"].tolist() + [float(count) for count in counts.values()],
         }
     )
 
 
 def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
-    """Which ranks of its job a trace was read without, as a sentence's beginning; mostly empty."""
+    """The missing ranks of a trace's job, as the begin of a sentence; usually empty."""
     ranks = ledger.get(SOURCE, {})
     for what, count in ranks.items():
         if what.startswith(_MISSING):
-            return _missing_text(
-                what.removeprefix(_MISSING), int(count), int(ranks.get(_IN_ALL, 0))
-            )
+            return _missing_text(what.removeprefix(_MISSING), int(count), int(ranks.get(_TOTAL, 0)))
     return ""
 
 
-def missing_beside(metadata: Mapping[str, Any], there: Collection[int]) -> str:
-    """Sentence about missing ranks, from a rank's metadata and the ranks that are ``there``."""
+def missing_beside(metadata: Mapping[str, Any], present: Collection[int]) -> str:
+    """Sentence about missing ranks, from a rank's metadata and the ``present`` ranks."""
     size = place_in_job(metadata)[1]
-    missing = sorted(set(range(size)) - set(there))
+    missing = sorted(set(range(size)) - set(present))
     return _missing_text(ranges_text(missing), len(missing), size) if missing and size > 1 else ""
 
 
 def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
-    """Which ranks are of another job than most of those in their folder, as a sentence; mostly
-    empty.
+    """Sentence about ranks that are of another job than most in their folder; usually empty.
 
-    Ranks that save their own traces to a folder of an earlier, larger job leave some of its ranks
+    Ranks that save their traces to a folder of an earlier, larger job leave some of its ranks
     there: these have another world size, or were recorded at another time.
     """
     group: dict[int, tuple[int, int]] = {}
@@ -90,30 +85,30 @@ def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
         size = place_in_job(about[rank])[1]
         if size == 1 or start_ns <= 0:  # it says nothing of its job
             continue
-        number += int(until_ns > 0 and start_ns - until_ns > _APART_NS)
+        number += int(until_ns > 0 and start_ns - until_ns > _MAX_GAP_NS)
         until_ns = max(until_ns, start_ns, _time_ns(about[rank], "end_ns"))
         group[rank] = (size, number)
     counts = Counter(group.values())
-    most = max(counts, key=lambda one: (counts[one], one[1]), default=None)
-    others = sorted(rank for rank, one in group.items() if one != most)
-    if most is None or not others:
+    largest = max(counts, key=lambda key: (counts[key], key[1]), default=None)
+    others = sorted(rank for rank, key in group.items() if key != largest)
+    if largest is None or not others:
         return ""
-    is_size = any(group[rank][0] != most[0] for rank in others)
-    how = (
+    is_size = any(group[rank][0] != largest[0] for rank in others)
+    reason = (
         "because its number of ranks differs"
         if is_size
         else "because it was recorded at another time"
     )
-    one = len(others) == 1
+    single = len(others) == 1
     return (
-        f"{'rank' if one else 'ranks'} {ranges_text(others)} {'is' if one else 'are'} from "
-        f"another job than the rest of this folder, {how}."
+        f"{'rank' if single else 'ranks'} {ranges_text(others)} {'is' if single else 'are'} from "
+        f"another job than the rest of this folder, {reason}."
     )
 
 
 def _time_ns(about: Mapping[str, Any], name: str) -> int:
-    found = about.get(name)
-    return found if type(found) is int else 0
+    value = about.get(name)
+    return value if type(value) is int else 0
 
 
 def _missing_text(ranks: str, count: int, size: int) -> str:

@@ -1,4 +1,4 @@
-"""A trace on disk that need not fit in memory: read by groups of rows, or between two moments."""
+"""A trace on disk that need not fit in memory: read by row groups, or for a period."""
 
 from __future__ import annotations
 
@@ -42,15 +42,12 @@ GROWING = (
     "operator_calls",
     "script_calls",
 )
-"""Tables that grow with a recording; the others grow with the program, and are read as a whole."""
+"""Tables whose size grows with a recording; the others grow with the program and are read whole."""
 
-_BYTES_PER_EVENT = 150
-"""About what an event takes in memory, with its rows in other tables."""
+_BYTES_PER_EVENT = 150  # approximate memory of an event, with its rows in other tables
+_EMPTY_TRACE = TraceData({}, Names.from_strings([]))
 
-_NOTHING = TraceData({}, Names.from_strings([]))
-
-LAST_NS = 50_000_000
-"""So much of the end of a recording says what its threads were doing."""
+LAST_NS = 50_000_000  # the last part of a recording that shows what its threads were doing
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,10 @@ class Slice:
     """Events that ran in a part of a recording.
 
     Attributes:
-        trace: that part; of the tables that grow with a recording, it has the events.
-        carried: how many of its events, the first, had begun before.
-        begin_ns: when it begins, Unix time.
-        end_ns: when it ends.
+        trace: the part; of the tables that grow with a recording, it has only the events.
+        carried: number of its events, the first ones, that began before the part.
+        begin_ns: begin, Unix time.
+        end_ns: end, Unix time.
     """
 
     trace: TraceData
@@ -79,12 +76,12 @@ class LongTrace:
     @staticmethod
     def at(path: Path, part: Partition | None = None) -> LongTrace:
         """One part of the trace in ``path``, which may also be the part's own folder."""
-        found = LongTrace(choose_part(path, part))
-        if "events" not in found.rows:
+        trace = LongTrace(choose_part(path, part))
+        if "events" not in trace.rows:
             raise TraceFormatError(
                 f"{path} contains no events. Check the path; `opscope summary` shows its contents."
             )
-        return found
+        return trace
 
     @cached_property
     def _tables(self) -> Mapping[str, Mapping[str, int]]:
@@ -93,25 +90,25 @@ class LongTrace:
 
     @cached_property
     def _written(self) -> object:
-        """Another where another trace was written to this folder."""
+        """Identity of the manifest at the first access, to detect a replaced trace."""
         return self._manifest_now()
 
     def _manifest_now(self) -> object:
         try:
-            found = (self.folder / MANIFEST).stat()
+            status = (self.folder / MANIFEST).stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns
+        return status.st_dev, status.st_ino, status.st_mtime_ns
 
     @property
     def rows(self) -> dict[str, int]:
-        """By name of the table."""
+        """Number of rows by table."""
         return {name: table["rows"] for name, table in self._tables.items()}
 
     def memory_bytes(self, *tables: str) -> int:
         """Bytes of the columns of tables in memory; of all tables by default."""
-        known = self._tables
-        return sum(known[name]["memory_bytes"] for name in tables or known if name in known)
+        sizes = self._tables
+        return sum(sizes[name]["memory_bytes"] for name in tables or sizes if name in sizes)
 
     @cached_property
     def small(self) -> TraceData:
@@ -125,11 +122,11 @@ class LongTrace:
         return TraceData({name: tables[name] for name in tables if name not in GROWING}, names)
 
     def _whole(self, name: str) -> Table:
-        """A table that does not grow; of another as many rows as it has, without columns."""
+        """A table that does not grow; of a growing table its row count, without columns."""
         if name in GROWING:
             return Table.lazy(TABLES[name], {}, self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
-            return _known(table_from_arrow(TABLES[name], file.read()))
+            return _without_unknown(table_from_arrow(TABLES[name], file.read()))
 
     @contextmanager
     def _opened(self, table: str) -> Iterator[Any]:
@@ -146,7 +143,7 @@ class LongTrace:
         columns: Sequence[str] | None = None,
         wanted: Container[int] | None = None,
     ) -> Iterator[tuple[int, Table]]:
-        """Row of the first, and the rows of each group, in order; by default of all.
+        """Yield the first row and the table of each row group in ``wanted``, by default of all.
 
         Raises:
             TraceFormatError: the file is damaged.
@@ -154,18 +151,18 @@ class LongTrace:
         if table not in self.rows:
             return
         with damage_of(self.file(table)), self._opened(table) as file:
-            schema, there = TABLES[table], set(file.schema_arrow.names)
-            known = None if columns is None else [name for name in columns if name in there]
+            schema, present = TABLES[table], set(file.schema_arrow.names)
+            names = None if columns is None else [name for name in columns if name in present]
             first = 0
             for group in range(file.num_row_groups):
                 if wanted is None or group in wanted:
-                    rows = file.read_row_group(group, columns=known)
-                    found = (
+                    rows = file.read_row_group(group, columns=names)
+                    data = (
                         table_from_arrow(schema, rows)
-                        if known is None
-                        else Table(schema, {k: column_from_arrow(schema, rows, k) for k in known})
+                        if names is None
+                        else Table(schema, {k: column_from_arrow(schema, rows, k) for k in names})
                     )
-                    yield first, _known(found)
+                    yield first, _without_unknown(data)
                 first += file.metadata.row_group(group).num_rows
 
     def columns(self, names: Sequence[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
@@ -174,34 +171,34 @@ class LongTrace:
             yield {name: rows[name] for name in names}
 
     def datasets(self) -> dict[str, Any]:
-        """The tables that grow with the recording, to be read as they are needed.
-
-        Columns that a file does not have are null.
-        """
-        # Takes as long to import as all other of Arrow.
+        """The growing tables as Arrow datasets, read on use; columns that a file lacks are null."""
+        # Its import takes as long as that of all the rest of Arrow.
         from pyarrow.dataset import dataset
 
-        found = {}
+        tables = {}
         for name in self.on_disk:
             with damage_of(self.file(name)):
-                there = dataset(self.file(name))
-                fields, known = to_arrow(_NOTHING, name, text=False).schema, there.schema.names
-                missing = [one for one in fields if one.name not in known]
-                found[name] = there.replace_schema(pa.schema([*there.schema, *missing]))
-        return found
+                stored = dataset(self.file(name))
+                fields, names = to_arrow(_EMPTY_TRACE, name, text=False).schema, stored.schema.names
+                missing = [field for field in fields if field.name not in names]
+                tables[name] = stored.replace_schema(pa.schema([*stored.schema, *missing]))
+        return tables
 
     @property
     def on_disk(self) -> list[str]:
-        """Tables that grow with the recording, of those that it has."""
+        """Growing tables of this trace."""
         return [name for name in GROWING if name in self.rows]
 
     def slices(self, events: int, columns: Sequence[str] | None = None) -> Iterator[Slice]:
-        """Yield all events in order, about ``events`` at a time. A span is in each slice that it
-        runs in, cut at the slice's bounds. ``columns``: the columns to read; None for all."""
+        """Yield all events in order, about ``events`` at a time.
+
+        A span is in each slice that it runs in, cut at the slice's bounds. ``columns``: the columns
+        to read; None for all.
+        """
         carried_rows = np.zeros(0, dtype=np.int64)
         carried = Table(TABLES["events"], {})
         last, end_ns = self.rows["events"], 0
-        for first, new in self._gathered(events, columns):
+        for first, new in self._batches(events, columns):
             rows = np.concatenate([carried_rows, np.arange(first, first + len(new))])
             table = joined([carried, new], "events")
             start, end = table["start_ns"], table["start_ns"] + table["duration_ns"]
@@ -220,19 +217,19 @@ class LongTrace:
             kept = np.flatnonzero(end > end_ns)
             carried_rows, carried = rows[kept], table.take(kept)
 
-    def _gathered(self, events: int, columns: Sequence[str] | None) -> Iterator[tuple[int, Table]]:
-        """Groups of rows joined until there are that many events."""
+    def _batches(self, events: int, columns: Sequence[str] | None) -> Iterator[tuple[int, Table]]:
+        """Row groups joined to at least ``events`` rows."""
         parts: list[Table] = []
         begin = 0
         for first, rows in self.groups("events", columns):
             parts.append(rows)
-            many = sum(map(len, parts))
-            if many >= events or (many and first + len(rows) == self.rows["events"]):
+            count = sum(map(len, parts))
+            if count >= events or (count and first + len(rows) == self.rows["events"]):
                 yield begin, joined(parts, "events")
                 begin, parts = first + len(rows), []
 
     def of_steps(self, first: int, last: int) -> tuple[int, int]:
-        """From when until when these steps ran, Unix time."""
+        """Begin and end of these steps, Unix time."""
         begin, end, any_step = np.iinfo(np.int64).max, 0, False
         for _, rows in self.groups("events", ["start_ns", "duration_ns", "step"]):
             step, start = rows["step"], rows["start_ns"]
@@ -255,7 +252,7 @@ class LongTrace:
 
     @cached_property
     def first_and_last_ns(self) -> tuple[int, int]:
-        """Start of the first and of the last event; Unix time."""
+        """Start of the first and of the last event, Unix time."""
         with damage_of(self.file("events")), self._opened("events") as file:
             first, last = (
                 column_from_arrow(
@@ -267,56 +264,56 @@ class LongTrace:
 
     @cached_property
     def span_ns(self) -> tuple[int, int]:
-        """Start of the first event and end of the last one; Unix time."""
-        found = [
+        """Start of the first event and end of the last one, Unix time."""
+        spans = [
             (int(rows["start_ns"][0]), int((rows["start_ns"] + rows["duration_ns"]).max()))
             for _, rows in self.groups("events", ["start_ns", "duration_ns"])
             if len(rows)
         ]
-        begins, ends = [begin for begin, _ in found], [end for _, end in found]
+        begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         return min(begins, default=0), max(ends, default=0)
 
     def between(self, begin_ns: int, end_ns: int) -> TraceData:
-        """Trace of the time between two moments; spans are cut there.
+        """Trace of a period; spans are cut at its ends.
 
         Raises:
-            InsufficientMemoryError: that does not fit in memory.
-            UsageError: nothing ran then.
+            InsufficientMemoryError: it does not fit in memory.
+            UsageError: nothing ran in the period.
         """
-        found = self._rows_between(begin_ns, end_ns)
-        if not len(found):
+        rows = self._rows_between(begin_ns, end_ns)
+        if not len(rows):
             first, last = self.span_ns
             raise UsageError(
                 f"There are no events between {begin_ns} and {end_ns}. Choose a range between 0 "
                 f"and {(last - first) / 1e9:.3f} seconds."
             )
-        return self.of_rows(found, begin_ns, end_ns)
+        return self.of_rows(rows, begin_ns, end_ns)
 
-    def of_rows(self, found: Values, begin_ns: int, end_ns: int) -> TraceData:
-        """Some events, by row, ascending, and all that is known of them and of that time.
+    def of_rows(self, event_rows: Values, begin_ns: int, end_ns: int) -> TraceData:
+        """Trace of some events and a period. ``event_rows``: rows of the events, ascending.
 
         Raises:
-            InsufficientMemoryError: that does not fit in memory.
+            InsufficientMemoryError: it does not fit in memory.
             TraceFormatError: it is damaged.
         """
-        require_memory(len(found) * _BYTES_PER_EVENT, f"reading {len(found):,} events")
-        tables = {name: _referring(self.small.table(name), found) for name in TABLES}
-        tables |= {name: joined(list(self._about(found, name)), name) for name in self.on_disk}
+        require_memory(len(event_rows) * _BYTES_PER_EVENT, f"reading {len(event_rows):,} events")
+        tables = {name: _referring(self.small.table(name), event_rows) for name in TABLES}
+        tables |= {name: joined(list(self._about(event_rows, name)), name) for name in self.on_disk}
         part = part_from(TraceData(tables, self.small.names), begin_ns, end_ns).trace
         part = part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
         return checked_trace(part, str(self.folder))
 
     def _rows_between(self, begin_ns: int, end_ns: int) -> Values:
-        found = [np.zeros(0, dtype=np.int64)]
+        event_rows = [np.zeros(0, dtype=np.int64)]
         for first, rows in self.groups("events", ["start_ns", "duration_ns"]):
             start = rows["start_ns"]
             end = start + rows["duration_ns"]
             inside = ((end > begin_ns) | (start >= begin_ns)) & (start < end_ns)
-            found.append(np.flatnonzero(inside) + first)
-        return np.concatenate(found)
+            event_rows.append(np.flatnonzero(inside) + first)
+        return np.concatenate(event_rows)
 
-    def _about(self, found: Values, name: str) -> Iterator[Table]:
-        """The rows that are or refer to these events, or to none."""
+    def _about(self, event_rows: Values, name: str) -> Iterator[Table]:
+        """The rows that are or refer to these events, or that refer to none."""
         if name not in self.rows:
             return
         with damage_of(self.file(name)), self._opened(name) as file:
@@ -324,22 +321,22 @@ class LongTrace:
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
                 if name == "events":
-                    begin, end = np.searchsorted(found, [first, first + rows])
-                    kept = found[begin:end] - first
-                elif (event := _events_of(file, group, found)) is None:
-                    kept = found[:0]
+                    begin, end = np.searchsorted(event_rows, [first, first + rows])
+                    selected = event_rows[begin:end] - first
+                elif (event := _events_of(file, group, event_rows)) is None:
+                    selected = event_rows[:0]
                 else:
-                    kept = np.flatnonzero((rows_among(found, event) >= 0) | (event < 0))
-                if len(kept):
+                    selected = np.flatnonzero((rows_among(event_rows, event) >= 0) | (event < 0))
+                if len(selected):
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    yield _referring(_known(table.take(kept)), found)
+                    yield _referring(_without_unknown(table.take(selected)), event_rows)
                 first += rows
 
     def file(self, table: str) -> Path:
         """Path of the file of a table.
 
         Raises:
-            TraceFormatError: the trace was replaced since the first was asked for.
+            TraceFormatError: the trace was replaced after the first access.
         """
         complete(self.folder)
         if self._manifest_now() != self._written:
@@ -351,29 +348,29 @@ class LongTrace:
             return checked_in_folder(file)
 
 
-def _known(table: Table) -> Table:
-    """The table as this version understands it, which a trace read as a whole has as well."""
+def _without_unknown(table: Table) -> Table:
+    """The table without codes unknown to this version, as in a trace read whole."""
     name = table.schema.name
     return without_unknown_codes({name: table})[0][name]
 
 
-def _events_of(file: Any, group: int, found: Values) -> Any:
-    """The event of each row of a group; None where its statistics say that it is none of these."""
-    about = file.metadata.row_group(group)
-    columns = (about.column(place) for place in range(about.num_columns))
-    known = next((column for column in columns if column.path_in_schema == "event"), None)
-    if known is None:  # then the rows are of no event
-        return np.full(about.num_rows, -1, dtype=np.int64)
-    range_ = known.statistics
-    if range_ is not None and range_.has_min_max and range_.min >= 0:
-        begin, end = np.searchsorted(found, [range_.min, range_.max + 1])
+def _events_of(file: Any, group: int, event_rows: Values) -> Any:
+    """The event of each row of a group; None if its statistics exclude all of ``event_rows``."""
+    group_metadata = file.metadata.row_group(group)
+    columns = (group_metadata.column(number) for number in range(group_metadata.num_columns))
+    event_column = next((column for column in columns if column.path_in_schema == "event"), None)
+    if event_column is None:  # the rows refer to no event
+        return np.full(group_metadata.num_rows, -1, dtype=np.int64)
+    statistics = event_column.statistics
+    if statistics is not None and statistics.has_min_max and statistics.min >= 0:
+        begin, end = np.searchsorted(event_rows, [statistics.min, statistics.max + 1])
         if begin == end:
             return None
     return file.read_row_group(group, columns=["event"])["event"].to_numpy()
 
 
 def end_of_trace(path: Path) -> TraceData:
-    """The last moments of a trace on disk, with all that is known of the recording."""
+    """The end of a trace on disk, with all data about the recording."""
     trace = LongTrace.at(path)
     _, end_ns = trace.span_ns
     return trace.between(end_ns - LAST_NS, end_ns + 1)
@@ -382,7 +379,7 @@ def end_of_trace(path: Path) -> TraceData:
 def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> dict[str, int]:
     """Begin and end of a part, from the recording's metadata.
 
-    The end is given on two clocks, which align the recordings of several processes.
+    The end is on two clocks, which align the recordings of several processes.
     """
     start, end, monotonic = map(metadata.get, ("start_ns", "end_ns", "end_monotonic_ns"))
     bounds = {}
@@ -395,20 +392,20 @@ def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> 
     return bounds
 
 
-def _referring(table: Table, found: Values) -> Table:
+def _referring(table: Table, event_rows: Values) -> Table:
     """A table whose references to events are rows of the part with these events."""
-    refer = [one.name for one in table.schema.columns if one.refers == "events"]
-    if not refer or not len(table):
+    references = [column.name for column in table.schema.columns if column.refers == "events"]
+    if not references or not len(table):
         return table
-    return table.replaced({name: rows_among(found, table[name]) for name in refer})
+    return table.replaced({name: rows_among(event_rows, table[name]) for name in references})
 
 
 def _parents(
     parent: npt.NDArray[np.int32], carried_rows: Values, first: int
 ) -> npt.NDArray[np.int32]:
-    """Parents in a slice: of events from row ``first`` on, behind those that are carried."""
+    """Parents in a slice, in which the carried events precede those from row ``first`` on."""
     moved = np.where(parent >= first, parent - np.int32(first - len(carried_rows)), np.int32(-1))
-    before = np.flatnonzero((parent >= 0) & (parent < first))
+    earlier = np.flatnonzero((parent >= 0) & (parent < first))
     if len(carried_rows):
-        moved[before] = rows_among(carried_rows, parent[before])
+        moved[earlier] = rows_among(carried_rows, parent[earlier])
     return moved

@@ -1,16 +1,16 @@
-"""The folder of a trace: one sub-folder per process, and the manifest that makes one complete.
+"""The folder of a trace: one sub-folder per process, and the manifest that completes it.
 
     trace/
       rank=00000/
         manifest.json      versions; rows, bytes, and bytes in memory of every table
         names.parquet      all text
         events.parquet     ... one file per table that has rows
-        rollup.json        of a process of several: of what; see ``jobs/rollup/``
+        rollup.json        for a job: manifest of the rollup, see ``jobs/rollup/``
         rollup_steps.parquet   ... and its tables
-      process=01234/       likewise of a process without a rank, see ``processes.py``
+      process=01234/       a process without a rank, see ``processes.py``
 
-A rank is written under a hidden name beside its final one and renamed when it is whole, so a
-folder called ``rank=N`` always holds all of it.
+A rank is written under a hidden name beside its final one and renamed when it is complete, so a
+folder called ``rank=N`` is always complete.
 """
 
 from __future__ import annotations
@@ -34,18 +34,16 @@ from opscope.storage.remote import complete
 
 FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
-_MOST_BYTES = 1 << 22
-"""Of a manifest: it says a few numbers of each table."""
-_MOST_NAMED = 5
+_MAX_BYTES = 1 << 22  # size limit of a manifest, which has a few numbers per table
+_MAX_NAMES = 5
 _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
-"""Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
-wherever it does not fit them."""
+"""Manifest of the rollup; with ``rollup_*.parquet``, rebuilt when it does not match the tables."""
 _ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
 
 def opscope_version() -> str:
-    """The version of the opscope that runs, whatever the program has made of ``sys.path``."""
+    """The version of the running opscope, whatever the program's ``sys.path``."""
     return str(vars(sys.modules["opscope"]).get("__version__", "unknown"))
 
 
@@ -58,13 +56,13 @@ class Manifest:
     """Facts about the folder of a rank.
 
     Attributes:
-        tables: rows, bytes, and bytes in memory (0: not said) of every file, by table name.
-        rank: which process of the job it is; 0 of one without a rank.
+        tables: rows, bytes, and bytes in memory (0: unknown) of every file, by table name.
+        rank: rank in the job; 0 without one.
         schema_version: ``columns.schema.SCHEMA_VERSION`` of the writer.
-        opscope_version: of the writer.
-        created: when it was written, UTC, ISO 8601.
+        opscope_version: version of the writer.
+        created: time of writing, UTC, ISO 8601.
         format: always "opscope-trace".
-        dump: why a flight recorder made it and when; None for a trace that is no dump.
+        dump: reason and time of a flight recorder's dump; None for other traces.
     """
 
     tables: Mapping[str, Mapping[str, int]]
@@ -89,7 +87,7 @@ def rank_folders(path: Path) -> dict[int, Path]:
 
 
 def is_opscope_rank(folder: Path) -> bool:
-    """Whether ``folder`` holds one rank that opscope (of any version) wrote."""
+    """Whether opscope (any version) wrote ``folder`` as a rank."""
     try:
         return bool(_parse(folder)["format"] == FORMAT)
     except (OSError, ValueError, KeyError, TypeError):
@@ -97,25 +95,24 @@ def is_opscope_rank(folder: Path) -> bool:
 
 
 def own_files(folder: Path) -> list[str]:
-    """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest,
-    and its rollup.
+    """Names of the files that opscope, of any version, wrote into a rank's folder.
 
-    A manifest may come from an untrusted source, so it must not name files outside the folder.
+    A manifest of unknown origin must not name files outside the folder.
     """
     try:
         tables = list(_parse(folder)["tables"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         tables = []
-    named = [f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name))]
-    rollup = [entry.name for entry in folder.iterdir() if _ROLLUP.fullmatch(entry.name)]
-    return [MANIFEST, *named, *rollup]
+    table_files = [f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name))]
+    rollup_files = [entry.name for entry in folder.iterdir() if _ROLLUP.fullmatch(entry.name)]
+    return [MANIFEST, *table_files, *rollup_files]
 
 
 def _parse(folder: Path) -> dict[str, Any]:
     with open_in_folder(folder / MANIFEST) as file:
-        text = file.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+        text = file.read(_MAX_BYTES + 1)
+    if len(text) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
     parsed: dict[str, Any] = json.loads(text)
     return parsed
 
@@ -142,19 +139,19 @@ def _no_manifest(folder: Path) -> str:
 
 
 def _first_of(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    hidden = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _traces_in(folder: Path) -> list[str]:
     with suppress(OSError, TraceFormatError):
-        return [str(one) for one in sorted(folder.iterdir()) if partition_folders(one)]
+        return [str(entry) for entry in sorted(folder.iterdir()) if partition_folders(entry)]
     return []
 
 
 def _processes_with_rings(folder: Path) -> list[str]:
     with suppress(OSError):
-        return sorted({str(one.process) for one in find(folder, LeftKind.RING)}, key=int)
+        return sorted({str(ring.process) for ring in find(folder, LeftKind.RING)}, key=int)
     return []
 
 
@@ -163,12 +160,12 @@ def check_files(folder: Path) -> None:
     complete(folder)
     for name, table in read_manifest(folder).tables.items():
         file = folder / f"{name}.parquet"
-        found = status_of(file)
-        if found is None:
+        status = status_of(file)
+        if status is None:
             raise damaged_file(file, "it is missing")
         checked_in_folder(file)
-        if found.st_size != table["bytes"]:
-            values = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
+        if status.st_size != table["bytes"]:
+            values = f"it has {status.st_size} bytes instead of {table['bytes']}"
             raise damaged_file(file, values)
 
 
@@ -181,10 +178,10 @@ def damage_of(folder: Path) -> str:
     return ""
 
 
-def damaged_file(file: Path, what: str) -> TraceFormatError:
+def damaged_file(file: Path, problem: str) -> TraceFormatError:
     """Error for a file of a trace that cannot be read."""
     return TraceFormatError(
-        f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
+        f"{file} is damaged: {problem}. Copy the whole trace folder again, or record again."
     )
 
 
@@ -235,17 +232,17 @@ def _count(value: Any) -> int:
 
 
 def unfinished_recordings(folder: Path) -> list[Path]:
-    """The files of those in ``folder``, oldest first."""
-    return [one.path for one in find(folder, LeftKind.STREAM)]
+    """Files of unfinished recordings in ``folder``, oldest first."""
+    return [artefact.path for artefact in find(folder, LeftKind.STREAM)]
 
 
 def unfinished_below(folder: Path) -> Iterator[Path]:
     """Unfinished recordings in ``folder`` and in its cycles."""
-    return (one.path for one in below(folder, LeftKind.STREAM))
+    return (artefact.path for artefact in below(folder, LeftKind.STREAM))
 
 
 def is_later(recording: Path, part: Partition) -> bool:
-    """Whether it was written to later than the trace of that part beside it; also without one."""
+    """Whether a recording is newer than the trace of that part beside it; True without a trace."""
     manifest = recording.parent / part.folder_name / MANIFEST
     try:
         return recording.stat().st_mtime_ns > manifest.stat().st_mtime_ns

@@ -1,11 +1,10 @@
-"""Tables as Parquet files: how each column is written, and reading what fits in memory.
+"""Tables as Parquet files: encodings of columns, and reading within the memory limit.
 
-Encodings were measured on training loops, in bytes per event. All are ones that DuckDB, Polars,
-pandas and Spark 3 read. Byte-stream-split would save another byte per event, but Spark 3 does not
-read it for integers.
+Encodings were measured on training loops, in bytes per event. DuckDB, Polars, pandas and Spark 3
+read all of them. Byte-stream-split saves one more byte per event; Spark 3 lacks it for integers.
 
-Parquet packs a billion equal values into a few bytes, so the manifest says what a table takes in
-memory, and nothing is unpacked that does not fit.
+Parquet packs a billion equal values into a few bytes. So the manifest has a table's size in memory,
+and a table that does not fit is not unpacked.
 """
 
 from __future__ import annotations
@@ -39,54 +38,41 @@ __all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "damage_of",
            "read_table", "read_whole", "write_table", "writer_options"]  # fmt: skip
 
 COMPRESSION_LEVEL = 3
-"""zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
+"""zstd; 6 saves 6 % and takes 1.5 times as long, 9 saves no more and takes twice as long."""
 
-QUICK = 1
-"""The level for files that are read once and written again."""
+QUICK = 1  # for files that are read once and written again
 
 DELTA = frozenset({
     "id", "start_ns", "time_ns", "parent", "tensors.event", "scalars.event", "python_calls.event",
     "operator_calls.event", "allocations.event", "allocations.allocation_id",
     "allocations.tensor_id",
 })  # fmt: skip
-"""Columns (of one table, or of any) that nearly ascend: a difference fits in a few bits."""
+"""Columns (of one table, or of any) that nearly ascend: a difference takes a few bits."""
 
 PLAIN = frozenset({
     "impl", "storage", "storage_impl", "address", "class_address", "tensors.tensor_id",
     "tensors.allocation_id", "total_allocated_bytes", "events.name", "sequence_number",
     "python_calls.frame", "caller", "caller_line", "tensors.argument",
 })  # fmt: skip
-"""What repeats with the training step: addresses, identities, sums, and what is called from where.
-zstd sees that in plain bytes (1.9 bytes per event for ``impl``) and not in a dictionary's packed
-indices (2.9), and reading a million names takes 0.35 ms instead of 1.2."""
+"""Columns that repeat with the training step: addresses, identities, sums, call sites. zstd finds
+the repetition in plain bytes (1.9 bytes per event for ``impl``), but not in the packed indices of a
+dictionary (2.9). Reading a million names takes 0.35 ms instead of 1.2."""
 
-FEW_ROWS_WRITTEN = 2000
-"""In a table of fewer rows a dictionary takes more room than it saves."""
-
-_MANY_ROWS = 100_000
-"""From this number of rows on, files store minimum and maximum of each column."""
-
+FEW_ROWS_WRITTEN = 2000  # in a smaller table a dictionary takes more room than it saves
+_MANY_ROWS = 100_000  # larger files store minimum and maximum of each column
 _ROWS_OF_PAGE = 1 << 17
-"""Each page begins anew for zstd, and readers allocate for each: of those of 20,000 rows, as Arrow
-writes them by itself, files are a sixth larger and take a fifth longer to read."""
+"""zstd starts anew on each page, and readers allocate memory for each: with Arrow's default of
+20,000 rows, files are a sixth larger and take a fifth longer to read."""
 
-ROW_GROUP = 1 << 20
-"""Rows that a reader can skip at once, by their smallest and largest values."""
-
+ROW_GROUP = 1 << 20  # rows that a reader can skip at once by minimum and maximum
 _TEXT = frozenset({"text", "source", "what", "key", "value"})
-"""Columns of text: what is repeated in one is kept once until it is known how much it is."""
+"""Columns of text, read as dictionaries: a repeated text is in memory once until the size check."""
 
-_MOST_ROWS = (1 << 31) - 1
-"""Rows are referred to by 32 bits."""
-
-FEW_ROWS = 100_000
-"""Up to this number of rows, all columns are read at once, which is faster."""
-
-_VALUE_BYTES = 8
-"""What a number takes at most."""
-
-_WORTH_A_LOOK_BYTES = 10 << 20
-"""To ask the system how much memory is left takes as long as reading a small file does."""
+_MAX_ROWS = (1 << 31) - 1  # references to rows have 32 bits
+FEW_ROWS = 100_000  # smaller files are read at once, which is faster
+_VALUE_BYTES = 8  # maximum size of a number
+_MIN_CHECKED_BYTES = 10 << 20
+"""A check of the system's free memory takes as long as reading a small file."""
 
 _NO_NAMES = Names.from_strings([])
 
@@ -94,7 +80,7 @@ _NO_NAMES = Names.from_strings([])
 def write_table(
     trace: TraceData, name: str, folder: Path, level: int = COMPRESSION_LEVEL
 ) -> tuple[str, dict[str, int]]:
-    """Write one table into a folder; its name, and what the folder's manifest says of it."""
+    """Write one table into a folder; returns its name and its entry in the manifest."""
     data = _without_nulls(to_arrow(trace, name, text=False))
     file = folder / f"{name}.parquet"
     options = {**writer_options(name, data), "compression_level": level}
@@ -104,7 +90,7 @@ def write_table(
 
 
 def read_table(folder: Path, name: str, rows: int) -> Table:
-    """A table that opscope itself wrote just now; an empty one where there are no rows."""
+    """A table that opscope has just written; empty for ``rows`` 0."""
     schema = TABLES[name]
     if not rows:
         return Table(schema, {})
@@ -112,7 +98,7 @@ def read_table(folder: Path, name: str, rows: int) -> Table:
 
 
 class RowGroupWriter:
-    """Writes one table of a trace, some rows at a time, as `write_table` would write all."""
+    """Writes one table of a trace in pieces; the file is as from `write_table`."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -121,7 +107,7 @@ class RowGroupWriter:
         self._rows = self._memory_bytes = 0
 
     def add(self, table: Table) -> None:
-        """These rows come next."""
+        """Write these rows next."""
         if not len(table):
             return
         data = to_arrow(TraceData({self._name: table}, _NO_NAMES), self._name, text=False)
@@ -137,7 +123,7 @@ class RowGroupWriter:
         self._memory_bytes += data.nbytes
 
     def close(self) -> dict[str, int] | None:
-        """End the file; what a manifest says of it, None if there were no rows."""
+        """End the file; returns its entry in the manifest, None without rows."""
         if self._writer is None:
             return None
         self._writer.close()
@@ -148,8 +134,7 @@ class RowGroupWriter:
 def _without_nulls(data: pa.Table) -> pa.Table:
     """Table with columns declared free of nulls, as columns of a trace always are.
 
-    What may be null is written with a level for each row, and reading these takes as long as
-    reading the values.
+    Columns that permit nulls have a level for each row, which takes as long to read as the values.
     """
     columns = [_full_lists(column) for column in data.columns]
     fields = [
@@ -173,8 +158,8 @@ def _full_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
     """Keyword arguments of ``pyarrow.parquet.write_table`` for one table of a trace.
 
-    Columns that are neither ascending nor addresses get a dictionary: they hold few distinct
-    values, and Parquet falls back to plain by itself where they do not.
+    Columns that neither ascend nor repeat with the step get a dictionary: they have few distinct
+    values, and otherwise Parquet falls back to plain.
     """
     encodings: dict[str, str] = {}
     dictionary: list[str] = []
@@ -192,11 +177,11 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
         "compression_level": COMPRESSION_LEVEL,
         "column_encoding": encodings,
         "use_dictionary": dictionary or False,
-        # Statistics let readers skip groups, and columns that are one value throughout. In the
-        # trace of a few steps they would be a sixth of the file.
+        # With statistics readers skip groups and constant columns. In a trace of a few steps they
+        # would be a sixth of the file.
         "write_statistics": data.num_rows >= _MANY_ROWS,
-        # Without this, a reader in Arrow would get our in-memory types; the Parquet ones are the
-        # contract, and the copy of the schema is 1 to 3 kB per file.
+        # With the schema, a reader in Arrow would get our in-memory types. The contract is the
+        # Parquet types, and the schema takes 1 to 3 kB per file.
         "store_schema": False,
         "write_page_checksum": True,
         **_page_options(),
@@ -205,15 +190,14 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
 
 @cache
 def _page_options() -> dict[str, int]:
-    known = "max_rows_per_page" in signature(pq.write_table).parameters
-    return {"max_rows_per_page": _ROWS_OF_PAGE} if known else {}
+    is_supported = "max_rows_per_page" in signature(pq.write_table).parameters
+    return {"max_rows_per_page": _ROWS_OF_PAGE} if is_supported else {}
 
 
 def read_whole(path: Path) -> pa.Table:
     """Read a whole file that opscope has just written, or whose size was checked.
 
-    ``pyarrow.parquet.read_table`` imports pandas, which takes long and cannot be done while a
-    program ends.
+    ``pyarrow.parquet.read_table`` imports pandas, which is slow and fails at exit.
 
     Raises:
         pyarrow.ArrowException, OSError: it is damaged.
@@ -224,32 +208,32 @@ def read_whole(path: Path) -> pa.Table:
 
 
 class ParquetColumns:
-    """The columns of an open file. Those of a long one are read one by one, as they are needed:
-    the memory that Arrow unpacks one into is there again for the next.
+    """The columns of an open file. A long file is read column by column on use.
+
+    Arrow's memory for a column is free for the next.
     """
 
     def __init__(self, file: BinaryIO, rows: int, source: str, memory_bytes: int = 0) -> None:
-        """``file`` should have ``rows`` rows, which take ``memory_bytes`` as far as its writer said
-        so; errors name it ``source``.
+        """Open ``file``, which should have ``rows`` rows; errors name it ``source``.
+
+        ``memory_bytes``: size in memory if its writer stored it.
 
         Raises:
-            ValueError: it has not, or is damaged.
+            ValueError: it has another number of rows, or is damaged.
             pyarrow.ArrowException, OSError: it is damaged.
             InsufficientMemoryError: it does not fit in memory.
         """
-        parquet = _opened(file)
+        parquet = _parquet_file(file)
         fields = parquet.schema_arrow
         if len(set(fields.names)) < len(fields):
             raise ValueError("it has two columns with the same name")
         self._texts = {f.name for f in fields if f.name in _TEXT and is_text(f.type)}
         if self._texts:
-            parquet = _opened(file, read_dictionary=sorted(self._texts))
+            parquet = _parquet_file(file, read_dictionary=sorted(self._texts))
         if parquet.metadata.num_rows != rows:
             raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
-        if rows > _MOST_ROWS:
-            raise ValueError(
-                f"it has {rows:,} rows; the limit of a table is {_MOST_ROWS:,} of a table"
-            )
+        if rows > _MAX_ROWS:
+            raise ValueError(f"it has {rows:,} rows, but the limit is {_MAX_ROWS:,}")
         self.column_names: list[str] = list(fields.names)
         self._parquet, self.rows, self._source = parquet, rows, source
         self._require_memory(max(memory_bytes, rows * len(fields) * _VALUE_BYTES))
@@ -271,46 +255,45 @@ class ParquetColumns:
         return self._parquet.read(names, use_threads=False)
 
     def _require_memory(self, needed_bytes: int) -> None:
-        if needed_bytes >= _WORTH_A_LOOK_BYTES:
+        if needed_bytes >= _MIN_CHECKED_BYTES:
             require_memory(needed_bytes, f"reading {self._source}")
 
     def constant(self, name: str) -> int | None:
-        """The value that every row of a long column of integers or truths has, where the file says
-        that all are equal without their being read; else None.
+        """The value of a long integer or boolean column that is constant by the file's statistics.
 
-        Of floats it never says so, since NaN is in no statistics.
+        Else None; always None for floats, because statistics omit NaN.
         """
         if self._read is not None or not self.rows or name not in self.column_names:
             return None
-        metadata, place = self._parquet.metadata, self.column_names.index(name)
-        found: set[int] = set()
+        metadata, number = self._parquet.metadata, self.column_names.index(name)
+        distinct: set[int] = set()
         for group in range(metadata.num_row_groups):
-            column = metadata.row_group(group).column(place)
+            column = metadata.row_group(group).column(number)
             statistics = column.statistics if column.path_in_schema == name else None
             if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
                 return None
             if type(statistics.min) not in (int, bool):
                 return None
-            found |= {statistics.min, statistics.max}
-        return found.pop() if len(found) == 1 else None
+            distinct |= {statistics.min, statistics.max}
+        return distinct.pop() if len(distinct) == 1 else None
 
 
-def _opened(file: BinaryIO, **options: Any) -> pq.ParquetFile:
-    """A file of Python's, which only the calling thread reads.
+def _parquet_file(file: BinaryIO, **options: Any) -> pq.ParquetFile:
+    """A Parquet reader on a Python file, which only the calling thread reads.
 
-    Arrow's own threads release what they read a moment after it was handed over. Where the
-    program ends in that moment they find no Python any more, and the process is aborted.
+    Arrow's own threads release data shortly after they pass it on. If the program ends at that
+    moment, Python is gone and the process aborts.
     """
     return pq.ParquetFile(file, page_checksum_verification=True, pre_buffer=False, **options)
 
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
-    """Bytes of the texts of a column once each row has its own."""
+    """Bytes of the texts of a column if each row has its own copy."""
     total = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
             lengths = np.diff(text_bytes(chunk.dictionary)[0])
-            rows = numbers_of(chunk.indices)  # anything where a row has no text
+            rows = numbers_of(chunk.indices)  # any value in rows without text
             total += int(lengths[rows[(rows >= 0) & (rows < len(lengths))]].sum())
     return total
 
@@ -325,15 +308,15 @@ def damage_of(file: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, OpscopeError | MemoryError):
             raise
-        why = next(iter(str(error).splitlines()), "unreadable")
-        raise damaged_file(file, why) from error
+        reason = next(iter(str(error).splitlines()), "unreadable")
+        raise damaged_file(file, reason) from error
 
 
 def names_in(data: Any) -> Names:
     """The texts of a table of names.
 
     Raises:
-        ValueError: it has none, or rows without one.
+        ValueError: it has no texts, or rows without text.
     """
     text = data["text"] if "text" in data.column_names else None
     if text is None or not is_text(text.type):

@@ -1,7 +1,7 @@
-"""The processes of a trace folder: which there were, what of each was recorded, how each ended.
+"""The processes of a trace folder: all that ran, their recordings, their ends.
 
-``processes.jsonl`` has a line for every Python process that began, was recorded, or ended. Lines
-are appended by one write each, so processes need not wait for each other.
+``processes.jsonl`` has a line for each begin, recording and end of a Python process. Each line is
+appended by one write, so processes need not wait for each other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ JOB, BEGAN, PART, RECORDING = "job", "began", "part", "recording"
 REFUSED, ENDED = "refused", "ended"
 BECAME_ANOTHER = "became another program (exec)"
 AGAIN = 10_000_000
-"""Added to the number of a part where an earlier one of the folder has it: process ids come again,
-and a process that becomes another program keeps its own."""
+"""Added to a part's number if an earlier part of the folder has it: process ids are reused, and
+exec keeps the process id."""
 _LINE: Shape = {"process": COUNT, "event": str}
 _BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
-_MOST_BYTES = 64 << 20
-"""Of a file that may come from anywhere: some hundred thousand processes."""
-_MOST_JOB_BYTES = 200
+_MAX_BYTES = 64 << 20  # size limit of a file of unknown origin: some hundred thousand processes
+_MAX_JOB_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,16 @@ class ProcessEntry:
     """Facts about one process.
 
     Attributes:
-        process_id: of the system.
-        start: when it started, in the kernel's ticks since boot: tells it from a later one of the
-            same number.
-        parent_id: of the process that started it; 0 if unknown.
-        how_begun: ``program``, ``started`` (as a program of its own) or ``forked``.
-        began_ns: Unix time at which it was noticed.
-        command: its command line.
-        partition: where its trace is or will be; None if nothing of it was recorded.
-        refused: why nothing was; empty otherwise.
-        ended: how it ended; empty while that is not known.
-        has_torch: it had torch when it began, from the process that it was forked from.
+        process_id: the system's.
+        start: start in the kernel's ticks since boot; distinguishes processes with the same id.
+        parent_id: id of the process that started it; 0 if unknown.
+        how_begun: ``program``, ``started`` (as a separate program) or ``forked``.
+        began_ns: Unix time at which opscope noticed it.
+        command: command line.
+        partition: part of its trace, also before it is written; None if it was not recorded.
+        refused: reason why it was not recorded, or empty.
+        ended: how it ended; empty while unknown.
+        has_torch: torch was loaded when it began, in the process that it was forked from.
     """
 
     process_id: int
@@ -66,7 +64,7 @@ class ProcessEntry:
 
 
 def append(folder: Path, line: Mapping[str, Any]) -> bool:
-    """Add a line, if the folder is there; whether it was."""
+    """Append a line if the folder exists; returns whether it was written."""
     text = json.dumps(line) + "\n"
     with suppress(OSError):
         file = open_inside(folder, PROCESSES, os.O_WRONLY | os.O_APPEND)
@@ -78,10 +76,10 @@ def append(folder: Path, line: Mapping[str, Any]) -> bool:
 
 
 def read_journal(folder: Path) -> list[ProcessEntry]:
-    """The processes in the order in which they began; empty without such a file.
+    """The processes in order of their begin; empty without the file.
 
-    Those of a cycle of a schedule are in the folder that holds all cycles. Lines that make no
-    sense are passed over: the file may be cut where its writer was killed.
+    Processes of a schedule's cycle are in the folder that contains all cycles. Invalid lines are
+    skipped: the end may be missing after its writer was killed.
     """
     entries: list[ProcessEntry] = []
     latest: dict[tuple[int, int], int] = {}
@@ -92,41 +90,40 @@ def read_journal(folder: Path) -> list[ProcessEntry]:
 
 
 def reserve_number(folder: Path, process: int) -> int:
-    """Reserve the number of a process's part; it may have one already.
+    """Reserve the number of a process's part; the process may have one already.
 
-    Two containers may have processes of one number at the same time: who is first in the list has
-    the part.
+    Two containers may have processes with the same id: the first in the list gets the part.
     """
     claim = os.urandom(8).hex()
     while True:
-        number, taken = process, _claims(folder)
-        while number in taken:
+        number, claimed = process, _claims(folder)
+        while number in claimed:
             number += AGAIN
-        record = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
-        if not record or _claims(folder).get(number) == claim:
+        added = append(folder, {"event": PART, "process": process, "part": number, "claim": claim})
+        if not added or _claims(folder).get(number) == claim:
             return number
 
 
 def _claims(folder: Path) -> dict[int, str]:
-    """By number of the part, its first claim."""
-    found: dict[int, str] = {}
+    """First claim by number of the part."""
+    claims: dict[int, str] = {}
     for line in _lines(_journal_of(folder)):
         with suppress(ValueError, TypeError, KeyError):
             record = json.loads(line)
             if record["event"] in (PART, RECORDING) and record.get("rank") is None:
                 number = int(record.get("part", record["process"]))
-                found.setdefault(number, str(record.get("claim", "")))
-    return found
+                claims.setdefault(number, str(record.get("claim", "")))
+    return claims
 
 
 def begin_job(folder: Path) -> None:
-    """Say which job the processes are of that are recorded to a folder from now on."""
+    """Start a new job id for the processes that are recorded to a folder from now on."""
     append(folder, {"event": JOB, "id": os.urandom(8).hex()})
 
 
 def job_of(folder: Path) -> str:
-    """Which one that is; empty where it was not said."""
-    for line in _lines(_journal_of(folder), _MOST_JOB_BYTES):
+    """The folder's job id; empty without one."""
+    for line in _lines(_journal_of(folder), _MAX_JOB_BYTES):
         with suppress(ValueError, TypeError, KeyError):
             record = json.loads(line)
             return str(record["id"]) if record["event"] == JOB else ""
@@ -140,7 +137,7 @@ def _journal_of(folder: Path) -> Path:
     return folder.absolute().parent / PROCESSES
 
 
-def _lines(file: Path, most_bytes: int = _MOST_BYTES) -> Iterator[bytes]:
+def _lines(file: Path, most_bytes: int = _MAX_BYTES) -> Iterator[bytes]:
     try:
         with open(open_inside(file.parent, file.name), "rb") as opened:
             yield from opened.read(most_bytes).splitlines()
@@ -158,7 +155,7 @@ def _apply(
         return
     if not has_shape(line, _BEGAN):
         return
-    began = ProcessEntry(
+    entry = ProcessEntry(
         line["process"],
         line["start"],
         line["parent"],
@@ -168,10 +165,10 @@ def _apply(
         has_torch=bool(line.get("has_torch")),
     )
     earlier = latest.get(key)
-    if earlier is not None and began.start and entries[earlier].start == began.start:
+    if earlier is not None and entry.start and entries[earlier].start == entry.start:
         entries[earlier] = replace(entries[earlier], ended=BECAME_ANOTHER)
     latest[key] = len(entries)
-    entries.append(began)
+    entries.append(entry)
 
 
 def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEntry:
@@ -193,9 +190,9 @@ class Processes:
     """The processes of a trace folder.
 
     Attributes:
-        folder: of the trace.
-        entries: every process that is known of, in the order in which they began.
-        parts: the folders of those that there are traces of.
+        folder: the trace folder.
+        entries: every known process, in order of its begin.
+        parts: folders of the processes that have a trace.
     """
 
     folder: Path
@@ -204,35 +201,35 @@ class Processes:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Processes:
-        """Look into one; processes that are in no list are known by their traces alone."""
+        """Read the folder; processes that no list has are known by their traces."""
         parts = partition_folders(folder)
         return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
 
     def with_parts(self, parts: Iterable[Partition]) -> Processes:
         """Copy with the processes of ``parts`` that are missing from the list."""
-        known = {entry.partition for entry in self.entries}
-        unknown = [part for part in parts if part not in known]
+        listed_parts = {entry.partition for entry in self.entries}
+        unknown = [part for part in parts if part not in listed_parts]
         entries = [*self.entries]
         for row, entry in enumerate(entries):
-            own = Partition(PROCESS, entry.process_id)
-            if entry.partition is None and own in unknown:
-                entries[row] = replace(entry, partition=own)
-                unknown.remove(own)
+            part_of_id = Partition(PROCESS, entry.process_id)
+            if entry.partition is None and part_of_id in unknown:
+                entries[row] = replace(entry, partition=part_of_id)
+                unknown.remove(part_of_id)
         others = [ProcessEntry(0, partition=part) for part in unknown]
         return replace(self, entries=(*entries, *others))
 
     def only(self, parts: Collection[Partition]) -> Processes:
-        """These alone."""
+        """Copy with only these parts."""
         entries = tuple(entry for entry in self.entries if entry.partition in parts)
         folders = {part: folder for part, folder in self.parts.items() if part in parts}
         return Processes(self.folder, entries, folders)
 
     def begun_by(self, root: int) -> Processes:
         """A process and its descendants."""
-        known, entries = {root}, []
+        ids, entries = {root}, []
         for entry in self.entries:
-            if {entry.process_id, entry.parent_id} & known:
-                known.add(entry.process_id)
+            if {entry.process_id, entry.parent_id} & ids:
+                ids.add(entry.process_id)
                 entries.append(entry)
         return replace(self, entries=tuple(entries))
 
@@ -250,14 +247,14 @@ class Processes:
         return [entry for entry in self.entries if entry.partition not in self.parts]
 
     def load(self, part: Partition) -> TraceData:
-        """The trace of one."""
+        """The trace of one process."""
         from opscope.storage.read_part import load_part
 
         folder = self.parts[part].parent if part in self.parts else self.folder
         return load_part(folder, part)
 
     def rows_of(self, part: Partition, table: str) -> int:
-        """Number of rows of a table of a process's trace; nothing else is read."""
+        """Number of rows of a table of a process's trace, from the manifest only."""
         try:
             return read_manifest(self.parts[part]).tables.get(table, {}).get("rows", 0)
         except (KeyError, TraceFormatError):
@@ -265,7 +262,7 @@ class Processes:
 
 
 def metadata_of(folder: Path) -> dict[str, Any]:
-    """Metadata of the trace in a part's folder; nothing else is read."""
+    """Metadata of the trace in a part's folder; no other file is read."""
     from pyarrow import ArrowException
 
     from opscope.storage.parquet import read_whole

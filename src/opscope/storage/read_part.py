@@ -1,4 +1,4 @@
-"""Reading a part of a trace folder: all of it, or its columns as they are needed."""
+"""Reading a part of a trace folder: all of it, or columns on use."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from opscope.storage.remote import complete
 def load_part(path: Path, part: Partition | None = None) -> TraceData:
     """Read one part of a trace folder; ``path`` may also be the part's own folder.
 
-    Ranks of its job that the trace folder lacks are in the ledger.
+    The ledger has the ranks of the job that are missing in the trace folder.
 
     Raises:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
-        UsageError: there are several and ``part`` is None.
+        UsageError: there are several parts and ``part`` is None.
     """
 
     def find() -> Path:
@@ -61,10 +61,9 @@ def load_part(path: Path, part: Partition | None = None) -> TraceData:
 
 @contextmanager
 def part_as_needed(folder: Path) -> Iterator[TraceData]:
-    """The trace in a part's own folder, of which long columns are read when they are used.
+    """The trace in a part's own folder; long columns are read on use, inside the context only.
 
-    For one question about many traces: most of reading one goes to columns that are not needed for
-    it. Nothing can be read of it any more once this ends.
+    For one question about many traces, which needs few of their columns.
     """
     complete(folder)
     with ExitStack() as opened:
@@ -75,28 +74,28 @@ def _read(folder: Path, opened: ExitStack | None, job: Path | None = None) -> Tr
     """The trace in a part's folder.
 
     Args:
-        folder: of the part.
-        opened: holds the files of long tables, which are read as they are used; None reads all.
-        job: the folder that the part is in, to see which ranks are missing there.
+        folder: the part's folder.
+        opened: holds the files of long tables, which are read on use; None reads all.
+        job: the trace folder, for the missing ranks.
     """
     manifest = read_manifest(folder)
     names = _names(folder, manifest)
     tables: dict[str, Table] = {}
     checks = TableChecks(tables, names, str(folder))
     if opened is not None:
-        # Columns check each other by these. Without the circle they are gone with the trace, and
-        # not when Python collects: of a thousand traces that was gigabytes.
+        # Columns check each other by these tables. Without this reference cycle, tables are freed
+        # with the trace, and not when Python collects: with a thousand traces, gigabytes.
         opened.callback(tables.clear)
     notes = _read_tables(folder, manifest, tables, checks, opened)
-    known, unknown = without_unknown_codes(tables)
-    notes += unknown
-    ledger = known.get("ledger", Table(TABLES["ledger"], {}))
+    valid, unknown_counts = without_unknown_codes(tables)
+    notes += unknown_counts
+    ledger = valid.get("ledger", Table(TABLES["ledger"], {}))
     if notes:
         ledger = with_rows(ledger, {(NEWER, what): count for what, count in notes.items()})
     if job is not None:
-        metadata = TraceData(known, names).metadata
+        metadata = TraceData(valid, names).metadata
         ledger = ledger_with_ranks(ledger, metadata, manifest.rank, rank_folders(job))
-    return TraceData({**known, "ledger": ledger}, names)
+    return TraceData({**valid, "ledger": ledger}, names)
 
 
 def _read_tables(
@@ -106,39 +105,39 @@ def _read_tables(
     checks: TableChecks,
     opened: ExitStack | None,
 ) -> Counter[str]:
-    """Fill in every table there is; returns what this version does not know."""
+    """Fill in every table of the manifest; returns counts of unknown data."""
     notes = unknown_tables(manifest.tables, [*TABLES, "names"])
     size, read = sum(table["bytes"] for table in manifest.tables.values()), 0
-    whole = []
+    complete_tables = []
     for name, schema in TABLES.items():
         if name not in manifest.tables:
             continue
         tell(read, size)
         read += manifest.tables[name]["bytes"]
-        with ExitStack() as own, damage_of(folder / f"{name}.parquet"):
-            data = own.enter_context(_opened(folder, name, manifest))
-            known = ["id", *(column.name for column in schema.columns)]
-            notes += unknown_columns(name, data.column_names, known)
+        with ExitStack() as table_stack, damage_of(folder / f"{name}.parquet"):
+            data = table_stack.enter_context(_table_file(folder, name, manifest))
+            names = ["id", *(column.name for column in schema.columns)]
+            notes += unknown_columns(name, data.column_names, names)
             if opened is None or data.rows <= FEW_ROWS:
                 tables[name] = table_from_arrow(schema, data)
-                whole.append(name)
+                complete_tables.append(name)
             else:
-                there = present_columns(schema, data.column_names)
-                tables[name] = _as_needed(folder, schema, there, data, checks)
-                opened.push(own.pop_all())
-    checks.check_whole(whole)
+                present = present_columns(schema, data.column_names)
+                tables[name] = _as_needed(folder, schema, present, data, checks)
+                opened.push(table_stack.pop_all())
+    checks.check_whole(complete_tables)
     return notes
 
 
 def _as_needed(
-    folder: Path, schema: TableSchema, there: list[str], data: ParquetColumns, checks: TableChecks
+    folder: Path, schema: TableSchema, present: list[str], data: ParquetColumns, checks: TableChecks
 ) -> Table:
     def read(name: str) -> Any:
         with damage_of(folder / f"{schema.name}.parquet"):
             column, value = schema.column(name), data.constant(name)
-            found = None if value is None else constant_column(column, value, data.rows)
+            constant = None if value is None else constant_column(column, value, data.rows)
             return as_column(
-                column, column_from_arrow(schema, data, name) if found is None else found
+                column, column_from_arrow(schema, data, name) if constant is None else constant
             )
 
     def check(name: str) -> None:
@@ -146,23 +145,23 @@ def _as_needed(
         if name == "argument":
             checks.check_positions()
 
-    return Table.lazy(schema, ColumnsAsNeeded(there, read, check), data.rows)
+    return Table.lazy(schema, ColumnsAsNeeded(present, read, check), data.rows)
 
 
 @contextmanager
-def _opened(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
+def _table_file(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
     file = folder / f"{name}.parquet"
     expected = manifest.tables.get(name)
     if expected is None:
         raise damaged_file(folder / MANIFEST, f"it does not list {name}")
-    with open_in_folder(file) as opened:
-        size = os.fstat(opened.fileno()).st_size
+    with open_in_folder(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
         if size != expected["bytes"]:
-            raise damaged_file(file, f"it has {size} bytes, the manifest says {expected['bytes']}")
-        yield ParquetColumns(opened, expected["rows"], str(file), expected["memory_bytes"])
+            raise damaged_file(file, f"it has {size} bytes instead of {expected['bytes']}")
+        yield ParquetColumns(stream, expected["rows"], str(file), expected["memory_bytes"])
 
 
 def _names(folder: Path, manifest: Manifest) -> Names:
     file = folder / "names.parquet"
-    with damage_of(file), _opened(folder, "names", manifest) as data:
+    with damage_of(file), _table_file(folder, "names", manifest) as data:
         return names_in(data)

@@ -1,7 +1,7 @@
-"""Reads memory snapshots of torch (``torch.cuda.memory._dump_snapshot``) into columns.
+"""Reader of torch's memory snapshots (``torch.cuda.memory._dump_snapshot``).
 
-They are pickles. Nothing in one is imported, made or called: the reader knows plain data alone, and
-refuses a file that holds anything else.
+A snapshot is a pickle. The reader imports, creates and calls nothing from it: it knows plain data
+only, and raises an error for anything else.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from opscope.errors import TraceFormatError
 
 _ALLOCATE, _FREE = "alloc", ("free_completed", "free")
 _ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
-_MOST_STACKS = 100_000
+_MAX_STACKS = 100_000
 _OTHER, _ALLOCATED, _FREED = range(3)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceSnapshot:
-    """Events that the allocator of one device recorded, and its state at the end.
+    """Recorded events of one device's allocator, and its state at the end.
 
     Attributes:
-        index: of the device.
-        is_free: of every allocation and free, in their order, which it is. Shape (events,).
-        address: likewise.
-        size_bytes: as requested.
+        index: device number.
+        is_free: whether each allocation or free, in order, is a free. Shape (events,).
+        address: shape (events,).
+        size_bytes: requested sizes, shape (events,).
         time_us: Unix microseconds; -1 unknown.
-        stack: for ``MemorySnapshot.frames``; -1 for none.
-        others: how many events are of other kinds, by kind.
+        stack: argument of ``MemorySnapshot.frames``; -1 for none.
+        others: number of events of other kinds, by kind.
         block_address: blocks in use at the end. Shape (blocks,).
-        block_bytes: as requested.
-        block_stack: as above.
-        reserved_bytes: of all segments at the end.
-        free_bytes: of blocks in segments that are not in use, one each. Shape (free blocks,).
+        block_bytes: requested sizes, shape (blocks,).
+        block_stack: as ``stack``, shape (blocks,).
+        reserved_bytes: total of all segments at the end.
+        free_bytes: sizes of unused blocks in segments. Shape (free blocks,).
     """
 
     index: int
@@ -60,32 +60,32 @@ class DeviceSnapshot:
 
 
 class MemorySnapshot:
-    """A snapshot file, read."""
+    """A snapshot file in memory."""
 
     def __init__(self, pickle: _native.PlainPickle, devices: tuple[DeviceSnapshot, ...]) -> None:
         self._pickle, self.devices = pickle, devices
-        self.frames = lru_cache(_MOST_STACKS)(self._frames)
+        self.frames = lru_cache(_MAX_STACKS)(self._frames)
 
     def _frames(self, stack: int) -> tuple[Location, ...]:
         """Frames of a stack, innermost first."""
         if stack < 0:
             return ()
-        pickle, found = self._pickle, []
+        pickle, frames = self._pickle, []
         for frame in pickle.items(pickle.list(stack)):
             file, line, name = (
                 pickle.value(pickle.get(frame, key)) for key in ("filename", "line", "name")
             )
             number = line if isinstance(line, int) and 0 <= line < 1 << 31 else -1
-            found.append(Location(str(file or ""), number, str(name or "")))
-        return tuple(found)
+            frames.append(Location(str(file or ""), number, str(name or "")))
+        return tuple(frames)
 
 
 def read_snapshot(path: Path) -> MemorySnapshot:
-    """Read one.
+    """Read a snapshot file.
 
     Raises:
-        TraceFormatError: it is no snapshot, damaged, or holds more than plain data.
-        InsufficientMemoryError: it does not fit in the memory there is.
+        TraceFormatError: it is not a snapshot, is damaged, or has more than plain data.
+        InsufficientMemoryError: it does not fit in memory.
     """
     with memory_for(f"reading {shown_path(path)}"):
         try:
@@ -116,16 +116,16 @@ def _devices(
     traces: list[_native.PickledValue],
     segments: list[_native.PickledValue],
 ) -> list[DeviceSnapshot]:
-    of_device: dict[int, list[_native.PickledValue]] = {}
+    segments_by_device: dict[int, list[_native.PickledValue]] = {}
     for segment in segments:
         device = pickle.value(pickle.get(segment, "device"))
-        of_device.setdefault(device if isinstance(device, int) else 0, []).append(segment)
-    found = []
-    for index in sorted({*range(len(traces)), *of_device}):
+        segments_by_device.setdefault(device if isinstance(device, int) else 0, []).append(segment)
+    snapshots = []
+    for index in sorted({*range(len(traces)), *segments_by_device}):
         trace = traces[index] if index < len(traces) else None
-        if index in of_device or (trace is not None and pickle.items(trace)):
-            found.append(_device(pickle, index, trace, of_device.get(index, [])))
-    return found
+        if index in segments_by_device or (trace is not None and pickle.items(trace)):
+            snapshots.append(_device(pickle, index, trace, segments_by_device.get(index, [])))
+    return snapshots
 
 
 def _device(
@@ -135,18 +135,18 @@ def _device(
     segments: list[_native.PickledValue],
 ) -> DeviceSnapshot:
     columns = {name: np.zeros(0, np.int64) for name in ("addr", "size", "time_us", "frames")}
-    is_free, others = np.zeros(0, np.bool_), dict[str, int]()
+    is_free, other_counts = np.zeros(0, np.bool_), dict[str, int]()
     if trace is not None:
         action = pickle.column(trace, "action", "text") + 1  # 0 for none
         counts = np.bincount(action)
         code = np.zeros(len(counts), dtype=np.int8)
-        for one in np.flatnonzero(counts).tolist():
-            kind = pickle.text(one - 1) if one else ""
-            code[one] = _FREED if kind in _FREE else _ALLOCATED if kind == _ALLOCATE else _OTHER
-            if not code[one]:
-                others[kind] = others.get(kind, 0) + int(counts[one])
+        for number in np.flatnonzero(counts).tolist():
+            kind = pickle.text(number - 1) if number else ""
+            code[number] = _FREED if kind in _FREE else _ALLOCATED if kind == _ALLOCATE else _OTHER
+            if not code[number]:
+                other_counts[kind] = other_counts.get(kind, 0) + int(counts[number])
         coded = code[action]
-        del action  # of a billion bytes of file these are a large part
+        del action  # frees a large part of the file's size
         rows = np.flatnonzero(coded)
         is_free = coded[rows] == _FREED
         for name in columns:
@@ -161,7 +161,7 @@ def _device(
         np.maximum(columns["size"], 0),
         columns["time_us"],
         columns["frames"],
-        others,
+        other_counts,
         used[:, 0],
         used[:, 1],
         used[:, 2],
@@ -173,7 +173,7 @@ def _device(
 def _blocks(
     pickle: _native.PlainPickle, segments: list[_native.PickledValue]
 ) -> tuple[list[tuple[int, int, int]], list[int], int]:
-    """Blocks in use as address, size and stack; sizes of those that are not; bytes reserved."""
+    """Blocks in use as address, size and stack; sizes of unused blocks; reserved bytes."""
     used, free, reserved = [], [], 0
     for segment in segments:
         begin, size = (_integer(pickle, segment, key) for key in ("address", "total_size"))
@@ -182,19 +182,19 @@ def _blocks(
         sizes = np.maximum(pickle.column(blocks, "size"), 0)
         requested_sizes = pickle.column(blocks, "requested_size")
         address = pickle.column(blocks, "address")
-        # Older releases say where the segment is alone.
+        # Older releases have addresses of segments only.
         address = np.where(address == -1, begin + np.cumsum(sizes) - sizes, address)
         states = pickle.column(blocks, "state", "text").tolist()
         stacks = pickle.column(blocks, "frames", "list").tolist()
         columns = (address.tolist(), sizes.tolist(), requested_sizes.tolist(), stacks, states)
-        for where, size, requested, stack, state in zip(*columns, strict=True):
+        for block_address, size, requested, stack, state in zip(*columns, strict=True):
             if state >= 0 and pickle.text(state) in _ACTIVE:
-                used.append((where, requested if requested >= 0 else size, stack))
+                used.append((block_address, requested if requested >= 0 else size, stack))
             else:
                 free.append(size)
     return used, free, reserved
 
 
-def _integer(pickle: _native.PlainPickle, of: _native.PickledValue, key: str) -> int:
-    value = pickle.value(pickle.get(of, key))
+def _integer(pickle: _native.PlainPickle, item: _native.PickledValue, key: str) -> int:
+    value = pickle.value(pickle.get(item, key))
     return value if isinstance(value, int) else 0

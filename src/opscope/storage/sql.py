@@ -1,8 +1,8 @@
-"""SQL over a trace: DuckDB reads our columns where they lie.
+"""SQL over a trace: DuckDB reads the columns in place.
 
-Statements of others run with DuckDB's own settings, and an end to what a statement takes. DuckDB's
-bound on memory does not count single texts, of which a function can make one of 4 GB: a service
-gives the process that runs queries a limit of its own.
+Statements of other people run with restrictive settings and a time limit. DuckDB's memory limit
+does not count single texts, and a function can make a text of 4 GB: a service limits the memory of
+the process that runs queries.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ except ImportError as error:
     raise not_installed("duckdb", "SQL") from error
 
 KEYS = (RANK, PROCESS)
-"""Columns that say which process a row is of, where there are several: one of them is null."""
+"""Columns with the process of a row, if there are several processes; one of the two is null."""
 
-_MOST_MEMORY = "1GiB"
-"""What a query may take over a trace that is not in memory; what needs more goes to disk."""
+_MAX_MEMORY = "1GiB"  # memory limit of a query over a trace on disk; above it DuckDB uses the disk
+_JOIN_ORDER = {"disabled_optimizers": "build_side_probe_side"}
+"""DuckDB does not know the row counts of files, and took the events as the smaller side of joins:
+ten million of them did not fit in a gigabyte."""
 
-_AS_WRITTEN = {"disabled_optimizers": "build_side_probe_side"}
-"""DuckDB does not know how many rows are in files, and took the events for the smaller side of
-their joins: ten million of them did not fit in a gigabyte."""
-
-_SHOWN_BY_NAME = {"events", "names", "threads"}
+_NAMED_EVENTS_TABLES = {"events", "names", "threads"}
 
 LONGEST_S = 60.0
 RESULT_BYTES = 1 << 28
@@ -44,25 +42,25 @@ SETTINGS = {
     "enable_external_access": "false",  # files, network, extensions, other databases
     "python_enable_replacements": "false",  # names of Python's variables as tables
     "allow_persistent_secrets": "false",
-    "temp_directory": "",  # what does not fit in memory would be written there
+    "temp_directory": "",  # queries must not write there
     "memory_limit": "1GiB",
     "threads": "2",
     "lock_configuration": "true",
 }
-"""Of a connection that reaches the tables it is given, and nothing else."""
+"""Settings of a connection that can read only its tables."""
 
 
 def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
     """Run one SQL statement; see :meth:`Trace.sql`.
 
-    The result is computed here and handed over as a relation of DuckDB's default connection: one
-    of our own connection would be unusable once that is closed.
+    The result is a relation of DuckDB's default connection: a relation of this connection would be
+    unusable after the connection is closed.
     """
     return run_statement(connection_over(_tables_of(trace), read_only), statement, read_only)
 
 
 def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
-    """Like :func:`query`, but reads from the files only what the statement needs."""
+    """Like :func:`query`, but reads only the files' data that the statement needs."""
     tables = {**_tables_of(trace.small), **trace.datasets()}
     connection = connection_over(tables, read_only, is_large=True)
     return run_statement(connection, statement, read_only)
@@ -75,20 +73,22 @@ def _tables_of(trace: TraceData) -> dict[str, Any]:
 def connection_over(
     tables: Mapping[str, Any], read_only: bool, keys: tuple[str, ...] = (), is_large: bool = False
 ) -> Any:
-    """A connection in which these are visible, and ``named_events``: ``events`` as a person reads
-    it, with names, kind, scope and thread as text and times in microseconds from the first on.
+    """A connection with these tables and the view ``named_events``.
+
+    The view shows ``events`` with names, kind, scope and thread as text, and times in microseconds
+    from the first event on.
 
     Args:
-        tables: Arrow tables or datasets by name; that view takes events, names and threads.
-        read_only: it can reach nothing else.
-        keys: columns that say which process a row is of, where there are several.
-        is_large: they need not fit in memory, nor does what a statement makes of them.
+        tables: Arrow tables or datasets by name; the view needs events, names and threads.
+        read_only: the connection can read nothing else.
+        keys: columns with the process of a row, if there are several.
+        is_large: tables and results need not fit in memory.
     """
-    settings = SETTINGS if read_only else {"memory_limit": _MOST_MEMORY} if is_large else {}
-    connection = duckdb.connect(":memory:", config=settings | (_AS_WRITTEN if is_large else {}))
+    settings = SETTINGS if read_only else {"memory_limit": _MAX_MEMORY} if is_large else {}
+    connection = duckdb.connect(":memory:", config=settings | (_JOIN_ORDER if is_large else {}))
     for name, table in tables.items():
         connection.register(name, table)
-    if tables.keys() >= _SHOWN_BY_NAME:
+    if tables.keys() >= _NAMED_EVENTS_TABLES:
         try:
             connection.execute(_named_events(keys))
         except duckdb.Error as error:
@@ -99,13 +99,15 @@ def connection_over(
 
 
 def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
-    """Run a statement and return a relation of DuckDB's default connection (in other threads than
-    the main one, of a cursor of it). Closes ``connection``."""
+    """Run a statement and close ``connection``; the relation is of DuckDB's default connection.
+
+    In other threads than the main one it is of that connection's cursor.
+    """
     try:
         result = rows_by(connection, statement, read_only)
     finally:
         connection.close()
-    return _home_of_results().from_arrow(result)
+    return _result_connection().from_arrow(result)
 
 
 def rows_by(connection: Any, statement: str, read_only: bool) -> pa.Table:
@@ -115,16 +117,16 @@ def rows_by(connection: Any, statement: str, read_only: bool) -> pa.Table:
     return result.rename_columns(list(_distinct(result.column_names)))
 
 
-_OF_THREAD = threading.local()
+_PER_THREAD = threading.local()
 
 
-def _home_of_results() -> Any:
-    """The owner of this thread's relations: DuckDB refuses a thread while another uses the same."""
+def _result_connection() -> Any:
+    """The owner of this thread's relations: DuckDB does not let two threads use one connection."""
     if threading.current_thread() is threading.main_thread():
         return duckdb
-    if not hasattr(_OF_THREAD, "cursor"):
-        _OF_THREAD.cursor = duckdb.cursor()
-    return _OF_THREAD.cursor
+    if not hasattr(_PER_THREAD, "cursor"):
+        _PER_THREAD.cursor = duckdb.cursor()
+    return _PER_THREAD.cursor
 
 
 def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
@@ -133,7 +135,7 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
     except duckdb.InterruptException:
         raise
     except duckdb.PermissionException as error:
-        raise _locked(error) from error
+        raise _not_permitted(error) from error
     except duckdb.Error as error:
         raise UsageError(
             f"The query does not run: {str(error).strip()} The tables are named_events, names, "
@@ -149,7 +151,7 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
     except (duckdb.InterruptException, UsageError):
         raise
     except duckdb.PermissionException as error:
-        raise _locked(error) from error
+        raise _not_permitted(error) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise UsageError(
             f"The query failed on a row: {str(error).strip()} Change the query; try_cast() and "
@@ -161,7 +163,7 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
         ) from error
 
 
-def _locked(error: duckdb.Error) -> UsageError:
+def _not_permitted(error: duckdb.Error) -> UsageError:
     return UsageError(
         f"The query is not permitted: {str(error).strip()} A read-only query reads only the "
         "tables of its trace; omit read_only=True (--read-only) for trusted queries."
@@ -169,26 +171,26 @@ def _locked(error: duckdb.Error) -> UsageError:
 
 
 def _with_plain_integers(result: pa.Table) -> pa.Table:
-    """Sums of integers are 128 bits wide in DuckDB, which Arrow can only say as decimals."""
-    for place, field in enumerate(result.schema):
+    """Convert DuckDB's 128-bit integer sums, decimals in Arrow, to 64 bits."""
+    for column_number, field in enumerate(result.schema):
         if field.type == pa.decimal128(38, 0):
             try:
-                column = result.column(place).cast(pa.int64())
+                column = result.column(column_number).cast(pa.int64())
             except pa.ArrowInvalid:  # sums that need more than 64 bits stay decimals
                 continue
-            result = result.set_column(place, field.name, column)
+            result = result.set_column(column_number, field.name, column)
     return result
 
 
 def _distinct(names: list[str]) -> Iterator[str]:
-    """``id, id`` as ``id, id_1``: a relation has to be able to tell its columns apart."""
-    taken: set[str] = set()
+    """``id, id`` as ``id, id_1``: names of a relation's columns must differ."""
+    used: set[str] = set()
     for name in names:
         number, distinct = 0, name
-        while distinct.lower() in taken:
+        while distinct.lower() in used:
             number += 1
             distinct = f"{name}_{number}"
-        taken.add(distinct.lower())
+        used.add(distinct.lower())
         yield distinct
 
 
@@ -198,7 +200,7 @@ def _label(table: str, column: str, expression: str) -> str:
 
 
 def _named_events(keys: tuple[str, ...]) -> str:
-    """The view; rows of other tables are those of the same process.
+    """The view; it joins rows of the same process.
 
     Texts are subqueries, which DuckDB leaves out if a statement does not use the column. Joins of
     the view it would compute for every statement.
@@ -257,7 +259,7 @@ def _bounded_time(connection: Any) -> Iterator[None]:
 
 
 def rows_of(relation: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of a relation, made Python objects batch by batch: there may be very many."""
+    """The rows of a relation as Python objects, converted in batches."""
     for batch in pa.RecordBatchReader.from_stream(relation):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

@@ -1,10 +1,9 @@
-"""Writing a trace to disk: a folder of Parquet files per rank. See ``manifest`` for the layout.
+"""Writing a trace to disk: a folder of Parquet files per rank; ``manifest`` shows the layout.
 
-An earlier trace there makes room for the new one, and whatever else is in its folder stays.
+A new trace replaces an earlier one in its folder; other files stay.
 
-Arrow answers a lack of memory in places with an exception that passes through frames of C, which
-cannot be caught: the process is aborted. So whether there is enough is checked before Arrow is
-imported.
+If memory runs out, Arrow may throw an exception through C frames, which aborts the process. So
+memory is checked before Arrow is imported.
 """
 
 from __future__ import annotations
@@ -43,24 +42,24 @@ from opscope.storage.partition import RANK, Partition, partition_folders
 from opscope.storage.processes import PROCESSES
 
 _LIBRARIES_BYTES, _POOLS_BYTES, _ROW_BYTES = 1 << 30, 1 << 27, 400
-"""More than loading Arrow's libraries takes, than its pools then, and a row on its way to disk."""
+"""Upper bounds: loading Arrow's libraries, its pools afterwards, and a row during writing."""
 
 
 @reusing_memory
 def save_part(
     trace: TraceData, path: str | os.PathLike[str], part: Partition | None = None
 ) -> Path:
-    """Write ``trace`` as one part of a trace folder; returns that part's folder.
+    """Write ``trace`` as one part of a trace folder; returns the part's folder.
 
-    The part appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
+    The part appears complete or not at all. It replaces an earlier trace of opscope in ``path``:
     the same rank, ranks beyond this run's world size, and processes; other files in their folders
-    are kept. The rank and world size are those of the recording (``distributedInfo`` of its
-    metadata; 0 of 1 without); a given ``part`` replaces only that one, so that several
-    traces can be put side by side.
+    stay. Rank and world size are those of the recording (``distributedInfo`` in its metadata; 0 of
+    1 without). A given ``part`` replaces only that part, so that several traces can be side by
+    side.
 
     Raises:
-        UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
-        InsufficientMemoryError: it takes more than there is, or than the process may have.
+        UsageError: ``path`` is a file, contains other data than a trace, or cannot be written.
+        InsufficientMemoryError: it exceeds the available memory or the process's limit.
     """
     folder = Path(path)
     with memory_for(f"writing {shown_path(folder)}"):
@@ -96,19 +95,19 @@ def save_files(
     """Like :func:`save_part`, for files that ``write`` puts into a folder.
 
     Args:
-        folder: of the trace.
-        part: the part that the files are; None for the one in the metadata.
-        metadata: of the recording.
-        write: is given the part's folder, and the rank that its manifest is to have.
+        folder: the trace folder.
+        part: the part of the files; None for the one in the metadata.
+        metadata: metadata of the recording.
+        write: called with the part's folder and the rank for its manifest.
     """
     refuse_address(folder)
     rank, world_size = place_in_job(metadata)
-    own = Partition(RANK, rank) if part is None else part
+    target = Partition(RANK, rank) if part is None else part
     _refuse_foreign(folder)
-    final = folder / own.folder_name
+    final = folder / target.folder_name
     remove_begun(folder)
     with _writing(folder), _hidden_folder(final) as unfinished:
-        write(unfinished, own.number if own.kind == RANK else 0)
+        write(unfinished, target.number if target.kind == RANK else 0)
         _replace_rank(final, unfinished)
         if part is None:
             ranks = {Partition(RANK, number) for number in range(world_size)}
@@ -118,57 +117,57 @@ def save_files(
 
 @contextmanager
 def all_parts_of(folder: Path) -> Iterator[Path]:
-    """A place to save several parts to, which are those of ``folder`` once all are there.
+    """A folder for several parts, which replace the trace in ``folder`` when all are written.
 
-    Until then ``folder`` stays as it is; afterwards it has none of an earlier trace.
+    Until then ``folder`` is unchanged.
     """
     refuse_address(folder)
     _refuse_foreign(folder)
     try:
         with _writing(folder), _hidden_folder(folder / "job") as unfinished:
             yield unfinished
-            made = partition_folders(unfinished)
-            for part, new in made.items():
+            new_parts = partition_folders(unfinished)
+            for part, new in new_parts.items():
                 _replace_rank(folder / part.folder_name, new)
-            beside = folder / min(part.folder_name for part in made)
-            _delete_others(folder, made, beside)
+            kept_files = folder / min(part.folder_name for part in new_parts)
+            _delete_others(folder, new_parts, kept_files)
     finally:
-        with suppress(OSError):  # something is in it
+        with suppress(OSError):  # it is not empty
             folder.rmdir()
 
 
-def _delete_others(folder: Path, new: Container[Partition], beside: Path) -> None:
+def _delete_others(folder: Path, new: Container[Partition], kept_files: Path) -> None:
     for part, stale in partition_folders(folder).items():
         if part not in new:
-            _delete_rank(stale, beside)
+            _delete_rank(stale, kept_files)
     (folder / PROCESSES).unlink(missing_ok=True)
 
 
 def _dump_of(trace: TraceData) -> dict[str, Any] | None:
-    """Why and when a flight recorder made this, from the metadata."""
+    """Reason and time of a flight recorder's dump, from the metadata."""
     dump = trace.metadata.get("dump")
-    kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
-    return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
+    keys = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
+    return {key: dump.get(key) for key in keys} if isinstance(dump, dict) else None
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Only a new or empty folder, or an opscope trace, is written to."""
+    """Raise UsageError unless the folder is new, empty, or an opscope trace."""
     if folder.suffix in (".json", ".gz"):
         raise UsageError(
             f"save() writes a folder, and {folder.name} is the name of a file. Choose a name "
             "without a suffix, or use export_chrome_trace() for a Chrome JSON."
         )
     try:
-        there = status_of(folder)
-        if there is not None and not stat.S_ISDIR(there.st_mode):
+        status = status_of(folder)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
             raise UsageError(f"{folder} is a file, but a trace is a folder. Choose another path.")
-        entries = [] if there is None else list(folder.iterdir())
+        entries = [] if status is None else list(folder.iterdir())
         parts = set(partition_folders(folder).values())
     except (OSError, TraceFormatError) as error:
         raise _unwritable(folder, error.__cause__ or error) from error
     for entry in entries:
-        ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
-        if not ours and not entry.name.startswith("."):
+        is_ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
+        if not is_ours and not entry.name.startswith("."):
             raise UsageError(
                 f"{folder} is not empty and holds {entry.name}, which does not belong to a "
                 "trace, so the trace was not saved. Choose a new folder, or the folder of an "
@@ -204,33 +203,33 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
 
 def _replace_rank(final: Path, unfinished: Path) -> None:
     with _aside(final) as aside:
-        new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
+        new = unfinished.rename(aside / "new")  # has the earlier rank after the exchange
         (new / LOCK).unlink(missing_ok=True)
         replace_folder(final, new, aside)
         _delete_all(aside, final, final.name)
 
 
-def _delete_rank(stale: Path, beside: Path) -> None:
-    """Delete a rank that the new trace has not; other files go to the folder ``beside`` it."""
+def _delete_rank(stale: Path, kept_files: Path) -> None:
+    """Delete a rank that the new trace lacks; other files go to the folder ``kept_files``."""
     with suppress(OSError), _aside(stale) as aside:
         stale.rename(aside / "old")
-        _delete_all(aside, beside / f"earlier-{stale.name}", stale.name)
+        _delete_all(aside, kept_files / f"earlier-{stale.name}", stale.name)
 
 
 def remove_begun(folder: Path) -> None:
-    """Remove what killed processes left that wrote to a folder, or replaced what was there."""
+    """Remove unfinished and replaced folders of killed processes."""
     remove_parts(folder)
-    for one in below(folder, LeftKind.REPLACED):
-        name = one.name[1:].partition(".")[0]
-        with suppress(OSError), claimed(one) as is_there:
-            if is_there:
-                _delete_all(one.path, one.folder / f"earlier-{name}", name)
-                (one.path / LOCK).unlink()
-                one.path.rmdir()
+    for artefact in below(folder, LeftKind.REPLACED):
+        name = artefact.name[1:].partition(".")[0]
+        with suppress(OSError), claimed(artefact) as exists:
+            if exists:
+                _delete_all(artefact.path, artefact.folder / f"earlier-{name}", name)
+                (artefact.path / LOCK).unlink()
+                artefact.path.rmdir()
 
 
 def _aside(final: Path) -> AbstractContextManager[Path]:
-    """A folder for the earlier trace; foreign files that cannot be moved stay there."""
+    """A folder for the earlier trace; other files that cannot be moved stay in it."""
     return locked_folder(final.with_name(unfinished_name(final.name, ".earlier")))
 
 
@@ -241,7 +240,7 @@ def _delete_all(aside: Path, other_files: Path, name: str) -> None:
 
 
 def _delete(old: Path, other_files: Path, name: str) -> None:
-    """Delete what opscope wrote into ``old``, once called ``name``; move the rest away."""
+    """Delete opscope's files in ``old``, formerly ``name``; move the others away."""
     if old.is_symlink():
         old.unlink()
         return

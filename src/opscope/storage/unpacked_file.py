@@ -1,7 +1,7 @@
-"""A plain file's bytes, unpacked: gzip, bzip2, xz and zstd, zip and tar archives of one file.
+"""A plain file's content, unpacked: gzip, bzip2, xz and zstd, zip and tar archives of one file.
 
-What a file is packed with is seen from its first bytes, not from its name. How much comes out of
-it is limited: a small file of compressed zeros fills any memory.
+The first bytes of the file show its format. The unpacked size is limited: a small file of
+compressed zeros fills any memory.
 """
 
 from __future__ import annotations
@@ -22,25 +22,21 @@ from opscope.base.input_file import open_plain, shown_path, unreadable
 from opscope.base.progress import tell
 from opscope.errors import TraceFormatError
 
-_MOST_EXPANSION = 250
-"""JSON of a trace is packed to a thirtieth; only what was made to be large goes to a thousandth."""
-_SMALL_BYTES = 1 << 26
-"""So much may be in any file, however small."""
-
+_MAX_EXPANSION = 250
+"""JSON of a trace shrinks to a thirtieth; only malicious files shrink to a thousandth."""
+_SMALL_BYTES = 1 << 26  # allowed for files of any size
 _CHUNK_BYTES = 1 << 16
 _HEAD_BYTES = 512
 _TAR_MARK = slice(257, 262)
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-"""The second of an archive without files."""
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second is an archive without files
 _GZIP = zlib.MAX_WBITS | 16
-_MOST_LAYERS = 4
-"""A gzip file in a tar in a zip: who packs deeper means no trace."""
+_MAX_LAYERS = 4  # a gzip file in a tar in a zip: deeper files are not traces
 
 _DAMAGED = (
     *(EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
     *(NotImplementedError, RuntimeError, ImportError),
 )
-"""What unpacking raises of a file that is damaged, has a password, or takes what is not there."""
+"""Errors of unpacking a file that is damaged, has a password, or needs a missing library."""
 
 
 class _Source(Protocol):
@@ -48,19 +44,18 @@ class _Source(Protocol):
 
 
 class UnpackedFile:
-    """Reads what is in a file; for ``with``.
+    """Reader of a file's content; a context manager.
 
     Attributes:
-        size_bytes: of the file itself.
-        is_packed: something had to be unpacked.
+        size_bytes: size of the file itself.
+        is_packed: the file is packed.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the file.
 
         Raises:
-            TraceFormatError: nothing is there, it is not a plain file, it is damaged, or it holds
-                several files.
+            TraceFormatError: it is missing, not a plain file, damaged, or has several files inside.
         """
         self._path, self._read_bytes = path, 0
         try:
@@ -70,7 +65,7 @@ class UnpackedFile:
         self.size_bytes = os.fstat(self._raw.fileno()).st_size
         try:
             with self._unpacking():
-                self._source = _unpacked(path, _Ahead(self._raw))
+                self._source = _unpacked(path, _PeekableSource(self._raw))
         except BaseException:
             self._raw.close()
             raise
@@ -78,16 +73,16 @@ class UnpackedFile:
 
     @property
     def at_bytes(self) -> int:
-        """Bytes read of the packed file."""
+        """Position in the packed file."""
         return self._raw.tell() if self.is_packed else self._read_bytes
 
     def read(self, size: int) -> bytes:
-        """The next bytes, not more than ``size``; none at the end."""
+        """The next bytes, at most ``size``; empty at the end."""
         with self._unpacking():
             piece = self._source.read(size)
         self._read_bytes += len(piece)
-        most = max(_SMALL_BYTES, self.size_bytes * _MOST_EXPANSION)
-        if self.is_packed and self._read_bytes > most:
+        limit = max(_SMALL_BYTES, self.size_bytes * _MAX_EXPANSION)
+        if self.is_packed and self._read_bytes > limit:
             raise TraceFormatError(
                 f"{shown_path(self._path)} holds more than {self._read_bytes >> 20:,} MB in "
                 f"{self.size_bytes >> 10:,} kB, more than a trace can have: it is damaged or "
@@ -115,7 +110,7 @@ class UnpackedFile:
 
 
 def head_of(path: Path, size: int) -> bytes:
-    """The first bytes of what is in a file; of a damaged one as many as there are."""
+    """The first bytes of a file's content; fewer for a damaged file."""
     pieces: list[bytes] = []
     with UnpackedFile(path) as file, suppress(TraceFormatError):
         while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
@@ -125,26 +120,26 @@ def head_of(path: Path, size: int) -> bytes:
 
 
 def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
-    """A file's bytes, unpacked, a piece at a time; says how far it is."""
+    """Yield a file's content in pieces and report progress."""
     with UnpackedFile(path) as file:
         while piece := file.read(piece_bytes):
             yield piece
-            tell(file.at_bytes, file.size_bytes)  # once it was worked with
+            tell(file.at_bytes, file.size_bytes)  # after the caller has processed the piece
 
 
-class _Ahead:
-    """A source whose first bytes can be looked at before they are read."""
+class _PeekableSource:
+    """A source whose first bytes are available before they are read."""
 
     def __init__(self, below: _Source) -> None:
         self.below = below
-        self._known = self.head = _first(below)
+        self._unread = self.head = _first(below)
 
     def read(self, size: int = -1) -> bytes:
-        if not self._known:
+        if not self._unread:
             return self.below.read(size)
-        taken = self._known if size < 0 else self._known[:size]
-        self._known = self._known[len(taken) :]
-        return taken
+        piece = self._unread if size < 0 else self._unread[:size]
+        self._unread = self._unread[len(piece) :]
+        return piece
 
 
 def _first(source: _Source) -> bytes:
@@ -155,7 +150,7 @@ def _first(source: _Source) -> bytes:
 
 
 class _Gzip:
-    """Gzip members one after the other; a truncated one is read up to its end."""
+    """Gzip members in order; a truncated one is read up to its end."""
 
     def __init__(self, below: _Source) -> None:
         self._below, self._unpack = below, zlib.decompressobj(_GZIP)
@@ -178,18 +173,18 @@ class _Gzip:
 
 
 class _Tar:
-    """The one file in a tar archive, as the archive is read."""
+    """The one file in a tar archive, read as a stream."""
 
     def __init__(self, path: Path, below: _Source) -> None:
         self._path = path
-        archive = tarfile.open(fileobj=_Whole(below), mode="r|")  # noqa: SIM115
+        archive = tarfile.open(fileobj=_FullReads(below), mode="r|")  # noqa: SIM115
         self._members = self._files(archive)
         self._file = next(self._members, None)
 
     def read(self, size: int) -> bytes:
         piece = b"" if self._file is None else self._file.read(size)
         if not piece and self._file is not None and next(self._members, None) is not None:
-            raise _of_several(self._path)
+            raise _several_files_error(self._path)
         return piece
 
     @staticmethod
@@ -199,7 +194,7 @@ class _Tar:
                 yield archive.extractfile(member)
 
 
-class _Whole(io.RawIOBase):
+class _FullReads(io.RawIOBase):
     """Reads as many bytes as requested: tar's blocks have one size."""
 
     def __init__(self, below: _Source) -> None:
@@ -209,10 +204,10 @@ class _Whole(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        found = b""
-        while len(found) < size and (piece := self._below.read(size - len(found))):
-            found += piece
-        return found
+        content = b""
+        while len(content) < size and (piece := self._below.read(size - len(content))):
+            content += piece
+        return content
 
 
 def _in_zip(path: Path, raw: BinaryIO) -> _Source:
@@ -220,15 +215,15 @@ def _in_zip(path: Path, raw: BinaryIO) -> _Source:
     archive = zipfile.ZipFile(raw)
     files = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
     if len(files) != 1:
-        raise _of_several(path, [one.filename for one in files])
+        raise _several_files_error(path, [one.filename for one in files])
     return archive.open(files[0])
 
 
 def _zstd(below: _Source) -> _Source:
-    import pyarrow as pa  # takes longer to import than all of opscope
+    import pyarrow as pa  # its import takes longer than that of opscope
 
-    found: _Source = pa.CompressedInputStream(pa.PythonFile(_Whole(below), mode="r"), "zstd")
-    return found
+    stream: _Source = pa.CompressedInputStream(pa.PythonFile(_FullReads(below), mode="r"), "zstd")
+    return stream
 
 
 _LAYERS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
@@ -239,27 +234,27 @@ _LAYERS: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 )
 
 
-def _unpacked(path: Path, source: _Ahead) -> _Ahead:
-    for _ in range(_MOST_LAYERS):
+def _unpacked(path: Path, source: _PeekableSource) -> _PeekableSource:
+    for _ in range(_MAX_LAYERS):
         head = source.head
-        opened = next((layer for magic, layer in _LAYERS if head.startswith(magic)), None)
-        if opened is not None:
-            source = _Ahead(opened(source))
+        opener = next((opener for magic, opener in _LAYERS if head.startswith(magic)), None)
+        if opener is not None:
+            source = _PeekableSource(opener(source))
         elif head.startswith(_ZIP) and isinstance(source.below, io.BufferedReader):
-            source = _Ahead(_in_zip(path, source.below))
+            source = _PeekableSource(_in_zip(path, source.below))
         elif head[_TAR_MARK] == b"ustar":
-            source = _Ahead(_Tar(path, source))
+            source = _PeekableSource(_Tar(path, source))
         else:
             break
     return source
 
 
 def _is_hidden(name: str) -> bool:
-    """Files that archives have beside the content, such as a Mac's attributes."""
+    """Whether an archive's file is additional data, such as a Mac's attributes."""
     return os.path.basename(name).startswith(".") or name.startswith("__MACOSX/")
 
 
-def _of_several(path: Path, names: list[str] | None = None) -> TraceFormatError:
+def _several_files_error(path: Path, names: list[str] | None = None) -> TraceFormatError:
     named = f" ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})" if names else ""
     how_many = "several files" if names is None else f"{len(names)} files"
     return TraceFormatError(

@@ -52,8 +52,10 @@ def has_detail(trace: TraceData) -> bool:
 
 
 def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Bounds of the last detailed stretch with steps, or else of the last that is not much shorter
-    than others, Unix nanoseconds. None if only the start of the program was recorded in detail."""
+    """Bounds of the last detailed stretch with steps, else of the last long one; Unix nanoseconds.
+
+    None if only the start of the program was recorded in detail.
+    """
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     start_ns = metadata.get("start_ns", 0)
     later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
@@ -163,8 +165,10 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
 
 @derived
 def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
-    """The last detailed stretch with whole steps, or else with a step; otherwise the last that
-    calls modules, or else operators, and is not much shorter than others. None without any."""
+    """The last detailed stretch with whole steps, else with a step, module calls or operators.
+
+    Without steps, stretches much shorter than others do not count. None without any.
+    """
     if not has_detail(trace):
         return None
     kind, start_ns = trace.events["kind"], event_tree(trace).start_ns
@@ -174,17 +178,17 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
         begin, end = np.searchsorted(starts[what], (stretch["start_ns"], stretch["end_ns"]))
         return bool(end - begin >= _FEWEST_CALLS)
 
-    found = [
+    usable = [
         one
         for one in _stretches(trace)[::-1]
         if has(one, EventKind.OPERATOR)
-        and (one["steps"] or not _is_start(trace, one) or _is_most(trace, one))
+        and (one["steps"] or not _is_start(trace, one) or _is_most_of_recording(trace, one))
     ]
-    whole = [one for one in found if one["steps"] >= _FEWEST_STEPS]
-    some = [one for one in found if one["steps"]]
-    found = _without_short_ones(found)
-    networks = [one for one in found if has(one, EventKind.MODULE_CALL)]
-    return next(iter([*whole, *some, *networks, *found]), None)
+    whole = [one for one in usable if one["steps"] >= _FEWEST_STEPS]
+    some = [one for one in usable if one["steps"]]
+    usable = _without_short_ones(usable)
+    networks = [one for one in usable if has(one, EventKind.MODULE_CALL)]
+    return next(iter([*whole, *some, *networks, *usable]), None)
 
 
 def _without_short_ones(stretches: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -213,6 +217,6 @@ def _is_start(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
     return bool(stretch["start_ns"] <= trace.metadata.get("start_ns", 0))
 
 
-def _is_most(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
+def _is_most_of_recording(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
     whole_ns = trace.metadata.get("end_ns", 0) - trace.metadata.get("start_ns", 0)
     return bool(_took_ns(stretch) >= _MOST_OF_IT * whole_ns)

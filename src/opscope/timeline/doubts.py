@@ -10,9 +10,7 @@ from opscope.columns.ledger import END_MISSING, LOSS, WITHOUT_DURATION, Doubt, d
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 
-_FEW = 0.01
-"""Maximum share of durations that may be missing without a doubt about times."""
-
+_FEW = 0.01  # maximum share of durations that may be missing without a doubt about times
 NO_TIMES = "no times were recorded"
 
 

@@ -51,12 +51,10 @@ class TorchListing:
     """The listed events of a trace. Arrays have shape (events,) unless noted.
 
     Attributes:
-        trace: trace of the events.
         tree: nesting as recorded.
         is_async: events that overlap others: they have no self time, parent or children.
         label: row in ``texts`` of an event's displayed name.
         texts: unique names.
-        listed: whether the event is listed.
         nested: listed and not asynchronous: has a parent and children.
         parent: nearest ``nested`` ancestor of every event, listed or not; -1 none.
     """
@@ -181,13 +179,13 @@ class OwnListing(TorchListing):
     @cached_property
     def self_ns(self) -> Values:
         """Own time of every event, including events folded into it."""
-        own = own_times(self.trace)
+        own_ns = own_times(self.trace)
         folded = np.flatnonzero(~self.listed)
         if not len(folded):
-            return own
-        own = own.copy()
-        np.add.at(own, self.parent[folded], own[folded])
-        return own
+            return own_ns
+        own_ns = own_ns.copy()
+        np.add.at(own_ns, self.parent[folded], own_ns[folded])
+        return own_ns
 
     def counted(self, total: Values) -> Values:
         """The value, but 0 inside another event of the same name, whose value includes it."""
@@ -200,8 +198,7 @@ class OwnListing(TorchListing):
 
 KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = GpuKind
 
-WORK_KINDS = (KERNEL, COPY, SET)
-"""Kinds during which the device computes or moves data."""
+WORK_KINDS = (KERNEL, COPY, SET)  # kinds during which the device computes or moves data
 
 
 def launched_work(trace: TraceData) -> Values:
@@ -222,9 +219,7 @@ class DeviceTime:
     """Device nanoseconds per event, shape (events,)."""
 
     total_ns: Values  # of work launched during the event
-    # work that the event itself launched, outside its listed children. As in torch's tables, a
-    # runtime call has none if an operator or annotation made it
-    self_ns: Values
+    self_ns: Values  # of work launched outside listed children, and not by a runtime call in it
     launched: Values  # event that each row of ``gpu`` counts for, -1 none. Shape (gpu rows,)
 
 
@@ -235,24 +230,24 @@ def measure_device_time(listing: TorchListing) -> DeviceTime:
     launch = gpu["launch"]
     launched = np.full(len(gpu), -1, dtype=np.int64)
     known = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
-    launched[known] = listing.holder[_askers(listing)[launch[known]]]
-    own = np.zeros(events, dtype=np.int64)
+    launched[known] = listing.holder[_launchers(listing)[launch[known]]]
+    own_ns = np.zeros(events, dtype=np.int64)
     counted = launched >= 0
-    np.add.at(own, launched[counted], gpu["duration_ns"][counted])
+    np.add.at(own_ns, launched[counted], gpu["duration_ns"][counted])
     if not counted.any():
-        return DeviceTime(own, own, launched)
-    return DeviceTime(subtree_sums(listing.listed_parent, own), own, launched)
+        return DeviceTime(own_ns, own_ns, launched)
+    return DeviceTime(subtree_sums(listing.listed_parent, own_ns), own_ns, launched)
 
 
-def _askers(listing: TorchListing) -> Values:
-    """Row of every event, but for runtime calls of the event that made them, if any."""
+def _launchers(listing: TorchListing) -> Values:
+    """Event that each event's launches count for: itself, or the caller of a runtime call."""
     events = listing.trace.events
-    asker = np.arange(len(events), dtype=np.int64)
+    launcher = np.arange(len(events), dtype=np.int64)
     is_call = events["kind"] == EventKind.RUNTIME_CALL
     for _ in range(2):  # two levels: a runtime call may contain a driver call
-        inside = np.flatnonzero(is_call[asker] & (events["parent"][asker] >= 0))
-        asker[inside] = events["parent"][asker[inside]]
-    return asker
+        inside = np.flatnonzero(is_call[launcher] & (events["parent"][launcher] >= 0))
+        launcher[inside] = events["parent"][launcher[inside]]
+    return launcher
 
 
 def listed_gpu_rows(listing: TorchListing) -> Values:

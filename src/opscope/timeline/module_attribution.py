@@ -36,8 +36,7 @@ class ModuleAttribution:
     classes: list[str]  # class of each path
     path: Rows  # row in ``paths`` of every event; -1 for no module. Shape (events,)
     call: Rows  # module call of every event, row in events; -1 for none. Shape (events,)
-    # whether the event belongs to the module through the backward pass. Shape (events,)
-    is_backward: Flags
+    is_backward: Flags  # belongs to the module through the backward pass. Shape (events,)
 
     def name(self, event: int) -> str:
         """Name of an event's module, as in ``blocks.3.mlp.0 (Linear)``; empty for none."""
@@ -51,8 +50,8 @@ class ModuleAttribution:
 
 def module_text(path: str, class_name: str) -> str:
     """``blocks.3.mlp.0 (Linear)``, or class and number alone, as in ``Linear_22``."""
-    says_it = path.rpartition(".")[2].rpartition("_")[0] == class_name
-    return path if says_it else f"{path} ({class_name})"
+    has_class = path.rpartition(".")[2].rpartition("_")[0] == class_name
+    return path if has_class else f"{path} ({class_name})"
 
 
 @derived
@@ -64,7 +63,7 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
     label, texts = event_texts(trace)
     names = trace.names
     is_engine = [name.startswith(_ENGINE) for name in names]
-    found = _native.module_calls(
+    columns = _native.module_calls(
         event_arrays(trace),
         numbers_of_threads(trace),
         label,
@@ -72,14 +71,13 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
         names.find(_STORES),
         np.array([*is_engine, False]),
     )
-    number, paths, classes = _paths(trace, texts, found["label"], found["around"])
-    path = np.append(number, np.int32(NONE))[found["place"]]
-    return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
+    number, paths, classes = _paths(trace, texts, columns["label"], columns["around"])
+    path = np.append(number, np.int32(NONE))[columns["place"]]
+    return ModuleAttribution(paths, classes, path, columns["call"], columns["is_backward"])
 
 
 def _linked_makers(trace: TraceData) -> Rows:
-    """Forward operator of each backward span by the trace's links, for traces without sequence
-    numbers; -1 for others. Shape (events,)."""
+    """Forward operator of each backward span by the trace's links; -1 none. Shape (events,)."""
     maker = np.full(len(trace.events), NONE, dtype=np.int32)
     if len(trace.table("links")):
         links = forward_backward_links(trace)
@@ -98,20 +96,20 @@ def _paths(
 
     A place is all calls of one label inside those of an outer place, which precedes it.
     """
-    known = module_names(trace)
+    names = module_names(trace)
     numbers: dict[tuple[str, ...], int] = {}
-    found: dict[tuple[int, int], int] = {}  # by label and the path around it
+    number_of: dict[tuple[int, int], int] = {}  # by label and the path around it
     classes: list[str] = []
     paths: list[tuple[str, ...]] = []
     of_place: list[int] = []
     for label, place in zip(labels.tolist(), around.tolist(), strict=True):
         outer = of_place[place] if place >= 0 else NONE
-        number = found.get((label, outer), NONE)
+        number = number_of.get((label, outer), NONE)
         if number == NONE:
             numbered = texts[label].removeprefix(MODULE_PREFIX)
-            name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
-            path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
-            number = found[label, outer] = numbers.setdefault(path, len(paths))
+            name = names.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
+            path = tuple(name.path.split(".")) if name.path else _below(paths, outer, numbered)
+            number = number_of[label, outer] = numbers.setdefault(path, len(paths))
             if number == len(paths):
                 paths.append(path)
                 classes.append(name.class_name)
@@ -119,6 +117,6 @@ def _paths(
     return np.array(of_place, dtype=np.int32), paths, classes
 
 
-def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:
+def _below(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:
     """Outer path, class and number: for a module outside a network, or made in a call."""
     return (*(paths[outer] if outer >= 0 else ()), numbered)

@@ -39,8 +39,7 @@ class Period:
 
     which: Which  # the requested part
     trace: TraceData  # only that part; the recording itself if the part is all of it
-    # rows in the recording of its events; None: the same rows
-    rows: Values | None
+    rows: Values | None  # rows in the recording of its events; None: the same rows
     start_ns: int  # first start in it, Unix nanoseconds
     end_ns: int  # last end in it
     start_up: StartUp  # start-up of the recording
@@ -66,21 +65,21 @@ class Period:
         if self.trace.is_empty:
             return "recording without events"
         count, of_what = count_steps(self.trace)
-        what = "part recorded in detail" if self.in_detail else "recording"
+        title = "part recorded in detail" if self.in_detail else "recording"
         sample = self.trace.metadata.get(SAMPLE, {})
         if self.start_up.took_ns and self.which is not Which.ALL:
-            what = "steady state" if self.which is Which.STEADY else "start-up"
+            title = "steady state" if self.which is Which.STEADY else "start-up"
         # Two steps may be anything; more are a loop.
-        steps = f", {count:,} {of_what}" if count > 1 and what != "start-up" else ""
+        steps = f", {count:,} {of_what}" if count > 1 and title != "start-up" else ""
         of = ""
         if sample:
-            what, of = "steady state", f" of {time_text(sample['of_ns'])}"
+            title, of = "steady state", f" of {time_text(sample['of_ns'])}"
             if sample["of_steps"]:
                 steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
         between = describe_step_boundaries(self.trace, " in detail" if self.in_detail else "")
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
-        return f"{what}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"
+        return f"{title}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"
 
 
 def no_start_up() -> UsageError:
@@ -103,7 +102,7 @@ def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
 
 
 def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
-    """The steps in detail of a recording that has some, in place of its steady state."""
+    """One part of a recording; its detailed steps, if any, in place of the steady state."""
     which = find_which(which)
     part = detailed_part(trace) if which is Which.STEADY else None
     if part is None:

@@ -52,8 +52,7 @@ class Phases:
     # begin of a phase: the event directly around it is in another, or in none. The union of their
     # times is the time spent in the phase. Shape (events,)
     outermost: Flags
-    # phase of the event around each event, ``NO_PHASE`` for none. Shape (events,)
-    around: npt.NDArray[np.int8]
+    around: npt.NDArray[np.int8]  # phase of the event around each, or ``NO_PHASE``
 
 
 @derived

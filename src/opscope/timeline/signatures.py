@@ -60,8 +60,7 @@ def scalar_signatures(trace: TraceData, wanted: Flags | None = None) -> Signatur
 def first_of_each(key: Signature) -> tuple[Values, Values]:
     """Number equal keys in order of first appearance.
 
-    Returns the number of every key, shape (keys,), and the position of each number's first key,
-    shape (groups,).
+    Returns numbers of keys, shape (keys,), and each number's first position, shape (groups,).
     """
     try:
         import pyarrow as pa

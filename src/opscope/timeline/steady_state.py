@@ -30,17 +30,12 @@ _MUCH = 0.5
 """Maximum work before the first step, as a share of the rest of the recording: with more, a program
 does more than start, unless it nearly only imports."""
 
-_LITTLE = 0.1
-"""Maximum share of operators in the time after the last step for a shut-down."""
-
+_LITTLE = 0.1  # maximum share of operators in the time after the last step for a shut-down
 _NEARLY_ALL = 0.75
 """Share of imports in the time before the first step from which it always is start-up."""
 
-_UNUSUAL = 10
-"""An operator this many times slower than its median is a first call."""
-
-_SLOW_START = 3
-"""The first module call is start-up if it takes this many times the median."""
+_UNUSUAL = 10  # an operator this many times slower than its median is a first call
+_SLOW_START = 3  # the first module call is start-up if it takes this many times the median
 
 
 @dataclass(frozen=True)
@@ -51,9 +46,7 @@ class StartUp:
     end_ns: int = 0  # Unix nanoseconds; 0 for none
     imports_ns: int = -1  # part of it in imports; -1 if Python calls were not recorded
     ends_with: str = ""  # its end in words; empty for none
-    # end of the program's own code, if functions registered for exit ran after it, Unix
-    # nanoseconds; 0 if none did, or that was not recorded
-    over_ns: int = 0
+    over_ns: int = 0  # end of own code before exit functions, Unix time; 0: none or unknown
     exit_ns: int = 0  # duration of these functions
 
     @property
@@ -74,10 +67,7 @@ class StartUp:
 
 @derived
 def find_start_up(trace: TraceData) -> StartUp:
-    """Find start-up and shut-down, unless the program marks its steps; short ones do not count.
-
-    Cached for each trace.
-    """
+    """Find start-up and shut-down, unless the program marks its steps; short ones do not count."""
     if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
     start = _before_the_steps(trace)

@@ -16,11 +16,8 @@ from opscope.timeline.signatures import group_sums, rows_of
 from opscope.timeline.steps import Steps, find_steps, step_of_events
 from opscope.timeline.tree.event_tree import event_tree
 
-_MOST_SHOWN = 20
-"""Maximum number of printed steps."""
-
-_MOST_LABELS = 20
-"""Maximum number of operators with times per step."""
+_MOST_SHOWN = 20  # maximum number of printed steps
+_MOST_LABELS = 20  # maximum number of operators with times per step
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,7 @@ class StepTimes:
 
     steps: Steps  # numbers and bounds
     duration_ns: Values  # shape (steps,)
-    # time with at least one thread in each phase, garbage collections separate; shape (steps,
-    # phases)
-    phase_ns: Values
+    phase_ns: Values  # time with any thread in each phase, shape (steps, phases)
     busy_ns: Values  # time with any thread in any phase; the rest is Python, or waiting
     device_ns: Values  # time with a device computing or copying
     events: Values  # number of events that started in each step
@@ -133,8 +128,8 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
 
 def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:
     inside = np.flatnonzero(listing.listed & (row >= 0))
-    label, own = listing.group_label[inside], listing.self_ns[inside]
-    total = np.bincount(label, weights=own, minlength=len(listing.group_texts))
+    label, own_ns = listing.group_label[inside], listing.self_ns[inside]
+    total = np.bincount(label, weights=own_ns, minlength=len(listing.group_texts))
     step_labels = [i for i, text in enumerate(listing.group_texts) if text == "ProfilerStep*"]
     total[step_labels] = 0
     top = np.argsort(-total, kind="stable")[:_MOST_LABELS]
@@ -143,5 +138,5 @@ def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[lis
     place[top] = np.arange(len(top))
     known = place[label] >= 0
     key = row[inside][known] * len(top) + place[label[known]]
-    sums = group_sums(own[known], key, steps * len(top))
+    sums = group_sums(own_ns[known], key, steps * len(top))
     return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

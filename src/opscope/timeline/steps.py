@@ -28,8 +28,7 @@ class Steps:
         return len(self.number)
 
     def in_order(self) -> tuple[Values, Values, Values]:
-        """Begin, end and row of the steps in order of start; several threads may have another
-        order. Shapes (steps,)."""
+        """Begin, end and row of the steps of all threads, in order of start. Shapes (steps,)."""
         order = np.argsort(self.start_ns, kind="stable")
         return self.start_ns[order], self.end_ns[order], order
 
@@ -44,10 +43,7 @@ class Steps:
 
 @derived
 def find_steps(trace: TraceData) -> Steps:
-    """Steps that ``trace`` marks; empty if the program never called ``step()``.
-
-    Cached for each trace.
-    """
+    """Steps that ``trace`` marks; empty if the program never called ``step()``."""
     number_of = _step_numbers(trace)
     is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
     is_step[list(number_of)] = True
@@ -78,9 +74,7 @@ def _step_numbers(trace: TraceData) -> dict[int, int]:
     return {row: number for row, number in numbers if number is not None}
 
 
-_FEWEST = 2
-"""Minimum number of steps without marks: one may be anything."""
-
+_FEWEST = 2  # minimum number of steps without marks: one may be anything
 OF_SCHEDULE = ""
 OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"
 OF_NETWORK = "from the beginning of one call of the network to the beginning of the next"

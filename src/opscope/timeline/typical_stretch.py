@@ -25,18 +25,11 @@ from opscope.timeline.detail import has_detail
 MOST_EVENTS = 3_000_000
 """Recordings with more events are long: this many take about 5 s and 1.5 GB for a verdict."""
 
-SAMPLE_EVENTS = 1_000_000
-"""Maximum events of the stretch."""
-
-COLUMNS = ("name", "kind", "start_ns", "duration_ns")
-"""Columns of events that steps are found from."""
-
-_EVERY = 1024
-"""Sampling interval, in events, of known times."""
-
+SAMPLE_EVENTS = 1_000_000  # maximum events of the stretch
+COLUMNS = ("name", "kind", "start_ns", "duration_ns")  # columns of events that steps are found from
+_EVERY = 1024  # sampling interval, in events, of known times
 _FEWEST_STEPS = 5
-_NOT_YET_WARM = 3
-"""Number of first steps to skip: they allocate, compile and choose algorithms."""
+_NOT_YET_WARM = 3  # number of first steps to skip: they allocate, compile and choose algorithms
 
 
 @dataclass(frozen=True)
@@ -79,13 +72,12 @@ def find_stretch(
     """Find a stretch of at most ``most`` events; None if there are no more than that.
 
     Args:
-        names: names of the recording.
         pieces: its events piece by piece, in order of start, with the columns :data:`COLUMNS`.
         most: maximum number of events.
     """
     scheduled = _flags(step_number(text) is not None for text in names)
     stepping = _flags("Optimizer.step#" in text for text in names)
-    coarse, found, events, end_ns = [], [], 0, 0
+    coarse, columns, events, end_ns = [], [], 0, 0
     for piece in pieces:
         name, kind = piece["name"], piece["kind"]
         coarse.append(piece["start_ns"][-events % _EVERY :: _EVERY].copy())
@@ -95,10 +87,10 @@ def find_stretch(
         is_step = stepping[name] & (kind == EventKind.ANNOTATION)
         rows = np.flatnonzero(scheduled[name] | is_step | is_module)
         start = piece["start_ns"][rows]
-        found.append((name[rows], is_module[rows], start, start + piece["duration_ns"][rows]))
+        columns.append((name[rows], is_module[rows], start, start + piece["duration_ns"][rows]))
     if events <= most:
         return None
-    marks = _Marks(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    marks = _Marks(*(np.concatenate(column) for column in zip(*columns, strict=True)))
     known_ns = np.concatenate(coarse).astype(np.int64)
     steps_ns = _boundaries(marks, scheduled, stepping)
     for moments_ns in (steps_ns, known_ns):
@@ -117,8 +109,7 @@ def find_stretch(
 
 
 def typical_part(trace: TraceData, most: int) -> Part | None:
-    """Representative stretch of a trace; None if it has at most ``most`` events, or detailed steps,
-    which are analysed instead."""
+    """Representative stretch of a trace; None for short traces and traces with detailed steps."""
     if len(trace.events) <= most or has_detail(trace):
         return None
     stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)

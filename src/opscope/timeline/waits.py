@@ -26,8 +26,7 @@ from opscope.timeline.tree.line_nesting import own_times
 
 
 class NamedCause(NamedTuple):
-    """Cause of the own time of events with a name, None if the name does not show it; and what they
-    wait for, NOTHING if they (may) work."""
+    """Cause of the own time of events with a name, if known, and what they wait for, if they do."""
 
     cause: Cause | None
     waits_for: WaitsFor

@@ -1,4 +1,4 @@
-"""Activities: torch's names for what can be recorded, and what they mean to the recorder."""
+"""Activities: torch's names for data to record, and their recorder options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
 CPU_KINDS = {switch.filter_kind: switch.option for switch in switches() if switch.filter_kind}
-"""Kinds of CPU event that an activity filter may name, each with its option."""
+"""Kinds of CPU event in an activity filter, and their options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,7 @@ class ChosenActivities:
     cpu: bool = True  # activity of the CPU
     cuda: bool = False  # activity of CUDA devices
     cpu_kinds: frozenset[str] | None = None  # keys of :data:`CPU_KINDS` to record; None for all
-    # names of ``columns.device_kinds`` to keep; None for all
-    device_kinds: frozenset[str] | None = None
+    device_kinds: frozenset[str] | None = None  # of ``columns.device_kinds``; None for all
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -52,12 +51,12 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
-    """Whether CUDA is requested and available: a device, or a library in its place."""
+    """Whether CUDA is requested and available: a device, or a replacement library."""
     return any(activity.name == "CUDA" for activity in activities) and has_devices()
 
 
 def has_devices() -> bool:
-    """Whether torch sees a device, or ``OPSCOPE_CUPTI`` names a library in its place."""
+    """Whether torch sees a device, or ``OPSCOPE_CUPTI`` names a replacement library."""
     import torch
 
     return bool(torch.cuda.is_available() or os.environ.get("OPSCOPE_CUPTI"))
@@ -68,15 +67,14 @@ class ParsedActivities:
     """Content of the argument ``activities``."""
 
     activities: set[ProfilerActivity]  # activities to record
-    # kinds of event, for activities with a filter
-    filters: dict[ProfilerActivity, set[str]]
+    filters: dict[ProfilerActivity, set[str]]  # kinds of event of activities with a filter
     configs: list[Any]  # further configuration objects; see ``activity_configs``
 
 
 def _require_torch() -> None:
     try:
-        # Like the statement, without a lock if torch is imported. On Python 3.10 a signal handler
-        # that interrupts importlib's locking would wait for itself.
+        # Unlike the statement, this takes no lock if torch is imported. On Python 3.10 a signal
+        # handler that interrupts importlib's locking would deadlock.
         __import__("torch")
     except ModuleNotFoundError as error:
         if error.name != "torch":
@@ -122,11 +120,11 @@ def parse_activities(
                 filters[activity] = set(kinds)
     warn_of_not_recorded(not_recorded(configs), stacklevel=4)
     _apply_use_cuda(parsed, use_cuda)
-    left = set(parsed)
+    remaining = set(parsed)
     if ProfilerActivity.CUDA in parsed and not records_cuda(parsed):
         warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
-        left.discard(ProfilerActivity.CUDA)
-    if not left:
+        remaining.discard(ProfilerActivity.CUDA)
+    if not remaining:
         raise UsageError("activities: the list is empty. Pass at least ProfilerActivity.CPU.")
     return ParsedActivities(parsed, filters, configs)
 
@@ -160,10 +158,10 @@ def chosen_activities(
     )
 
 
-def _check_kinds(activity: str, kinds: dict[str, set[str]], known: list[str]) -> None:
-    unknown = kinds.get(activity, set()) - set(known)
+def _check_kinds(activity: str, kinds: dict[str, set[str]], allowed: list[str]) -> None:
+    unknown = kinds.get(activity, set()) - set(allowed)
     if unknown:
         raise UsageError(
             f"activities: unknown kinds of {activity} event {sorted(unknown)}; known are "
-            f"{', '.join(known)}."
+            f"{', '.join(allowed)}."
         )

@@ -1,8 +1,7 @@
-"""Configuration objects of activities, as torch has them from 2.15 on; here, with every torch.
+"""Configuration objects of activities, as in torch from 2.15 on; here for every torch.
 
-An item of ``activities`` may have a ``ProfilerActivityConfig`` instead of a list of kinds of event.
-torch's own objects and these are recognised by their fields, so both work wherever activities are
-given.
+An item of ``activities`` may have a ``ProfilerActivityConfig`` instead of a list of event kinds.
+opscope identifies torch's objects and its own by their fields, so both work everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _COUNTERS = "hardware counters of kernels"
-_BEYOND = {
+_NOT_RECORDED = {
     "enable_environment_counters": "counters of a device's clocks, power and temperature",
     "enable_graph_dependencies": "dependencies between the nodes of CUDA graphs",
     "enable_event_node_ids": "ids of the nodes that record events in CUDA graphs",
@@ -23,15 +22,13 @@ _BEYOND = {
 
 @dataclass(frozen=True)
 class CuspyConfig:
-    """torch's configuration of Cuspy, its other way to use CUPTI.
+    """torch's configuration of Cuspy, torch's other CUPTI client.
 
-    opscope uses CUPTI itself and reads from it only what to record.
+    opscope uses CUPTI itself and reads only this configuration's switches. The last three are not
+    supported; opscope warns of them.
 
     Attributes:
         enable_cuda_sync_events: record synchronisations too.
-        enable_environment_counters: not recorded here; a warning says so.
-        enable_graph_dependencies: not recorded here; a warning says so.
-        enable_event_node_ids: not recorded here; a warning says so.
     """
 
     enable_cuda_sync_events: bool = False
@@ -42,7 +39,7 @@ class CuspyConfig:
 
 @dataclass
 class PerformanceMetricsConfig:
-    """torch's configuration of hardware counters, which opscope does not record; a warning says so.
+    """torch's configuration of hardware counters, which opscope does not record; it warns.
 
     Attributes:
         metric_names: names of the counters.
@@ -60,7 +57,7 @@ class ProfilerActivityConfig:
     """Configuration of one activity.
 
     Attributes:
-        activity_types: kinds of event to keep; None for the usual ones, empty for none.
+        activity_types: kinds of event to keep; None for the default kinds, empty for none.
         profiler_configs: further configurations, such as :class:`CuspyConfig`.
     """
 
@@ -68,9 +65,9 @@ class ProfilerActivityConfig:
     profiler_configs: list[Any] = field(default_factory=list)
 
 
-def is_activity_config(given: object) -> bool:
-    """Whether this is a ``ProfilerActivityConfig``, torch's or opscope's."""
-    return hasattr(given, "activity_types") and hasattr(given, "profiler_configs")
+def is_activity_config(item: object) -> bool:
+    """Whether ``item`` is a ``ProfilerActivityConfig``, torch's or opscope's."""
+    return hasattr(item, "activity_types") and hasattr(item, "profiler_configs")
 
 
 def wants_synchronisations(configs: Iterable[Any]) -> bool:
@@ -80,27 +77,27 @@ def wants_synchronisations(configs: Iterable[Any]) -> bool:
 
 def not_recorded(configs: Iterable[Any]) -> list[str]:
     """Descriptions of requested data that opscope does not record."""
-    found: dict[str, None] = {}
+    descriptions: dict[str, None] = {}
     for config in configs:
         if getattr(config, "metric_names", None):
-            found[_COUNTERS] = None
-        for name, what in _BEYOND.items():
+            descriptions[_COUNTERS] = None
+        for name, description in _NOT_RECORDED.items():
             if getattr(config, name, False):
-                found[what] = None
-    return list(found)
+                descriptions[description] = None
+    return list(descriptions)
 
 
-def warn_of_not_recorded(what: Iterable[str], stacklevel: int) -> None:
-    """Warn of data requested in ``activities`` that will not be recorded."""
-    named = ", ".join(what)
-    if named:
+def warn_of_not_recorded(descriptions: Iterable[str], stacklevel: int) -> None:
+    """Warn of requested data that will not be recorded."""
+    joined = ", ".join(descriptions)
+    if joined:
         warnings.warn(
-            f"activities: opscope records no {named}; everything else is recorded. For these, "
+            f"activities: opscope records no {joined}; everything else is recorded. For these, "
             "use torch's own profiler, without the drop-in.",
             stacklevel=stacklevel + 1,
         )
 
 
 def activities_of_extensions(extensions: Mapping[str, str]) -> list[str]:
-    """:func:`not_recorded` for the form in which torch passes these to C++."""
+    """:func:`not_recorded` for the form in which torch passes configurations to C++."""
     return [_COUNTERS] if extensions.get("PERFORMANCE_METRICS") else []

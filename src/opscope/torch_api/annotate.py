@@ -17,14 +17,14 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 class record_function(Annotation):
     """A span around a ``with`` block or a function, shown under ``name`` in every view.
 
-    Costs a fraction of ``torch.profiler.record_function``, because it does not go through torch.
-    Entering while nothing records has no effect; leaving on another thread is allowed.
+    It costs a fraction of ``torch.profiler.record_function``, because it does not go through torch.
+    It has no effect if nothing is recorded at its begin, and may end on another thread.
     torch.compile omits it from compiled code, like torch's own, unless
     ``torch._dynamo.config.capture_profiler_record_function`` is set.
 
     Args:
         name: shown unchanged.
-        args: text kept with the span when shapes are recorded.
+        args: text stored with the span if shapes are recorded.
     """
 
     def __call__(self, function: _Function) -> _Function:
@@ -44,9 +44,9 @@ async def awaited_within(
     awaitable: Awaitable[object],
     then: Callable[[], object],
 ) -> None:
-    """Await something in a context; call ``then`` at the end, also after an exception.
+    """Await ``awaitable`` in a context; call ``then`` at the end, also after an exception.
 
-    In this file, because recordings of Python calls omit calls made in opscope's other files.
+    It is in this file because recordings of Python calls omit calls in opscope's other files.
     """
     try:
         with context:

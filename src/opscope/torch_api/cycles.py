@@ -1,11 +1,10 @@
 """Life cycle of a profile: start, steps of a schedule, stop.
 
 A signal handler may raise an exception at any instruction in here. Afterwards the profile either
-runs and can be stopped, or it does not run; recorded data is kept in both cases. For that, every
-fact is stored once: only the last cycle's Recording knows whether a recording runs, and it is
-listed before it starts. Each change runs in a native section that undoes or completes an
-interrupted change. The user's ``on_trace_ready`` is called outside of sections, because it may take
-long.
+runs and can be stopped, or does not run; recorded data stays in both cases. For that, every fact is
+stored once: only the last cycle's Recording knows whether a recording runs, and it is listed before
+it starts. Each change runs in a native section that undoes or completes an interrupted change. The
+user's ``on_trace_ready`` is called outside of sections, because it may take long.
 """
 
 from __future__ import annotations
@@ -76,27 +75,27 @@ class Cycles:
         return last if last is not None and last.running else None
 
     def start(self) -> None:
-        """Begin; records at once unless the schedule says to wait. No effect while started.
+        """Start; records at once unless the schedule waits. No effect while started.
 
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
         if self.current_action is not ProfilerAction.NONE:
-            Recording(self._options).prepare()  # may take seconds, so outside the section
-        self._section.run(self._begin, self._begin_not)
+            Recording(self._options).prepare()  # outside the section, because it may take seconds
+        self._section.run(self._begin, self._undo_begin)
 
     def stop(self) -> None:
-        """End. Calls ``on_trace_ready`` for an unfinished cycle. No effect while stopped."""
+        """Stop, and call ``on_trace_ready`` for an unfinished cycle. No effect while stopped."""
         self._section.run(self._end, self._end)
-        self._hand_over()
+        self._call_trace_ready()
 
     def step(self) -> None:
         """Begin the next step; the schedule decides its action."""
         announce_step()
         previous = self._section.run(self._leave_step, self._end_recording)
-        self._hand_over()
+        self._call_trace_ready()
         _warn_of(previous, self.current_action)
-        self._section.run(self._enter_step, self._enter_not)
+        self._section.run(self._enter_step, self._undo_enter)
 
     def _cancel(self) -> None:
         """Stop without calling ``on_trace_ready``."""
@@ -111,14 +110,14 @@ class Cycles:
         self._enter_step()
         self._before_start = None
 
-    def _begin_not(self) -> None:
+    def _undo_begin(self) -> None:
         if self._before_start is None:
             return
         self._close_step_span()
         self._started = False
         self._is_ending = self._recording is not None
         self._end_recording()
-        self._enter_not()
+        self._undo_enter()
         self._cycles = self._before_start
         self._before_start = None
 
@@ -135,7 +134,7 @@ class Cycles:
         previous, action = self.current_action, self._scheduled(self.step_num + 1)
         if self._started:
             self._plan_end(previous, action)
-        # One call, so that an interruption changes both or neither.
+        # One call: an interruption changes both or neither.
         vars(self).update(current_action=action, step_num=self.step_num + 1)
         self._end_recording()
         return previous if self._started else action
@@ -151,7 +150,7 @@ class Cycles:
             self._step_span = record_function(f"{STEP_PREFIX}{self.step_num}")
             self._step_span.__enter__()
 
-    def _enter_not(self) -> None:
+    def _undo_enter(self) -> None:
         """Stop the observer if its recording does not run."""
         if self._recording is None and self.execution_trace_observer is not None:
             self.execution_trace_observer.stop()
@@ -173,10 +172,10 @@ class Cycles:
                 self.execution_trace_observer.stop()
             self._is_ending = False
 
-    def _hand_over(self) -> None:
+    def _call_trace_ready(self) -> None:
         if self.on_trace_ready is not None:
-            # One native call takes the flag and calls the callback, so that a signal handler cannot
-            # make the callback be skipped or called twice.
+            # One native call takes the flag and calls the callback, so a signal handler cannot make
+            # the callback run twice or not at all.
             next(
                 map(self.on_trace_ready, itertools.compress(itertools.repeat(self), self._ready)), 0
             )
@@ -220,22 +219,22 @@ class Cycles:
         action = self.schedule(step)
         # Callables written for torch.profiler return its enum; the values are the same.
         try:
-            known = ProfilerAction(getattr(action, "value", action))
+            result = ProfilerAction(getattr(action, "value", action))
         except ValueError as error:
             raise UsageError(
                 f"The schedule returned {action!r} for step {step}. Return a ProfilerAction."
             ) from error
-        if known is ProfilerAction.DEVICE_STOPPED:
+        if result is ProfilerAction.DEVICE_STOPPED:
             raise UsageError(
                 "A schedule must not return DEVICE_STOPPED: the profiler sets that itself. Return "
                 "NONE, WARMUP, RECORD or RECORD_AND_SAVE."
             )
-        return known
+        return result
 
 
 def _warn_of(previous: ProfilerAction, action: ProfilerAction) -> None:
-    waits = (ProfilerAction.NONE, ProfilerAction.WARMUP)
-    if previous is ProfilerAction.RECORD and action in waits:
+    not_recording = (ProfilerAction.NONE, ProfilerAction.WARMUP)
+    if previous is ProfilerAction.RECORD and action in not_recording:
         warnings.warn(f"Incorrect schedule: RECORD followed by {action.name}", stacklevel=4)
     if previous is ProfilerAction.WARMUP and action is ProfilerAction.NONE:
         warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=4)

@@ -16,14 +16,14 @@ from opscope.export.output_file import Block, check_writable, write_file
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 
-_NEEDED = RecordingOptions(
+_OPTIONS = RecordingOptions(
     shapes=True, outputs=True, overloads=True, gc_pauses=False, process_ids=True
 )
 """Options for an execution trace, with the ids that a concurrent profile shows."""
 
 
 class ObservedFile:
-    """An observer's file. Each recording is written when the next begins: two in memory at most."""
+    """An observer's file. A recording is written when the next begins: two in memory at most."""
 
     def __init__(self, path: str) -> None:
         """Check that the file is writable; :meth:`close` writes it."""
@@ -49,9 +49,9 @@ class ObservedFile:
 
     def start(self) -> None:
         """Start recording."""
-        self._write_finished()
-        recording = Recording(_NEEDED)
-        self._recordings.append(recording)  # before it starts, so that stop() finds it
+        self._spool_finished()
+        recording = Recording(_OPTIONS)
+        self._recordings.append(recording)  # listed before it starts, so that stop() stops it
         recording.start()
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class ObservedFile:
             return
         self.stop()
         try:
-            self._section.run(self._write, self._write_not)
+            self._section.run(self._write, self._undo_write)
         except Exception as error:  # the program continues without its file
             self._closed = True
             warnings.warn(f"The execution trace was not written: {error}", stacklevel=3)
@@ -83,7 +83,7 @@ class ObservedFile:
             self._spool.close()
         self._is_writing = False
 
-    def _write_not(self) -> None:
+    def _undo_write(self) -> None:
         self._is_writing = False  # it was interrupted; the next call writes the file again
 
     def _all_blocks(self) -> Iterator[Block]:
@@ -96,8 +96,8 @@ class ObservedFile:
             if recording.has_ended:
                 yield from self._nodes.blocks(recording.trace)
 
-    def _write_finished(self) -> None:
-        finished = [one for one in self._recordings if one.has_ended]
+    def _spool_finished(self) -> None:
+        finished = [recording for recording in self._recordings if recording.has_ended]
         if not finished:
             return
         if self._spool is None:
@@ -108,11 +108,11 @@ class ObservedFile:
             for block in self._nodes.blocks(recording.trace):
                 self._spool.write(block if isinstance(block, bytes) else block.data)
             others = [other for other in self._recordings if other is not recording]
-            # In one call, so that an interruption leaves both as they were or changes both.
+            # One call: an interruption changes both or neither.
             vars(self).update(_recordings=others, _spooled=self._spool.tell())
 
     def _base_ns(self) -> int | None:
         """Zero of the file's times; None if nothing was recorded."""
         if self._nodes.base_ns:
             return self._nodes.base_ns
-        return next((base_ns_of(one.trace) for one in self._recordings if one.has_ended), None)
+        return next((base_ns_of(each.trace) for each in self._recordings if each.has_ended), None)

@@ -1,7 +1,6 @@
-"""A recording inside a server or a trainer: another process writes its trace, verdict and page.
+"""A recording inside a server or trainer: another process writes its trace, verdict and page.
 
-The program's process only stops the recording, which takes microseconds, and later reads the
-verdict from a file.
+The program's process only stops the recording, in microseconds, and later reads the verdict file.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ WHY_ARGUMENTS = {
     "with_own_functions": True,
     "with_asyncio": True,
 }
-"""Arguments of :class:`opscope.profile` that a verdict with source lines needs."""
-_MOST_BYTES = 4 << 20
+"""Arguments of :class:`opscope.profile` for a verdict with source lines."""
+_MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -57,22 +56,22 @@ class HostedOutcome:
 class HostedRecording:
     """One recording, and its folder.
 
-    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; for a rank of a
-    distributed job, the names of the last two contain the rank.
+    The folder gets ``trace.opscope``, ``verdict.json`` and ``report.html``; for a rank of a job,
+    the last two names contain the rank.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any], by_stage: bool = False) -> None:
         """``arguments``: of :class:`opscope.profile`; ``by_stage``: separate prefill and decode."""
         self._arguments, self._rank = arguments, launched_rank()
         self._by_stage = by_stage
-        report = f"report{_of_rank()}.html"
+        report = f"report{_rank_suffix()}.html"
         self.files = Destination(folder / "trace.opscope", report=folder / report)
         self.verdict = folder / verdict_name()
         self._streams = Streams(
             self.files.trace,
             saves=False,
             rank=self._rank,
-            when_refused=lambda reason: None,  # it is then in memory, and this process saves it
+            when_refused=lambda reason: None,  # then it is in memory, and this process saves it
         )
         self._answers: OwnSocket | None = None
 
@@ -113,8 +112,7 @@ class HostedRecording:
         """The results; waits up to ``longest_s`` seconds.
 
         Raises:
-            LifecycleError: nothing was recorded, it takes longer, or it failed; the message says
-                which.
+            LifecycleError: nothing was recorded, it takes longer, or it failed, by the message.
         """
         if self._answers is None:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
@@ -124,7 +122,7 @@ class HostedRecording:
             )
         try:
             with open(self.verdict, "rb") as file:
-                verdict = json.loads(file.read(_MOST_BYTES))
+                verdict = json.loads(file.read(_MAX_BYTES))
         except (OSError, ValueError) as error:
             raise LifecycleError(
                 f"There is no verdict on {self.files.trace}: {error}. If the process that makes it "
@@ -133,11 +131,11 @@ class HostedRecording:
         if "error" in verdict:
             raise LifecycleError(str(verdict["error"]))
         report = self.files.report
-        is_there = report is not None and report.exists()
-        return HostedOutcome(self.files.trace, report if is_there else None, verdict)
+        exists = report is not None and report.exists()
+        return HostedOutcome(self.files.trace, report if exists else None, verdict)
 
     def _is_done(self, longest_s: float) -> bool:
-        """Whether the other process reports the end or is gone, which makes the socket readable."""
+        """Whether the other process has reported the end or is gone: its socket is readable."""
         if self._answers is None:
             return True
         poll = select.poll()
@@ -147,10 +145,10 @@ class HostedRecording:
 
 def verdict_name() -> str:
     """Name of the verdict's file, in a folder that ranks of a job may share."""
-    return f"verdict{_of_rank()}.json"
+    return f"verdict{_rank_suffix()}.json"
 
 
-def _of_rank() -> str:
+def _rank_suffix() -> str:
     rank = launched_rank()
     return "" if rank is None else f"-rank-{rank}"
 
@@ -158,5 +156,5 @@ def _of_rank() -> str:
 def _folder() -> Path:
     try:
         return Path(os.getcwd())
-    except OSError:  # it is gone
+    except OSError:  # the folder was removed
         return Path("/")

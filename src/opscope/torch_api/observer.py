@@ -24,9 +24,9 @@ class ExecutionTraceObserver:
     which calls them for its recorded steps. ``unregister_callback`` (or ``cleanup``, or the end of
     the object or of the process) writes the file.
 
-    In addition: several observers may run at once, recording costs a fraction, no tensor is
-    kept alive, nodes have start and duration, and ``rf_id`` is the ``Record function id`` of the
-    same operator in the Chrome trace of a concurrent profile.
+    In addition, several observers may run at once, recording costs a fraction, no tensor stays
+    alive, nodes have start and duration, and ``rf_id`` is the ``Record function id`` of the same
+    operator in the Chrome trace of a concurrent profile.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class ExecutionTraceObserver:
             UsageError: the file cannot be written.
         """
         if not self._registered:
-            # Imported here: every profile imports this module, and few write execution traces.
+            # Every profile imports this module, but few write execution traces.
             from opscope.torch_api.execution_trace_file import ObservedFile
 
             path = os.path.abspath(output_file_path)
@@ -126,7 +126,7 @@ class ExecutionTraceObserver:
         self.unregister_callback()
 
     def get_output_file_path(self) -> str | None:
-        """The file as it was given; None before registration."""
+        """The registered path as given; None before registration."""
         return self.output_file_path or None
 
     def set_extra_resource_collection(self, val: bool) -> None:
@@ -136,7 +136,7 @@ class ExecutionTraceObserver:
             self.get_resources_dir(can_create=True)
 
     def get_resources_dir(self, can_create: bool = False) -> str | None:
-        """Folder for generated kernels; None if it is not requested or does not exist."""
+        """Folder for generated kernels; None if not requested or missing."""
         if not self.extra_resources_collection:
             return None
         if not self.resources_dir:
@@ -183,7 +183,7 @@ def _path_from_environment() -> str:
 
 
 def _record_process_groups() -> None:
-    """Record torch.distributed's description of its groups, under torch's name for it."""
+    """Record torch.distributed's description of its groups, under torch's name."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return

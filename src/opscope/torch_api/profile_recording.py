@@ -1,6 +1,6 @@
 """Base of ``profile``: options, life cycle, trace.
 
-``opscope run`` needs only this, and does not import the views of ``profile``.
+``opscope run`` needs only this module, without the views of ``profile``.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from opscope.torch_api.settings import ProfileSettings, experimental_switches
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 
 
-def _suggesting(init: Callable[Given, None]) -> Callable[Given, None]:
+def _suggesting(init: Callable[Parameters, None]) -> Callable[Parameters, None]:
     """An ``__init__`` that suggests the intended name for an unknown keyword."""
-    known = getattr(init, "__kwdefaults__", None) or {}  # all parameters are keywords with defaults
+    parameters = getattr(init, "__kwdefaults__", None) or {}  # all have defaults
 
     @functools.wraps(init)
-    def checked(*arguments: Given.args, **keywords: Given.kwargs) -> None:
+    def checked(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> None:
         for name in keywords:
-            if name not in known:
-                near = nearest(name, known)
-                meant = f" Did you mean {near!r}?" if near else ""
-                raise TypeError(f"profile() has no argument {name!r}.{meant}")
+            if name not in parameters:
+                similar = nearest(name, parameters)
+                suggestion = f" Did you mean {similar!r}?" if similar else ""
+                raise TypeError(f"profile() has no argument {name!r}.{suggestion}")
         init(*arguments, **keywords)
 
     return checked
@@ -89,9 +89,9 @@ class ProfileRecording(Cycles):
         max_memory: str | int | None = None,
         keeper: bool = True,
     ) -> None:
-        for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
-            if given is not None and not callable(given):
-                raise UsageError(_not_callable(name, given))
+        for name, value in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if value is not None and not callable(value):
+                raise UsageError(_not_callable(name, value))
         parsed = parse_activities(activities, use_cuda)
         self.activities, self.activity_filters = parsed.activities, parsed.filters
         switches = experimental_switches(experimental_config)
@@ -144,18 +144,15 @@ class ProfileRecording(Cycles):
         super().__init__()
 
     def stream_into(self, streams: Streams | None) -> None:
-        """Keep later recordings in files while they run."""
+        """Write later recordings to files while they run."""
         self._streams = streams
 
     def detail_with(self, settings: ProfileSettings) -> None:
-        """Begin recordings in this detail, until :meth:`record_detail` ends it."""
+        """Start recordings in this detail, until :meth:`record_detail` ends it."""
         self._detail = settings.recording_options(self._chosen)
 
     def record_detail(self, on: bool, steps: int = 0) -> None:
-        """Begin or end a stretch in detail, in which ``steps`` of the program ended.
-
-        No effect while nothing is recorded.
-        """
+        """Begin or end a detailed interval of ``steps`` steps; no effect without a recording."""
         if self._recording is not None:
             self._recording.record_detail(on, steps)
 
@@ -186,22 +183,22 @@ class ProfileRecording(Cycles):
             )
         return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
 
-    def _hand_over(self) -> None:
+    def _call_trace_ready(self) -> None:
         if self._streams is not None and self._streams.saves:
             try:
                 self.save_streamed()
             except (OpscopeError, OSError, ImportError, MemoryError) as error:
-                # This must not end the program in the middle of its work.
+                # An error must not end the program in the middle of its work.
                 folder = quote(str(self._streams.folder))
-                by_itself = "when this program ends, or " if self._streams.keeper else ""
+                at_end = "when this program ends, or " if self._streams.keeper else ""
                 notice(
                     f"the trace was not written: {error} The recording is kept in its file. Its "
-                    f"trace is written {by_itself}by: opscope doctor --recover {folder}"
+                    f"trace is written {at_end}by: opscope doctor --recover {folder}"
                 )
-        super()._hand_over()
+        super()._call_trace_ready()
 
     def save_streamed(self) -> None:
-        """Write the traces of ended recordings to the folders that they streamed to."""
+        """Write the traces of finished recordings to their stream folders."""
         for cycle in self._finished:
             self._save_streamed(cycle)
 
@@ -228,7 +225,7 @@ class ProfileRecording(Cycles):
 
     @property
     def has_stream(self) -> bool:
-        """Whether an ended recording is still in a file."""
+        """Whether a finished recording is still in a file."""
         streams = [cycle.recording.stream for cycle in self._finished]
         return any(s is not None and s.path is not None and s.path.exists() for s in streams)
 
@@ -243,13 +240,13 @@ class ProfileRecording(Cycles):
     def leave_to_its_file(self) -> ProgramFacts:
         """Release the last recording; returns facts for the process that makes its trace."""
         recording = self._finished[-1].recording
-        # First, because windows for measuring costs would search all records.
+        # This is first, because windows for measuring costs would search all records.
         recording.leave_to_its_file()
         facts = facts_of_program(recording.recorded)
         return replace(facts, metadata={**facts.metadata, **self.trace_facts})
 
     def discard_streams(self) -> None:
-        """Remove the files of ended recordings: their traces are elsewhere."""
+        """Remove the files of finished recordings, whose traces are elsewhere."""
         for cycle in self._finished:
             if cycle.recording.stream is not None:
                 cycle.recording.stream.discard()
@@ -283,15 +280,15 @@ class ProfileRecording(Cycles):
         }
 
 
-def _size(given: str | int | None, what: str) -> int | None:
-    return None if given is None else count_bytes(given, what)
+def _size(value: str | int | None, name: str) -> int | None:
+    return None if value is None else count_bytes(value, name)
 
 
-def _not_callable(name: str, given: object) -> str:
-    use = {
+def _not_callable(name: str, value: object) -> str:
+    example = {
         "schedule": "a function from the number of a step to a ProfilerAction, for example "
         "opscope.schedule(wait=1, warmup=1, active=3)",
         "on_trace_ready": "a function that takes the profile, for example "
         "opscope.tensorboard_trace_handler('runs')",
     }
-    return f"{name}={given!r} cannot be called. Pass {use[name]}."
+    return f"{name}={value!r} cannot be called. Pass {example[name]}."

@@ -26,25 +26,24 @@ from opscope.torch_api.profile_recording import ProfileRecording
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-# Methods of Trace use these. Imported before anything is recorded: later the program may have
-# changed sys.path, and a child forked in the middle of an import would wait for ever.
+# Methods of Trace use these. They are imported before any recording: later the program may have
+# changed sys.path, and a child forked during an import would wait forever.
 for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.all_formats"):
     importlib.import_module(f"opscope.{_stage}")
 
 
 class profile(ProfileRecording):
-    """Records what a PyTorch program does, between ``start`` and ``stop`` or in a ``with`` block.
+    """Records a PyTorch program between ``start`` and ``stop`` or in a ``with`` block.
 
     Takes torch.profiler.profile's parameters; scripts that use torch.profiler run unchanged. In
     addition: start, stop and export any number of times, from any thread; ``stop`` returns at once;
-    all threads of the process are recorded; no tensor is kept alive; ``trace`` has the data as
-    columns.
+    all threads of the process are recorded; no tensor stays alive; ``trace`` has columns.
 
     Args:
         activities: activities to record; None for all that the machine supports. An item may be a
-            dict from activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
-            ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``), or to a ``ProfilerActivityConfig``,
-            torch's or that of :mod:`opscope.torch_api.activity_configs`.
+            dict from activity to the kinds of event to keep (``{CPU: ["CPU_OP"]}``, ``{CUDA:
+            ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``), or to a ``ProfilerActivityConfig``, torch's or
+            that of :mod:`opscope.torch_api.activity_configs`.
         schedule: which steps to record (see :func:`opscope.schedule`); None records all.
         on_trace_ready: called with this object when the trace of a cycle is ready.
         record_shapes: arguments of operators: shapes, strides, dtypes, scalars.
@@ -53,27 +52,26 @@ class profile(ProfileRecording):
         with_flops: estimate floating point operations; implies ``record_shapes``.
         with_modules: nn.Module and optimizer calls.
         with_asyncio: runs of asyncio tasks between two awaits.
-        with_functions: Python function calls without C functions, at a fraction of the overhead of
-            ``with_stack``.
+        with_functions: Python calls without C functions, at a fraction of ``with_stack``'s cost.
         with_own_functions: calls of the program's own functions, with the lowest overhead; of
             installed libraries only functions that wait or import and, before Python 3.12, those
-            that the program calls directly. All functions if a concurrent recording wants them.
+            that the program calls directly. All functions if a concurrent recording records them.
         experimental_config: torch's ``_ExperimentalConfig``, or a dict of its switches by name,
             from any torch version; supported switches have an effect.
-        execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
+        execution_trace_observer: any object with ``start``, ``stop`` and ``cleanup``; runs for the
             same steps. opscope's own observer has the same events with the same ids.
         acc_events: keep the events of all cycles, not only of the last.
         use_cuda: deprecated, use ``activities``.
         custom_trace_id_callback: returns the id of each cycle's trace.
-        post_processing_timeout_s: accepted, without effect: there is no long post-processing.
+        post_processing_timeout_s: ignored: there is no long post-processing.
         all_threads: record all threads of the process, not only the starting one.
         record_outputs: also results of operators and overload names, as execution traces need;
             implies ``record_shapes``.
-        source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
-            so that readers of the trace see them; False stores only file and line number.
+        source_lines: with ``with_stack``, store the text of the program's own lines with calls, for
+            readers of the trace; False stores only file and line number.
         stream_to: a folder for the recording while it runs, so that it survives any end of the
-            process; ``opscope doctor --recover`` and :func:`opscope.load` can read it. When it
-            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+            process; ``opscope doctor --recover`` and :func:`opscope.load` can read it. At the end
+            the trace is saved there, or with a schedule in ``cycle-1`` and so on.
         max_disk: maximum size of the file of one recording in bytes, or a text such as ``"2GiB"``;
             by default half of the free space.
         max_memory: maximum memory of the recording, without that of other recordings; by default
@@ -104,8 +102,7 @@ class profile(ProfileRecording):
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
-    # Native, so that an exception from a signal handler leaves no recording running outside the
-    # `with` block.
+    # Native: no exception in a signal handler leaves a recording running outside the block.
     __enter__ = _native.method(_enter, Cycles._cancel)
     __exit__ = _native.method(_exit, Cycles.stop)
 
@@ -118,13 +115,13 @@ class profile(ProfileRecording):
             enable: False pauses them, True resumes them.
             activities: the activities to pause or resume.
         """
-        concerned = set(activities)
+        chosen = set(activities)
         recording = self._recording
         if recording is None:
             return
-        if any(a.name == "CPU" for a in concerned):
+        if any(a.name == "CPU" for a in chosen):
             recording.pause(not enable)
-        if any(a.name == "CUDA" for a in concerned):
+        if any(a.name == "CUDA" for a in chosen):
             recording.pause_devices(not enable)
 
     # -- Results ---------------------------------------------------------------------------------
@@ -179,7 +176,7 @@ class profile(ProfileRecording):
 
         Args:
             path: ends in ``.json`` or ``.json.gz``.
-            use_python_export: accepted, without effect.
+            use_python_export: ignored.
 
         Raises:
             LifecycleError: there is no recording yet.
@@ -235,7 +232,7 @@ class profile(ProfileRecording):
         """Write collapsed stacks (``frame;frame;frame value``), one line per stack.
 
         Args:
-            path: of the text file.
+            path: path of the text file.
             metric: ``self_cpu_time_total`` or ``self_cuda_time_total``, in microseconds.
 
         Raises:
@@ -249,13 +246,11 @@ class profile(ProfileRecording):
         Args:
             path: ``.json`` or ``.json.gz``: ``[times, sizes by category]``; ``.raw.json.gz``: every
                 action; ``.html``: a page; ``.png``: a picture.
-            device: such as ``cpu`` or ``cuda:0``; None is the first used accelerator or, without
-                one, the CPU.
+            device: such as ``cuda:0``; by default the first used accelerator, else the CPU.
 
         Raises:
             LifecycleError: there is no recording yet.
-            UsageError: the profile lacks the needed options, the device was not used, or the
-                path cannot be written.
+            UsageError: an option is missing, the device was not used, or the path is not writable.
             MissingDependencyError: a ``.png`` needs matplotlib.
         """
         needed = {

@@ -72,11 +72,11 @@ def schedule(
 
     Args:
         wait: steps without recording, in each cycle.
-        warmup: steps in which everything is ready but nothing is kept.
+        warmup: steps in which the recorder is ready but no data is stored.
         active: steps to record; the trace is ready after the last of them.
         repeat: number of cycles; 0 repeats until profiling ends.
         skip_first: steps without recording before the first cycle.
-        skip_first_wait: non-zero leaves out the first cycle's ``wait``.
+        skip_first_wait: non-zero omits the first cycle's ``wait``.
 
     Returns:
         A callable from step number to :class:`ProfilerAction`; ``print`` explains it.

@@ -1,7 +1,7 @@
 """The settings of a profile, in torch.profiler's terms.
 
 ``opscope.profile``, torch.profiler under the drop-in, and ``opscope run`` each make one
-:class:`ProfileSettings`. It gives the recorder's options, the metadata of files, and the columns of
+:class:`ProfileSettings`. It has the recorder's options, the metadata of files, and the columns of
 event lists. ``experimental_switches`` reads torch's ``_ExperimentalConfig``.
 """
 
@@ -32,18 +32,17 @@ SWITCHES: dict[str, Any] = {
     "adjust_timestamps": True,
     "trace_only": True,
 }
-"""Switches of torch's ``_ExperimentalConfig``, each with a value other than its default."""
+"""Switches of torch's ``_ExperimentalConfig``, each with a non-default value."""
 
 
 def experimental_switches(config: Any) -> dict[str, Any]:
-    """The switches of torch's ``_ExperimentalConfig``, by name; only those that this torch has.
+    """The switches of torch's ``_ExperimentalConfig`` by name, if this torch has them.
 
-    torch exposes them only through pickling, in an order that depends on its version. The order is
-    found by setting one after the other.
+    torch exposes them only through pickling, in an order that depends on its version. Setting one
+    after the other shows the order.
 
     Args:
-        config: torch's object, or a dict of switches by name, which may include switches of other
-            versions of torch.
+        config: torch's object, or a dict of switches by name, also of other torch versions.
 
     Raises:
         UsageError: a name is not a switch.
@@ -59,8 +58,8 @@ def experimental_switches(config: Any) -> dict[str, Any]:
             )
         return dict(config)
     state = config.__getstate__()
-    places = _places_in_state(type(config))  # type: ignore[arg-type]
-    return {name: state[place] for name, place in places.items()}
+    indexes = _indexes_in_state(type(config))  # type: ignore[arg-type]
+    return {name: state[index] for name, index in indexes.items()}
 
 
 def with_switch(config: Any, name: str, value: Any) -> Any:
@@ -72,9 +71,9 @@ def with_switch(config: Any, name: str, value: Any) -> Any:
 
 
 @functools.cache
-def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
+def _indexes_in_state(kind: Callable[..., Any]) -> dict[str, int]:
     default = kind().__getstate__()
-    places = {}
+    indexes = {}
     for name, value in SWITCHES.items():
         try:
             state = kind(**{name: value}).__getstate__()
@@ -82,8 +81,8 @@ def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
             continue
         differing = [i for i, item in enumerate(state) if item != default[i]]
         if len(differing) == 1:
-            places[name] = differing[0]
-    return places
+            indexes[name] = differing[0]
+    return indexes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +96,10 @@ class ProfileSettings:
     with_modules: bool = False  # nn.Module and optimizer calls
     more: frozenset[str] = frozenset()  # recorder options without a setting in torch
     all_threads: bool = True  # every thread of the process; else only the one that starts it
-    # garbage collections, and Python calls of threads begun while recording, only with a switch
+    # garbage collections, and calls on threads that begin during the recording, only with a switch
     as_torch: bool = False
-    # keep the text of the program's own lines with calls
-    source_lines: bool = True
-    # switches of torch's ``_ExperimentalConfig``, by name
-    switches: Mapping[str, Any] = field(default_factory=dict)
+    source_lines: bool = True  # text of the program's own lines with calls
+    switches: Mapping[str, Any] = field(default_factory=dict)  # of torch, by name
 
     @classmethod
     def of(cls, arguments: Mapping[str, bool], **rest: Any) -> ProfileSettings:
@@ -129,8 +126,8 @@ class ProfileSettings:
 
     def list_options(self) -> dict[str, bool]:
         """Options of the event list; see ``make_event_list``."""
-        shown = ("profile_memory", "with_flops", "with_stack")
-        return {name: self.flags[name] for name in shown}
+        names = ("profile_memory", "with_flops", "with_stack")
+        return {name: self.flags[name] for name in names}
 
     def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
         """Options of the recorder."""

@@ -23,8 +23,8 @@ import sys
 from opscope.cli import main, view
 from opscope.report import windows
 view.MOST_ON_PAGE = 1000
-windows._MOST_IN_FULL = 5000
-windows._FINEST = 500
+windows._MOST_UNMERGED = 5000
+windows._FINEST_PARTS = 500
 main(sys.argv[1:])
 """
 

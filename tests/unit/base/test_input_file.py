@@ -78,7 +78,7 @@ def test_a_gzip_file_that_unpacks_to_too_much_is_left_alone(tmp_path, monkeypatc
     monkeypatch.setattr(unpacked_file, "_SMALL_BYTES", 1 << 20)
     path = bomb(tmp_path / "t.json.gz", before=before, megabytes=30)
     assert path.stat().st_size * 200 < 30 << 20
-    monkeypatch.setattr(unpacked_file, "_MOST_EXPANSION", 100)
+    monkeypatch.setattr(unpacked_file, "_MAX_EXPANSION", 100)
     with pytest.raises(TraceFormatError, match=r"MB in .* kB, more than a trace can have"):
         load_trace(path)
 

@@ -50,7 +50,7 @@ def test_a_summary_counts_all_calls_and_judges_a_stretch(long, command_line):
     assert content["verdict"]["wall_ns"] < 60_000_000 and content["memory"] == []
     outcome = command_line("summary", long)
     assert outcome.out.startswith("verdict: ") and "Recording, 200 ms" in outcome.out
-    assert "the table of operators is of all" in outcome.err
+    assert "the table of operators covers the whole recording" in outcome.err
 
 
 def test_sql_is_of_all(long, command_line):

@@ -2,14 +2,14 @@ import json
 
 import pytest
 
-from support.memory_snapshots import made_snapshot, plain_memory, write_snapshot
+from support.memory_snapshots import known_memory, made_snapshot, write_snapshot
 
 
 @pytest.fixture
 def path(tmp_path):
     snapshot, protocol = made_snapshot("begins in the middle", 0)
     write_snapshot(tmp_path / "snapshot.pickle", snapshot, protocol)
-    return tmp_path / "snapshot.pickle", plain_memory(snapshot, 0)
+    return tmp_path / "snapshot.pickle", known_memory("begins in the middle", 0)
 
 
 def test_a_snapshot_is_shown(command_line, path):

@@ -29,9 +29,9 @@ def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path
 
     for name in ("_jit_get_schemas_for_operator", "_jit_get_all_schemas", "_get_schema"):
         monkeypatch.setattr(torch._C, name, refuse)
-    overloads._known.clear()
+    overloads._overloads_by_name.clear()
     schema_text._registered_text.cache_clear()
-    overloads._overloads.clear()
+    overloads._registered_names.clear()
 
     with opscope.profile(record_shapes=True, profile_memory=True) as prof:
         torch.ones(3).add_(1)

@@ -7,11 +7,10 @@ import pytest
 
 from opscope import UsageError
 from opscope.api.trace import Trace
-from opscope.columns.names import Names
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.export.execution_trace import whole_file, write_execution_trace
 from opscope.export.execution_trace_nodes import NodeWriter
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import build_trace, span
 from support.execution_traces import THREAD, named, names_of, nodes_of
 
 
@@ -26,44 +25,6 @@ def written(tmp_path):
         return nodes_of(path)
 
     return write
-
-
-STORED = {"impl": 0x100, "storage": 0x200, "storage_impl": 0x300}
-
-
-@pytest.mark.parametrize("text", ["", "1.2.3", "--1", "01", "0x10", "1e", "NaN", "1 2", '"'])
-def test_what_is_no_number_is_a_string(written, text):
-    trace = build_trace([span("f", 0, 1, inputs=[1.5])])
-    names = Names.from_strings([t if t == "f" else text for t in trace.names])
-    trace = Trace({t: trace.table(t) for t in ("events", "scalars", "threads")}, names, {})
-
-    assert written(trace)[-1]["inputs"]["values"] == [text]
-
-
-def test_lists_of_tensors_and_none_keep_their_places(written):
-    none = tensor(dtype="float32", layout=-1) | {"dtype": -1}
-    undefined = tensor() | {"dtype": -1}
-    node = written(build_trace([span("f", 0, 1, inputs=[[tensor(2, **STORED), none, undefined]])]))[
-        -1
-    ]
-
-    assert node["inputs"]["types"] == [
-        "GenericList[Tensor(float),None,Tensor(nullptr (uninitialized))]"
-    ]
-    assert node["inputs"]["values"] == [[[4, 5, 0, 2, 4, "cpu"], "<None>", [6, 0, 0, 0, 0, ""]]]
-    assert node["inputs"]["shapes"] == [[[2], [], []]]
-
-
-def test_with_frees_recorded_an_address_used_again_is_another_tensor(written):
-    first, second = (
-        tensor(2, **STORED, tensor_id=number, allocation_id=number) for number in (0, 1)
-    )
-    spans = [span("f", 0, 1, inputs=[first]), span("g", 2, 3, inputs=[second])]
-    row = {"time": 0, "size_bytes": 8, "thread": "main", "address": 0x200}
-
-    nodes = written(build_trace(spans, allocations=[row]))
-
-    assert named(nodes, "f")["inputs"]["values"] != named(nodes, "g")["inputs"]["values"]
 
 
 def test_spans_that_are_no_operators_leave_their_children_to_what_is_around_them(written):
@@ -121,19 +82,6 @@ def test_the_file_says_what_torchs_does(tmp_path):
     assert document["schema"] == "1.1.1-chakra.0.0.4"
     assert document["pid"] == 42
     assert document["start_ts"] == 5 * 10**9
-
-
-def test_ids_go_on_from_one_trace_to_the_next():
-    trace = build_trace([span("f", 0, 1, inputs=[tensor(2, **STORED)])])
-    writer = NodeWriter()
-
-    texts = [b"".join(bytes(block) for block in writer.blocks(trace)) for _ in range(2)]
-
-    first, second = (json.loads(b"[" + text.lstrip(b",\n") + b"]") for text in texts)
-    assert [node["id"] for node in first] == [2, 3]  # the thread comes once
-    assert [node["id"] for node in second] == [6]
-    assert second[0]["ctrl_deps"] == 2
-    assert second[0]["inputs"] == first[1]["inputs"]
 
 
 def test_a_trace_without_arguments_is_refused(tmp_path):

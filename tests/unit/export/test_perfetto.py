@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
-from opscope.export.perfetto import perfetto_blocks, write_perfetto
+from opscope.export.perfetto import write_perfetto
 from support.build_trace import (
     ORIGIN_NS,
     allocation,
@@ -178,15 +178,6 @@ def test_bytes_that_are_no_text_are_replaced(written):
                    Names(trace.names.offsets, bytes(blob)))  # fmt: skip
     found = written(broken).slices[0]
     assert (found.name, found.arguments["inputs"]) == ("\ufffd", "\ufffd" * 4)
-
-
-def test_blocks_are_whole_whatever_their_size(monkeypatch, tmp_path):
-    trace = build_trace([span(f"op{i % 7}", i, i + 5, f"t{i % 3}", parent=-1) for i in range(200)])
-    whole = b"".join(bytes(block) for block in perfetto_blocks(trace))
-    monkeypatch.setattr("opscope.export.perfetto.BLOCK_BYTES", 64)
-    pieces = [bytes(block) for block in perfetto_blocks(trace)]
-    assert len(pieces) > 50
-    assert b"".join(pieces) == whole
 
 
 spans_of_any_kind = st.lists(

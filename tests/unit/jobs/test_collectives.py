@@ -150,8 +150,8 @@ def test_what_cannot_be_matched_is_counted_by_why():
     found = found_of(alone, unknown, silent, stray, message)
     assert len(found) == 0
     assert found.unmatched == {
-        "calls of groups that are not known: record arguments (--shapes)": 1,
-        "messages of which it is not known whom they go to: record arguments (--shapes)": 1,
+        "calls of unknown groups: record arguments (--shapes)": 1,
+        "messages with an unknown peer: record arguments (--shapes)": 1,
         "calls of groups with a single recorded rank": 2,
         "calls that other ranks did not record, or that cannot be matched": 0,
         "calls without a transfer": 2,

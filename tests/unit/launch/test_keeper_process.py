@@ -8,7 +8,7 @@ import stat
 import time
 
 from opscope.launch import keeper_process
-from opscope.launch.keeper_process import let_go_of_error
+from opscope.launch.keeper_process import close_unread_stderr
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def program(begin=lambda: None):
 
 def test_it_stays_for_as_long_as_the_program_has_it():
     with shared_error() as is_shared, program() as child:
-        let_go_of_error(child)
+        close_unread_stderr(child)
         assert is_shared()
 
 
@@ -54,7 +54,7 @@ def test_it_goes_where_the_program_has_closed_it():
         until = time.monotonic() + 10
         while "2" in os.listdir(f"/proc/{child}/fd") and time.monotonic() < until:
             time.sleep(0.01)
-        let_go_of_error(child)
+        close_unread_stderr(child)
         assert not is_shared()
 
 
@@ -68,7 +68,7 @@ def test_it_stays_where_the_program_ends_while_its_files_are_looked_at(monkeypat
 
     with shared_error() as is_shared, program() as child:
         monkeypatch.setattr(keeper_process, "_identity_of", ends)
-        let_go_of_error(child)
+        close_unread_stderr(child)
         assert is_shared()
 
 

@@ -44,6 +44,6 @@ def test_a_link_in_the_place_of_decisions_is_not_followed(tmp_path):
     session = Session()
     name = session.compare([saved(tmp_path / "old")], [saved(tmp_path / "new")])
     (tmp_path / DECISIONS).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="cannot be kept"):
+    with pytest.raises(UsageError, match="cannot be written"):
         session.decide(name, "count==", "")
     assert not (tmp_path / "elsewhere").exists()

@@ -20,7 +20,7 @@ def run(output="done", code=0):
         ([run(), run()], [run(), run()], True, "same output, exit code 0"),
         ([run(code=1)], [run()], False, "exit codes differ: 1 before, 0 now"),
         ([run("a\nb\x1b[2J")], [run("a")], False, "outputs differ: 'b\\\\x1b[2J' before, 'a' now"),
-        ([run("1"), run("2")], [run("1"), run("1")], None, "prints something else each time"),
+        ([run("1"), run("2")], [run("1"), run("1")], None, "print different things"),
         ([run(""), run("")], [run("x"), run("x")], False, "outputs differ: '' before, 'x' now"),
     ],
 )

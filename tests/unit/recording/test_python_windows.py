@@ -1,10 +1,7 @@
 """Windows over Python calls: threads, pauses, other hooks, forks; on any interpreter, no torch."""
 
-import contextlib
 import cProfile
 import inspect
-import os
-import sys
 import threading
 
 import pytest
@@ -15,8 +12,6 @@ from support.record_python import WITH_GIL, PythonWindow, leaf, record, shapes
 
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
-
-both_levels = pytest.mark.parametrize("level", ["PYTHON", "FUNCTIONS"])
 
 
 def test_a_window_opened_at_the_bottom_of_a_deep_stack():
@@ -176,27 +171,6 @@ def test_a_thread_profiler_of_the_program_is_not_replaced():
         assert threading.getprofile() is profiler
     finally:
         threading.setprofile(None)
-
-
-@both_levels
-def test_fork_records_in_the_parent_only(level):
-    window = PythonWindow(level, "NEW_THREADS")
-
-    def outer():
-        process = os.fork()
-        if process == 0:
-            status = 1
-            with contextlib.suppress(BaseException):
-                leaf()
-                inner = record(leaf, level, "NEW_THREADS")
-                status = 0 if inner.name == "leaf" and sys.getprofile() is None else 2
-            os._exit(status)
-        return os.waitpid(process, 0)[1]
-
-    assert outer() == 0
-    (call,) = [found for root in window.end() for found in root.find("outer")]
-    assert not call.unfinished
-    assert call.find("leaf") == []
 
 
 def test_a_process_that_ends_while_daemon_threads_look_at_recordings():

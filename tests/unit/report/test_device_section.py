@@ -39,11 +39,11 @@ def test_work_without_a_launch_has_no_delay():
     trace = build_trace([span("aten::mm", 0, 100)], gpu=[kernel("gemm", 4, 7, launch=-1)])
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert shown["streams"]["rows"][0][3:] == ["not known", "", "", "", "", ""]
-    assert "The launch of 1 activities is not known." in shown["said"]
+    assert "The launch of 1 activities is unknown." in shown["said"]
 
 
 def test_many_streams_are_cut_and_that_is_said(trace, monkeypatch):
     monkeypatch.setattr(sections, "MOST_STREAMS", 2)
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert len(shown["streams"]["rows"]) == 2
-    assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more did something."
+    assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more are not."

@@ -60,7 +60,7 @@ def test_boxes_are_as_wide_as_calls_took_and_say_what_changed(page):
     assert len(boxes) == 48
     assert min(boxes) == pytest.approx(100 * 100 / 1425, abs=0.01)
     assert len(re.findall('class="more3"', page)) >= 2  # the module and its operator, in B
-    assert "block2: 210 µs, +6.4% of a step beside the other side" in page
+    assert "block2: 210 µs, +6.4% of a step against the other side" in page
 
 
 def test_names_are_never_markup():

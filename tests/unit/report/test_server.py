@@ -36,8 +36,8 @@ def trace() -> Trace:
 def served(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[PageServer, threading.Thread]]:
-    monkeypatch.setattr(server_module, "_CLOSED_FOR_S", 0.2)
-    monkeypatch.setattr(server_module, "_SAYS_IT_IS_THERE_S", 0.05)
+    monkeypatch.setattr(server_module, "_RELOAD_S", 0.2)
+    monkeypatch.setattr(server_module, "_PING_INTERVAL_S", 0.05)
     trace.save(tmp_path / "trace")
     long = LongTrace.at(tmp_path / "trace")
     windows = Windows(long)

@@ -56,7 +56,7 @@ def test_a_window_has_the_spans_of_both_and_what_is_merged(long, monkeypatch):
     _, both, begin = long
     trace, merged, least = both.window(begin + 3_000_000, begin + 4_000_000, 0)
     assert (len(trace.events), least) == (2 + 5 + 2, 0) and not merged.any()
-    monkeypatch.setattr(windows, "_MOST_IN_FULL", 0)
+    monkeypatch.setattr(windows, "_MOST_UNMERGED", 0)
     trace, merged, least = both.window(begin, begin + 16_000_000, 50_000)
     names = [trace.names[row] for row in trace.events["name"].tolist()]
     steps = [row for row, name in enumerate(names) if name.startswith("ProfilerStep")]

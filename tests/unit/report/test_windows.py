@@ -44,8 +44,8 @@ def trace(request: pytest.FixtureRequest) -> Trace:
 @pytest.fixture
 def opened(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Windows:
     """Windows over the trace as if it were a long one: most spans are on disk only."""
-    monkeypatch.setattr(windows, "_FINEST", 20)
-    monkeypatch.setattr(windows, "_MOST_IN_FULL", 0)
+    monkeypatch.setattr(windows, "_FINEST_PARTS", 20)
+    monkeypatch.setattr(windows, "_MOST_UNMERGED", 0)
     trace.save(tmp_path / "trace")
     return Windows(LongTrace.at(tmp_path / "trace"))
 
@@ -90,7 +90,7 @@ def test_long_spans_stay_themselves(opened: Windows, trace: Trace) -> None:
 def test_a_narrow_window_has_all_that_ran_then(
     opened: Windows, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "_MOST_IN_FULL", 10_000)
+    monkeypatch.setattr(windows, "_MOST_UNMERGED", 10_000)
     start = trace.events["start_ns"]
     end = start + np.maximum(trace.events["duration_ns"], 0)
     for share in (0.1, 0.5, 0.8):

@@ -3,9 +3,7 @@
 import errno
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 
@@ -188,7 +186,7 @@ def test_what_changes_before_it_is_copied_is_no_trace(store, job):
 def test_names_that_lead_elsewhere_are_refused(store, job):
     address = put(store, job, "job")
     for name in ("job/../../etc/passwd", "job/.."):
-        with pytest.raises(TraceFormatError, match="not below it"):
+        with pytest.raises(TraceFormatError, match="outside it"):
             below("job", name)
     assert local_path(address).name == "job"
 
@@ -247,33 +245,6 @@ def test_a_copy_that_finds_no_room_says_where_it_was_to_go(store, job, monkeypat
         with pytest.raises(TraceFormatError, match=r"memory://job cannot be written to .*TMPDIR"):
             there[1]
     assert len(there[1].events) == 1
-
-
-def test_what_a_killed_process_left_is_removed(store, job, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    program = (
-        "import os, sys, opscope, fsspec\n"
-        "fsspec.filesystem('memory').put(sys.argv[1], '/job', recursive=True)\n"
-        "job = opscope.load('memory://job')\n"
-        "print(job.path.parent, flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, str(job)],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    folder = Path(other.stdout.readline().strip())
-    address = put(store, job, "job")
-    assert opscope.load(address).path.exists()
-    assert folder.parent == tmp_path and folder.exists()  # its process lives
-    other.kill()
-    other.communicate()
-    assert opscope.load(put(store, job, "again")).path.exists()
-    assert not folder.exists()
-    assert opscope.load(address).path.exists()
 
 
 def test_names_of_what_was_asked_for_are_shown(store, job):

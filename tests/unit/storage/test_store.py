@@ -44,12 +44,12 @@ def test_what_is_saved_is_loaded(seed, most_rows, at_once, tmp_path_factory):
     with pytest.MonkeyPatch.context() as changed:
         if not at_once:  # as in long tables
             changed.setattr(parquet, "FEW_ROWS", -1)
-            changed.setattr(interop, "_MANY", 16)
+            changed.setattr(interop, "_MIN_ROWS_TO_CHECK", 16)
         assert_same_trace(load_trace(path), trace)
 
 
 def test_a_long_column_of_one_value_takes_no_room(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(interop, "_MANY", 16)
+    monkeypatch.setattr(interop, "_MIN_ROWS_TO_CHECK", 16)
     trace = repeat_trace(small, 100, 1_000_000)
     trace.save(tmp_path / "t")
     again = load_trace(tmp_path / "t")
@@ -286,7 +286,7 @@ def test_a_damaged_manifest_is_reported(saved, text):
 def test_a_truncated_and_a_missing_table_are_reported(saved):
     whole = (saved / "events.parquet").read_bytes()
     (saved / "events.parquet").write_bytes(whole[:-10])
-    with pytest.raises(TraceFormatError, match=r"bytes, the manifest says.*Copy the whole trace"):
+    with pytest.raises(TraceFormatError, match=r"bytes instead of.*Copy the whole trace"):
         load_trace(saved)
     (saved / "events.parquet").unlink()
     with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged: it is missing"):

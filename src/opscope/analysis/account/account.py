@@ -20,8 +20,6 @@ class Entry:
     """Time of one cause.
 
     Attributes:
-        cause: the cause.
-        time_ns: its time.
         share: share of the selected time of the thread, 0 to 1.
         error_ns: approximate error of ``time_ns``.
     """
@@ -51,9 +49,7 @@ class MainTime:
     step: Values  # row in ``steps``; -1 outside all steps
     event: Values  # innermost span, row in the part's ``events``; -1 for none
     cause: Values  # ``Cause``
-    # nanoseconds within the stretch from ``start_ns`` to ``end_ns``; a stretch of several causes
-    # has a piece for each
-    time_ns: Values
+    time_ns: Values  # part of the stretch with this cause, nanoseconds
     start_ns: Values  # begin of the stretch, Unix nanoseconds
     end_ns: Values  # its end
 
@@ -73,7 +69,6 @@ class Account:
         error_ns: nanoseconds that may have another cause, if estimated.
         threads: names of the threads, then of the devices.
         main: row in ``threads`` of the program's main thread.
-        steps: steps of the program.
         steps_are: what delimits them, in words; empty if the program marks them.
         start_ns: begin of the period, Unix nanoseconds.
         wall_ns: its length.

@@ -40,30 +40,35 @@ class Divided:
 
     @property
     def sums(self) -> list[tuple[Values, Values]]:
-        """Nanoseconds of each thread by step and cause, time outside steps first; and how many of
-        them may have another cause. Shapes ((steps + 1) * causes,)."""
+        """Nanoseconds of each thread by step (first: outside steps) and cause, and their errors.
+
+        Shapes ((steps + 1) * causes,).
+        """
         return [(time, error) for time, error, _ in self._sums]
 
     @property
     def main(self) -> int:
-        """Row of the thread that handles requests or calls most operators; otherwise of the thread
-        that was busy longest."""
+        """Row of the thread with most requests or operators; else of the longest busy thread."""
         if self._calls_most >= 0:
             return self._calls_most
         busy = [busy_ns for _, _, busy_ns in self._sums]
         return busy.index(max(busy)) if busy else 0
 
     def pieces_of_main(self, causes: Iterable[Cause]) -> tuple[Values, ...]:
-        """Columns of the main thread's pieces with some causes: step, event, cause, nanoseconds,
-        start and end. Shapes (pieces,)."""
+        """Columns of the main thread's pieces with some causes. Shapes (pieces,).
+
+        Step, event, cause, nanoseconds, start and end.
+        """
         if not self.threads:
             return tuple(np.zeros((6, 0), dtype=np.int64))
         shares = self._time.pieces(self.main, [int(cause) for cause in causes])
         return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
 
     def time_of_main(self, group: Rows, groups: int) -> Values:
-        """Nanoseconds of the main thread in steps, by ``group`` of the innermost span and by cause;
-        the last row is time without a span. Shape (groups + 1, causes)."""
+        """Nanoseconds of the main thread in steps. Shape (groups + 1, causes).
+
+        By ``group`` of the innermost span; the last row is time without a span.
+        """
         if not self.threads:
             return np.zeros((groups + 1, len(Cause)), dtype=np.int64)
         sums = self._time.sums_of_groups(self.main, group, groups)
@@ -74,18 +79,18 @@ class Divided:
         return self._time.sums()
 
 
-def divide(whole: TraceData, period: Period) -> Divided:
-    """Divide the time of a period of ``whole``, which has the samples of threads; cached."""
-    return derive(period.trace, Divided, lambda: _divide(whole, period))
+def divide(recording: TraceData, period: Period) -> Divided:
+    """Divide the time of a period of ``recording``, which has the samples of threads; cached."""
+    return derive(period.trace, Divided, lambda: _divide(recording, period))
 
 
-def _divide(whole: TraceData, period: Period) -> Divided:
+def _divide(recording: TraceData, period: Period) -> Divided:
     trace = period.trace
     steps, steps_are = program_steps(trace)
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches = transfers(trace)
-    samples = dict(intervals_by_thread(whole, stretches))
+    samples = dict(intervals_by_thread(recording, stretches))
     threads = tuple(line_nesting(trace).threads)
     passes = passes_of_engine(trace)
     edges = [steps.start_ns, steps.end_ns, stretches.edges_ns, passes.edges_ns]
@@ -109,7 +114,7 @@ def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
     """Samples of a thread as columns for native code."""
     if intervals is None:
         return None
-    start, delayed, blocked, faults, during, beside = (
+    start, delayed, blocked, faults, waits, waits_beside = (
         np.ascontiguousarray(getattr(intervals, name), dtype=np.int64)
         for name in (
             "start_ns", "delayed_ns", "blocked_ns", "faults_ns", "waits_for", "waits_for_beside",
@@ -118,7 +123,7 @@ def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
     seen, seen_beside = (
         np.ascontiguousarray(one) for one in (intervals.is_seen, intervals.is_seen_beside)
     )
-    return start, intervals.end_ns, delayed, blocked, faults, during, seen, beside, seen_beside
+    return start, intervals.end_ns, delayed, blocked, faults, waits, seen, waits_beside, seen_beside
 
 
 @reusing_memory
@@ -146,8 +151,8 @@ def time_of_groups(trace: TraceData, group: Rows, groups: int) -> Values:
     return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
 
 
-def _account(whole: TraceData, period: Period) -> Account:
-    divided, trace = divide(whole, period), period.trace
+def _account(recording: TraceData, period: Period) -> Account:
+    divided, trace = divide(recording, period), period.trace
     names = _thread_names(divided.threads, divided.main)
     sums: list[tuple[Amounts, Amounts]] = [
         (time.astype(np.float64), error.astype(np.float64)) for time, error in divided.sums

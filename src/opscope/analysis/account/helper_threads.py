@@ -33,8 +33,7 @@ def _stretches_of(trace: TraceData, chosen: Flags, apart_ns: int = 0) -> Stretch
     return union_of(start, start + took, apart_ns)
 
 
-_APART_NS = 1_000_000
-"""Above the distance of consecutive nodes of a pass."""
+_APART_NS = 1_000_000  # longest distance of consecutive nodes of a pass
 
 
 def threads_of_engine(trace: TraceData) -> Flags:

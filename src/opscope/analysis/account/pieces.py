@@ -25,8 +25,7 @@ from opscope.timeline.waits import cause_of_name, is_idle
 Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
 
-AS_AROUND = -1
-"""The own time of an annotation or step has the cause of the span around it."""
+AS_AROUND = -1  # the own time of an annotation or step has the cause of the span around it
 
 
 def causes_of_events(trace: TraceData, around: Around) -> Causes:
@@ -76,9 +75,7 @@ class Pieces:
     """
 
     threads: tuple[Line, ...]  # one line per thread of the system
-    # span directly around each event by time, -1 for none; the parent for asynchronous events.
-    # Shape (events,)
-    around: Values
+    around: Values  # span around each event by time, or async parent; -1: none. Shape (events,)
     thread: Values  # row in ``threads``
     start_ns: Values  # Unix nanoseconds
     length_ns: Values  # above 0
@@ -171,9 +168,11 @@ def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
 
 
 def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
-    """Row of the thread that handles most marked requests, because a server's operators may run on
-    workers of a pool; otherwise of the one that calls most operators, not counting autograd's
-    engine. -1 for none."""
+    """Row of the program's thread: it handles most marked requests, or else calls most operators.
+
+    Requests come first because a server's operators may run on pool threads. Autograd's engine does
+    not count. -1 for none.
+    """
     _, counted, _ = _counts(trace, lines)
     requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
     if len(requests) and len(numbers):
@@ -183,10 +182,7 @@ def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
 
 
 def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
-    """Events, operators (forward ones, if any) and Python calls of each line.
-
-    Shapes (lines,), or (1,) without lines.
-    """
+    """Events, operators (forward, if any) and Python calls. Shapes (lines,); (1,) without lines."""
     events, threads = trace.events, trace.table("threads")
     size = max(len(lines), 1)
     if not len(events):

@@ -40,16 +40,14 @@ _ENOUGH_FAULTS, _ENOUGH_SYSTEM_NS = 1_000, 50_000_000
 class Intervals:
     """Intervals between consecutive samples of one thread; arrays have shape (intervals,)."""
 
-    # Unix nanoseconds, in order; each ends at the next begin, the last at end_ns
-    start_ns: Values
-    end_ns: int  # end of the last
+    start_ns: Values  # Unix nanoseconds; an interval ends where the next begins
+    end_ns: int  # end of the last one
     delayed_ns: Values  # able to run, but without a CPU
     blocked_ns: Values  # in a blocking call
     faults_ns: Values  # estimated part of computing in which the kernel provided memory pages
     waits_for: Values  # ``WaitsFor`` of the blocking call, known if a sample fell into it
     is_seen: Flags  # whether one of the interval's own samples shows it
-    # ``waits_for`` outside transfers between ranks: without samples in waits for a transfer
-    waits_for_beside: Values
+    waits_for_beside: Values  # ``waits_for`` without samples in waits for a transfer
     is_seen_beside: Flags  # whether one of these samples shows it
 
     @property
@@ -100,7 +98,7 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
     kinds, seen = _kinds(time, waits_for, blocked)
     for_ranks = np.isin(waits_for, FOR_ANOTHER) & stretches.contain(time)
-    beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
+    outside_transfers = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
     faults = np.diff(samples["faults"][rows]) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
     # A thread that waits for the GIL wakes every few milliseconds, and on a busy machine waits for
@@ -117,8 +115,8 @@ def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Stretch
         faults_ns=np.clip(faults, 0, ran).astype(np.int64),
         waits_for=kinds,
         is_seen=seen,
-        waits_for_beside=np.where(for_gil, kinds, beside[0]),
-        is_seen_beside=beside[1] | for_gil,
+        waits_for_beside=np.where(for_gil, kinds, outside_transfers[0]),
+        is_seen_beside=outside_transfers[1] | for_gil,
     )
 
 
@@ -127,12 +125,12 @@ def _kinds(time: Values, waits_for: Values, blocked: Values) -> tuple[Values, Fl
     after, before = waits_for[1:], waits_for[:-1]
     kinds = np.where(after != WaitsFor.NOTHING, after, before)
     seen = (kinds != WaitsFor.NOTHING) | (blocked == 0)
-    known = np.flatnonzero(waits_for != WaitsFor.NOTHING)
-    if len(known):
-        right = np.searchsorted(time[known], time[1:]).clip(0, len(known) - 1)
+    sampled = np.flatnonzero(waits_for != WaitsFor.NOTHING)
+    if len(sampled):
+        right = np.searchsorted(time[sampled], time[1:]).clip(0, len(sampled) - 1)
         left = np.maximum(right - 1, 0)
-        nearer = np.abs(time[known[left]] - time[1:]) <= np.abs(time[known[right]] - time[1:])
-        chosen = known[np.where(nearer, left, right)]
+        nearer = np.abs(time[sampled[left]] - time[1:]) <= np.abs(time[sampled[right]] - time[1:])
+        chosen = sampled[np.where(nearer, left, right)]
         near = np.abs(time[chosen] - time[1:]) <= _NEAR_NS
         kinds = np.where(seen | ~near, kinds, waits_for[chosen])
     return kinds, seen

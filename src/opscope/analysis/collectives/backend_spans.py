@@ -30,12 +30,10 @@ _SPAN_OF = {
 }  # fmt: skip
 """Name of the span by name of the call."""
 
-_CALLER = -2
-"""Group number of spans on the calling thread."""
-
+_CALLER = -2  # group number of spans on the calling thread
 _SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
 _INSTEAD = {"reduce_scatter": "all_reduce"}
-"""What a backend may do instead, as gloo does: the span then has that name."""
+"""Operation that a backend, such as gloo, does instead; the span has its name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +43,7 @@ class CalledFor:
     begin_ns: Values  # begin, Unix nanoseconds
     group: Values  # number of the process group
     names: Sequence[str]  # names, as in ``allreduce``
-    # number of elements sent and received, ``NONE`` if unknown. Shape (calls, 2)
-    elements: Values
+    elements: Values  # elements sent and received, ``NONE`` if unknown. Shape (calls, 2)
 
 
 def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Values) -> int:
@@ -58,19 +55,19 @@ def fill_in_spans(trace: TraceData, called: CalledFor, start: Values, end: Value
     if spans is None:
         return 0
     titles = set(spans.title.tolist())
-    wanted = np.array([_span_of(name, titles) for name in called.names], np.str_)
+    span_names = np.array([_span_of(name, titles) for name in called.names], np.str_)
     # Messages run on the calling thread, collectives on a thread of their group.
-    side = np.where(np.isin(wanted, POINT_TO_POINT), _CALLER, called.group)
-    of_thread = _groups_of_threads(spans, called, wanted)
-    of = np.where(np.isin(spans.title, POINT_TO_POINT), _CALLER, of_thread)
-    is_taken = np.zeros(len(of), dtype=np.bool_)
-    for what, number in sorted(set(zip(wanted.tolist(), side.tolist(), strict=True))):
-        calls = np.flatnonzero((wanted == what) & (side == number) & (start == NONE))
-        rows = np.flatnonzero((spans.title == what) & (of == number))
-        call, row = _in_turn(called.begin_ns[calls], spans.begin_ns[rows])
+    side = np.where(np.isin(span_names, POINT_TO_POINT), _CALLER, called.group)
+    of_thread = _groups_of_threads(spans, called, span_names)
+    group_of_span = np.where(np.isin(spans.title, POINT_TO_POINT), _CALLER, of_thread)
+    has_call = np.zeros(len(group_of_span), dtype=np.bool_)
+    for what, number in sorted(set(zip(span_names.tolist(), side.tolist(), strict=True))):
+        calls = np.flatnonzero((span_names == what) & (side == number) & (start == NONE))
+        rows = np.flatnonzero((spans.title == what) & (group_of_span == number))
+        call, row = _pair_in_order(called.begin_ns[calls], spans.begin_ns[rows])
         start[calls[call]], end[calls[call]] = spans.begin_ns[rows[row]], spans.end_ns[rows[row]]
-        is_taken[rows[row]] = True
-    return int((~is_taken).sum())
+        has_call[rows[row]] = True
+    return int((~has_call).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +85,14 @@ class _Spans:
 def _spans(trace: TraceData) -> _Spans | None:
     """Spans of backends in a trace; None without any."""
     titles = {row: _SPANS.match(name) for row, name in enumerate(trace.names)}
-    known = {row: _SAME_SPAN.get(one[1], one[1]) for row, one in titles.items() if one}
+    span_names = {row: _SAME_SPAN.get(one[1], one[1]) for row, one in titles.items() if one}
     events = trace.events
-    rows = np.flatnonzero(np.isin(events["name"], list(known)))
+    rows = np.flatnonzero(np.isin(events["name"], list(span_names)))
     if not len(rows):
         return None
     begin = events["start_ns"][rows].astype(np.int64)
     return _Spans(
-        np.array([known[name] for name in events["name"][rows].tolist()]),
+        np.array([span_names[name] for name in events["name"][rows].tolist()]),
         begin,
         begin + events["duration_ns"][rows],
         events["thread"][rows].astype(np.int64),
@@ -106,15 +103,15 @@ def _spans(trace: TraceData) -> _Spans | None:
 def _elements(trace: TraceData, events: Values) -> Values:
     """Number of elements of each event's input tensors; ``NONE`` if none was recorded."""
     tensors = trace.table("tensors")
-    found = np.full(len(events), NONE, dtype=np.int64)
+    elements = np.full(len(events), NONE, dtype=np.int64)
     place = np.searchsorted(events, tensors["event"]).clip(0, len(events) - 1)
     is_input = np.isin(tensors["role"], (Role.INPUT, Role.INPUT_PART))
     own = np.flatnonzero((events[place] == tensors["event"]) & is_input)
     sizes = tensors.lists("sizes")
     for row, span in zip(own.tolist(), place[own].tolist(), strict=True):
         count = int(np.prod(sizes[row], dtype=np.int64))
-        found[span] = count + max(int(found[span]), 0)
-    return found
+        elements[span] = count + max(int(elements[span]), 0)
+    return elements
 
 
 def _span_of(name: str, titles: Collection[str]) -> str:
@@ -123,41 +120,38 @@ def _span_of(name: str, titles: Collection[str]) -> str:
     return title if title in titles else _INSTEAD.get(title, title)
 
 
-def _groups_of_threads(spans: _Spans, called: CalledFor, wanted: Texts) -> Values:
-    """Group of the thread of each span: the one that most often made the last matching call before
-    the thread's spans.
+def _groups_of_threads(spans: _Spans, called: CalledFor, span_names: Texts) -> Values:
+    """Group of each span's thread: the one that most often made the last matching call before.
 
-    A group that mostly calls just before another group makes like calls with as many elements is
-    never the last: its calls count as without a transfer.
+    A group that always calls just before another one with equal calls is never the last: its calls
+    count as without a transfer.
     """
     threads, thread = np.unique(spans.thread, return_inverse=True)
     groups = int(called.group.max(initial=0)) + 1
     votes = np.zeros((len(threads), groups), dtype=np.int64)
-    for rows, calls in _alike(spans, called, wanted):
+    for rows, calls in _alike(spans, called, span_names):
         place = np.searchsorted(called.begin_ns[calls], spans.begin_ns[rows], side="right") - 1
         np.add.at(votes, (thread[rows[place >= 0]], called.group[calls[place[place >= 0]]]), 1)
-    of = np.where(votes.any(axis=1), votes.argmax(axis=1), NONE)
-    return np.asarray(of[thread], dtype=np.int64)
+    group_of_thread = np.where(votes.any(axis=1), votes.argmax(axis=1), NONE)
+    return np.asarray(group_of_thread[thread], dtype=np.int64)
 
 
-def _alike(spans: _Spans, called: CalledFor, wanted: Texts) -> Iterator[tuple[Values, Values]]:
-    """Spans with the calls that may have caused them: same name, and same number of elements if
-    known and any call has it."""
+def _alike(spans: _Spans, called: CalledFor, span_names: Texts) -> Iterator[tuple[Values, Values]]:
+    """Spans with the calls that may have caused them: same name, and same elements if known."""
     for what, elements in set(zip(spans.title.tolist(), spans.elements.tolist(), strict=True)):
         rows = np.flatnonzero((spans.title == what) & (spans.elements == elements))
-        calls = np.flatnonzero(wanted == what)
+        calls = np.flatnonzero(span_names == what)
         alike = calls[(called.elements[calls] == elements).any(axis=1)]
         yield rows, alike if elements != NONE and len(alike) else calls
 
 
-def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:
-    """Positions of calls and of their spans, both in order of begin: a span belongs to the first
-    earlier call without one."""
-    taken: list[tuple[int, int]] = []
+def _pair_in_order(calls: Values, spans: Values) -> tuple[Values, Values]:
+    """Positions of calls and their spans, both in order; a span belongs to the first free call."""
+    matches: list[tuple[int, int]] = []
     next_call = 0
     for place, moment in enumerate(spans.tolist()):
         if next_call < len(calls) and calls[next_call] <= moment:
-            taken.append((next_call, place))
+            matches.append((next_call, place))
             next_call += 1
-    pairs = np.array(taken, dtype=np.int64).reshape(-1, 2)
+    pairs = np.array(matches, dtype=np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]

@@ -19,16 +19,11 @@ from opscope.columns.schema import Role
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.tree.arguments import RowsOfEvent, keyword_values
 
-NONE = -1
-"""An unknown time, number or group."""
-
-POINT_TO_POINT = ("send", "recv")
-"""Messages from one rank to another."""
-
+NONE = -1  # an unknown time, number or group
+POINT_TO_POINT = ("send", "recv")  # messages from one rank to another
 TO_ALL = ("broadcast", "scatter")
 FROM_ALL = ("reduce", "gather")
-UNEVEN = ("all_to_all",)
-"""Some ranks may receive nothing from others, and need not wait for them."""
+UNEVEN = ("all_to_all",)  # some ranks may receive nothing, and need not wait for others
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -48,8 +43,7 @@ _NAMES = {
 
 _SEQUENCE = "Seq"
 
-MOST_RANKS = 1 << 20
-"""Maximum ranks of a job; a file may contain any number."""
+MOST_RANKS = 1 << 20  # maximum ranks of a job; a file may contain any number
 
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
@@ -104,17 +98,12 @@ class Collective:
     """One collective call."""
 
     event: int  # row in ``events``
-    # properties with an execution trace's names, such as in_msg_nelems. Calls with equal arguments
-    # share the object
-    attributes: dict[str, Any]
-    # global ranks of the process group; empty if unknown
-    ranks: list[int] = field(default_factory=list)
+    attributes: dict[str, Any]  # by an execution trace's names; equal calls share the object
+    ranks: list[int] = field(default_factory=list)  # global ranks; empty if unknown
     peer: int = -1  # global rank sent to or received from; -1 if none or unknown
     tag: int = 0  # tag of a message from one rank to another
-    # number of the call in its group, from its backend; -1 if unknown
-    sequence: int = -1
-    # global rank that sends to all others or receives from them; -1 if none or unknown
-    root: int = -1
+    sequence: int = -1  # the backend's number of the call in its group; -1 if unknown
+    root: int = -1  # global rank that sends to all or receives from all; -1 if none or unknown
     address: str = ""  # address of the process group in the arguments; empty if missing
 
 
@@ -176,14 +165,14 @@ def _from_arguments(trace: TraceData) -> Iterator[Collective]:
         events, "role", "argument", "dtype", "sizes"
     )
     scalars = RowsOfEvent(trace.table("scalars")).columns_of(events, "role", "argument", "value")
-    alike: dict[Any, Collective] = {}  # most calls equal an earlier one
+    by_arguments: dict[Any, Collective] = {}  # most calls equal an earlier one
     for event, of_name, *values in zip(
         events.tolist(), name[events].tolist(), tensors, scalars, strict=True
     ):
         key = (of_name, *map(tuple, values))
-        found = alike.get(key)
+        found = by_arguments.get(key)
         if found is None:
-            found = alike[key] = _from_rows(trace, rows[of_name], groups, *values)
+            found = by_arguments[key] = _from_rows(trace, rows[of_name], groups, *values)
         yield replace(found, event=event)
 
 

@@ -80,8 +80,7 @@ class ProcessCollectives:
 def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessCollectives:
     """Collective calls of a process, with the transfers that backends recorded.
 
-    Sizes and groups need recorded arguments. Without ``with_exposed``, which takes longest,
-    ``exposed_ns`` is 0.
+    Sizes and groups need recorded arguments. ``exposed_ns`` is 0 without ``with_exposed`` (slow).
     """
     calls = find_collectives(trace)
     events = trace.events
@@ -128,17 +127,16 @@ def process_collectives(trace: TraceData, with_exposed: bool = True) -> ProcessC
 
 
 def _kinds(calls: Sequence[Collective]) -> tuple[Values, list[Collective]]:
-    """Number of each call's kind, equal for equal arguments, and one call of each kind: thousands
-    of calls have very few kinds."""
+    """Kind of each call, and one call of each kind: few kinds, because most arguments are equal."""
     numbers: dict[int, int] = {}
-    found: list[Collective] = []
+    examples: list[Collective] = []
     kind = np.empty(len(calls), dtype=np.int64)
     for row, call in enumerate(calls):
-        number = numbers.setdefault(id(call.attributes), len(found))
-        if number == len(found):
-            found.append(call)
+        number = numbers.setdefault(id(call.attributes), len(examples))
+        if number == len(examples):
+            examples.append(call)
         kind[row] = number
-    return kind, found
+    return kind, examples
 
 
 def _elements(calls: Sequence[Collective]) -> Values:
@@ -160,16 +158,16 @@ def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
 
 def _only_group(about: Mapping[str, Any]) -> ProcessGroup | None:
     """Process group of a job that has only one, from opscope's metadata or torch.profiler's."""
-    known, job = about.get("process_groups"), about.get("distributedInfo")
+    by_address, job = about.get("process_groups"), about.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
-    groups = list(known.values()) if isinstance(known, dict) else job.get("pg_config")
+    groups = list(by_address.values()) if isinstance(by_address, dict) else job.get("pg_config")
     if isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict):
         ranks = groups[0].get("ranks")
         name = str(groups[0].get("pg_name", ""))
         if isinstance(ranks, list) and ranks:
             return ProcessGroup(name, tuple(rank for rank in ranks if isinstance(rank, int)))
     size = job.get("world_size")
-    if not known and not groups and job.get("pg_count") == 1 and isinstance(size, int):
+    if not by_address and not groups and job.get("pg_count") == 1 and isinstance(size, int):
         return ProcessGroup("0", tuple(range(min(max(size, 0), MOST_RANKS))))
     return None
 
@@ -197,14 +195,14 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: TraceData) -> Va
     groups = known if isinstance(known, dict) else {}
     for address, about in groups.items():
         moments = _moments(about)
-        own = [
+        rows = [
             row
             for row, call in enumerate(calls)
             if call.address == address or (len(groups) == 1 and _lacks_group(call))
         ]
-        if own and moments:
-            is_shared = np.array([_is_shared(calls[row]) for row in own])
-            number[own] = _counted(begin[own], is_shared, moments)
+        if rows and moments:
+            is_shared = np.array([_is_shared(calls[row]) for row in rows])
+            number[rows] = _count_numbers(begin[rows], is_shared, moments)
     return number
 
 
@@ -229,7 +227,7 @@ def _is_shared(call: Collective) -> bool:
     return call.attributes.get("collective_name") not in POINT_TO_POINT
 
 
-def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) -> Values:
+def _count_numbers(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) -> Values:
     """Numbers of calls in order, from the group's counts at some moments.
 
     Messages between two ranks get no number; calls that were not recorded between moments count.
@@ -252,13 +250,13 @@ def _from_kernels(
         return 0
     gpu = trace.table("gpu")
     begins = gpu["start_ns"][kernels].astype(np.int64)
-    own = row != NONE
+    has_call = row != NONE
     first = np.full(len(start), np.iinfo(np.int64).max)
-    np.minimum.at(first, row[own], begins[own])
-    np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
+    np.minimum.at(first, row[has_call], begins[has_call])
+    np.maximum.at(end, row[has_call], (begins + gpu["duration_ns"][kernels])[has_call])
     found = first < np.iinfo(np.int64).max
     start[found] = first[found]
-    return int(((causes_of_device_work(trace, kernels) == Cause.COLLECTIVE) & ~own).sum())
+    return int(((causes_of_device_work(trace, kernels) == Cause.COLLECTIVE) & ~has_call).sum())
 
 
 def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
@@ -279,14 +277,14 @@ def _calls_of_kernels(trace: TraceData, event: Values) -> tuple[Values, Values]:
 def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end: Values) -> Values:
     """Time of each transfer in which nothing else was done; shape as ``start``."""
     exposed = np.zeros(len(start), dtype=np.int64)
-    there = np.flatnonzero(start != NONE)
-    if not len(there):
+    recorded = np.flatnonzero(start != NONE)
+    if not len(recorded):
         return exposed
-    start, end = start[there], end[there]
+    start, end = start[recorded], end[recorded]
     if len(trace.table("gpu")):
-        exposed[there] = end - start - _between(*_computing(trace, kernels, row), start, end)
+        exposed[recorded] = end - start - _sum_within(*_computing(trace, kernels, row), start, end)
     else:
-        exposed[there] = _between(*_waiting(trace), start, end)
+        exposed[recorded] = _sum_within(*_waiting(trace), start, end)
     return exposed
 
 
@@ -310,7 +308,7 @@ def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, 
     return begins, ends, ends - begins
 
 
-def _between(begins: Values, ends: Values, amount: Values, start: Values, end: Values) -> Values:
+def _sum_within(begins: Values, ends: Values, amount: Values, start: Values, end: Values) -> Values:
     """Sum between two moments of amounts, each spread evenly over a stretch."""
     if not len(begins):
         return np.zeros(len(start), dtype=np.int64)

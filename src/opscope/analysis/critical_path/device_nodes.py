@@ -14,11 +14,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import WORK_KINDS
 
-_TIGHT_NS = 5_000
-"""Work that begins this soon after other work waited for it."""
-
-_FOR_ALL = "DeviceSynchronize"
-"""Name of calls that wait for all streams."""
+_TIGHT_NS = 5_000  # work that begins this soon after other work waited for it
+_FOR_ALL = "DeviceSynchronize"  # name of calls that wait for all streams
 
 _LAUNCH, _STREAM = 0, 1
 
@@ -32,16 +29,13 @@ class DeviceNodes:
     end_ns: Values  # Unix nanoseconds
     stream: Values  # row in ``streams``
     launch: Values  # launching call, row in events; -1 for none
-    # piece of a thread at whose end it was launched; -1 if unknown
-    launched_at: Values
-    # previous work on its stream and on another; -1 for none. (work, 2)
-    earlier: Values
+    launched_at: Values  # piece of a thread at whose end it was launched; -1 unknown
+    earlier: Values  # previous work on its stream and on another; -1 none. (work, 2)
     delay_ns: Values  # delay after its launch and after each of these. Shape (work, 3)
     streams: tuple[str, ...]  # names of streams
-    # pieces of threads that wait for work, or would if it took longer. Shape (waits,)
-    awaited_by: Values
-    # work that ended last before the end of the wait, and that of another stream if the call waits
-    # for all, -1 for none. Shape (waits, 2)
+    awaited_by: Values  # pieces that wait for work, or would if it took longer. (waits,)
+    # last work before the end of the wait and, if the call waits for all streams, last work of
+    # another one; -1 for none. Shape (waits, 2)
     awaited: Values
 
     def before(self, offset: int) -> Values:
@@ -58,18 +52,18 @@ def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
     start = gpu["start_ns"][row].astype(np.int64)
     end = start + gpu["duration_ns"][row]
     keys = [gpu[name][row].astype(np.int64) for name in ("device_type", "device_index", "stream")]
-    known, stream = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    stream_keys, stream = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
     stream = stream.reshape(-1)
     launch = gpu["launch"][row].astype(np.int64)
-    at = _launched_at(trace, pieces, launch)
+    launched_at = _launched_at(trace, pieces, launch)
     earlier = np.stack(
         [_before_on_stream(stream), _previous_on_other_streams(start, end, stream)], axis=1
     )
     ends = pieces.end_ns
-    delay = _delays(start, end, np.append(ends, 0)[at], at, earlier)
+    delay = _delays(start, end, np.append(ends, 0)[launched_at], launched_at, earlier)
     awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
-    names = [f"{DEVICES.get(kind, 'device')}:{i} stream {s}" for kind, i, s in known.tolist()]
-    columns = (row, start, end, stream, launch, at, earlier, delay)
+    names = [f"{DEVICES.get(kind, 'device')}:{i} stream {s}" for kind, i, s in stream_keys.tolist()]
+    columns = (row, start, end, stream, launch, launched_at, earlier, delay)
     return DeviceNodes(*columns, tuple(names), awaited_by, awaited)
 
 
@@ -77,10 +71,10 @@ def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
     """Piece of the launching thread in which each launching call ended; -1 if unknown."""
     events = trace.events
     result = np.full(len(launch), -1, dtype=np.int64)
-    known = np.flatnonzero(launch >= 0)
-    if not len(known) or not len(trace.table("threads")):
+    launched = np.flatnonzero(launch >= 0)
+    if not len(launched) or not len(trace.table("threads")):
         return result
-    calls = launch[known]
+    calls = launch[launched]
     rows = pieces.rows_of(trace.table("threads")["system_thread_id"])
     thread = rows[events["thread"][calls]]
     ended = events["start_ns"][calls] + events["duration_ns"][calls]
@@ -89,7 +83,7 @@ def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
         own = thread == one
         start = pieces.start_ns[begin[one] : begin[one + 1]]
         place = np.searchsorted(start, ended[own] - 1, side="right") - 1
-        result[known[own]] = begin[one] + np.maximum(place, 0)
+        result[launched[own]] = begin[one] + np.maximum(place, 0)
     return result
 
 
@@ -113,13 +107,13 @@ def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: V
     after = start[:, None] - np.append(end, 0)[earlier]
     tight = (earlier >= 0) & (after <= _TIGHT_NS)
     since_launch = np.where(at >= 0, start - launched, 0)
-    own = tight.any(axis=1)
-    usual = int(np.median(since_launch[(at >= 0) & ~own])) if ((at >= 0) & ~own).any() else 0
+    tied = tight.any(axis=1)
+    usual = int(np.median(since_launch[(at >= 0) & ~tied])) if ((at >= 0) & ~tied).any() else 0
     delay = np.zeros((len(start), 3), dtype=np.int64)
-    delay[:, _LAUNCH] = np.where(own, np.minimum(since_launch, usual), since_launch)
+    delay[:, _LAUNCH] = np.where(tied, np.minimum(since_launch, usual), since_launch)
     delay[:, _STREAM:] = np.where(tight, after, 0)
     # Work with unknown launch, long after the previous work, keeps its distance.
-    alone = (at < 0) & (earlier[:, 0] >= 0) & ~own
+    alone = (at < 0) & (earlier[:, 0] >= 0) & ~tied
     delay[alone, _STREAM] = after[alone, 0]
     return delay
 

@@ -1,4 +1,4 @@
-"""The graph of what waited for what.
+"""The graph of waits.
 
 A node is a piece of a thread's time in one span, or one piece of device work. On a thread each node
 follows the previous one. A wait is a node without duration that follows what ended it: device work,
@@ -22,8 +22,7 @@ from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
 
-SLOTS = 3
-"""Maximum number of predecessors of a node; ``native/graph/times.h`` has the same number."""
+SLOTS = 3  # maximum number of predecessors of a node; ``native/graph/times.h`` has the same number
 
 PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
 """Slots of a thread's nodes: the previous node, and what ended the wait."""
@@ -36,8 +35,7 @@ class WaitGraph:
     thread: Values  # row of its thread; for streams of devices from the number of threads on
     start_ns: Values  # begin, Unix nanoseconds
     duration_ns: Values  # its own duration: 0 for a wait with a known end
-    # its span, row in ``events``; for device work the launching call; -1 for none
-    event: Values
+    event: Values  # its span or launching call, row in ``events``; -1 for none
     gpu: Values  # row in ``gpu``, -1 if it is no device work
     before: Values  # predecessors, -1 for none. Shape (nodes, 3)
     delay_ns: Values  # delay after each predecessor. Shape (nodes, 3)
@@ -106,7 +104,7 @@ def _assembled(
     for slot, awaited in ((WAITED_FOR, first), (_WAITED_FOR_TOO, work.awaited[:, 1])):
         before[work.awaited_by, slot] = np.where(awaited >= 0, count + awaited, -1)
         delay[work.awaited_by, slot] = after_first
-    is_wait = ended | waits.leads_on | _after_all(pieces)
+    is_wait = ended | waits.leads_on | _is_final_gap(pieces)
     columns = {
         "thread": (pieces.thread, work.stream + len(pieces.threads)),
         "start_ns": (np.where(is_wait, end, pieces.start_ns), work.start_ns),
@@ -129,7 +127,7 @@ def _assembled(
     )
 
 
-def _after_all(pieces: Pieces) -> Flags:
+def _is_final_gap(pieces: Pieces) -> Flags:
     """Final pieces of threads without any event, which delay nothing."""
     last = np.append(np.flatnonzero(np.diff(pieces.thread)), len(pieces) - 1)
     result = np.zeros(len(pieces), dtype=np.bool_)
@@ -144,8 +142,8 @@ def _after_all(pieces: Pieces) -> Flags:
 
 def _in_order(columns: dict[str, Values], began_ns: Values) -> dict[str, Values]:
     """Nodes sorted by begin; dependencies as rows of that order, without later nodes."""
-    start, own = columns["start_ns"], np.arange(len(began_ns))[:, None]
-    if (start[1:] >= start[:-1]).all() and (columns["before"] < own).all():
+    start, rows = columns["start_ns"], np.arange(len(began_ns))[:, None]
+    if (start[1:] >= start[:-1]).all() and (columns["before"] < rows).all():
         return columns
     order = np.lexsort((began_ns, start))
     place = np.empty(len(order) + 1, dtype=np.int64)
@@ -153,6 +151,6 @@ def _in_order(columns: dict[str, Values], began_ns: Values) -> dict[str, Values]
     place[-1] = -1
     sorted_columns = {name: values[order] for name, values in columns.items()}
     before = place[sorted_columns["before"]]
-    sorted_columns["before"] = np.ascontiguousarray(np.where(before < own, before, -1))
+    sorted_columns["before"] = np.ascontiguousarray(np.where(before < rows, before, -1))
     sorted_columns["delay_ns"] = np.ascontiguousarray(sorted_columns["delay_ns"])
     return sorted_columns

@@ -27,8 +27,7 @@ _NOTHING = "(nothing recorded)"
 class CriticalPath:
     """Critical path of a period: only changes on it make the period shorter.
 
-    Arrays have shape (stretches,) unless noted; stretches are in order of time and add up to
-    ``length_ns``.
+    Arrays have shape (stretches,) unless noted. Stretches are in order; their sum is ``length_ns``.
 
     Attributes:
         event: span, row in ``events``; for device work the launching call; -1 none.
@@ -41,7 +40,6 @@ class CriticalPath:
         threads: names of threads, then of streams of devices.
         names: displayed names of events, by row in ``events``.
         device_names: displayed names of device work, by row in ``gpu``.
-        length_ns: length of the path.
         wall_ns: length of the period.
     """
 
@@ -108,7 +106,7 @@ def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> C
     times = np.diff(end[rows], prepend=graph.start_of_time_ns)
     label, texts = own_texts(trace)
     return CriticalPath(
-        event=_whole(period.in_recording, graph.event[rows]),
+        event=_in_whole_recording(period.in_recording, graph.event[rows]),
         gpu=graph.gpu[rows],
         thread=graph.thread[rows],
         start_ns=end[rows] - times,
@@ -137,7 +135,7 @@ def _chain(end: Values, binding: Values, is_program: Flags) -> Values:
     return np.array(rows[::-1], dtype=np.int64)
 
 
-def _whole(in_recording: Any, events: Values) -> Values:
+def _in_whole_recording(in_recording: Any, events: Values) -> Values:
     """Rows of the whole recording for rows of its part; -1 stays."""
     result = np.full(len(events), -1, dtype=np.int64)
     known = events >= 0
@@ -152,5 +150,5 @@ def _slack(graph: WaitGraph, end: Values, in_recording: Any, events: int) -> Val
     rows = np.flatnonzero((graph.event >= 0) & (graph.gpu < 0))
     largest = np.iinfo(np.int64).max
     slack = np.full(events, largest, dtype=np.int64)
-    np.minimum.at(slack, _whole(in_recording, graph.event[rows]), (latest - end)[rows])
+    np.minimum.at(slack, _in_whole_recording(in_recording, graph.event[rows]), (latest - end)[rows])
     return np.where(slack == largest, NOT_IN_GRAPH, slack)

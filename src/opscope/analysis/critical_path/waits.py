@@ -28,8 +28,7 @@ _MOSTLY = 0.5
 class Waits:
     """Waits of threads. Arrays have shape (pieces,) unless noted."""
 
-    # piece of another thread whose end ended the wait; -1 if it is no wait, or none is known
-    after: Values
+    after: Values  # piece of another thread that ended the wait; -1 if no wait or unknown
     leads_on: Flags  # whether the wait continues in the next piece, which has its end
     cuts: Values  # ends of waits, at which pieces have to end too. Shape (moments,)
 
@@ -51,9 +50,9 @@ def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
     busy = ~waiting & ~np.isin(pieces.cause, WAITS) & (pieces.event >= 0)
     busy &= pieces.cause != Cause.UNKNOWN
     long = last[length >= _SHORTEST_NS]
-    begun = end[long] - length[length >= _SHORTEST_NS].astype(np.int64)
+    begin_ns = end[long] - length[length >= _SHORTEST_NS].astype(np.int64)
     rests = pieces.cause[long] == Cause.IDLE
-    after[long] = _wakers(pieces, busy, long, np.where(rests, end[long], begun))
+    after[long] = _wakers(pieces, busy, long, np.where(rests, end[long], begin_ns))
     leads_on = np.zeros(count, dtype=np.bool_)
     leads_on[rows] = (after[last] >= 0)[group]
     leads_on[last] = False
@@ -103,11 +102,11 @@ def _groups(thread: Values, waiting: Flags) -> Values:
     return number
 
 
-def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
+def _wakers(pieces: Pieces, busy: Flags, last: Values, begin_ns: Values) -> Values:
     """Piece of another thread that was busy until about the end of each wait; -1 for none.
 
-    That thread must have been busy most of the time since ``begun``: a thread that only passes on
-    another's data, as queue threads do, did not cause the wait.
+    That thread must have been busy most of the time since ``begin_ns``: a thread that only passes
+    on another's data, as queue threads do, did not cause the wait.
     """
     thread, end = pieces.thread, pieces.end_ns
     best = np.full(len(last), -1, dtype=np.int64)
@@ -117,11 +116,11 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
         if not len(rows):
             continue
         start, took = pieces.start_ns[rows], pieces.length_ns[rows]
-        covered = Stretches(start, start + took).covered(begun, end[last])
+        covered = Stretches(start, start + took).covered(begin_ns, end[last])
         place = np.searchsorted(end[rows], end[last], side="right") - 1
         candidate = rows[np.maximum(place, 0)]
         better = (place >= 0) & (end[candidate] > best_end) & (thread[last] != other)
-        better &= covered >= _MOSTLY * (end[last] - begun)
+        better &= covered >= _MOSTLY * (end[last] - begin_ns)
         best[better], best_end[better] = candidate[better], end[candidate[better]]
     return best
 

@@ -31,8 +31,7 @@ class WhatIf(ShownResult):
     Attributes:
         before_ns: duration of the period, replayed without a change.
         after_ns: duration with the change.
-        changed_ns: sum of the changed parts' own savings; those hidden behind other work save
-            nothing in total.
+        changed_ns: sum of savings of the changed parts; parts behind other work save nothing.
         steps_before_ns: duration of each step. Shape (steps,).
         steps_after_ns: duration of each step with the change. Shape (steps,).
     """
@@ -64,9 +63,9 @@ class WhatIf(ShownResult):
 
 def replay(graph: WaitGraph, factors: Amounts) -> WhatIf:
     """Replay the graph with the duration of each node times its factor."""
-    own = graph.duration_ns
-    duration = np.rint(own * factors).astype(np.int64)
-    before, _ = graph.ends_with(own)
+    recorded_ns = graph.duration_ns
+    duration = np.rint(recorded_ns * factors).astype(np.int64)
+    before, _ = graph.ends_with(recorded_ns)
     after, _ = graph.ends_with(duration)
     start = graph.start_of_time_ns
     edges = _nodes_at_steps(graph, before)
@@ -74,7 +73,7 @@ def replay(graph: WaitGraph, factors: Amounts) -> WhatIf:
     return WhatIf(
         before_ns=_length_ns(graph, before),
         after_ns=_length_ns(graph, after),
-        changed_ns=int((own - duration).sum()),
+        changed_ns=int((recorded_ns - duration).sum()),
         steps_before_ns=steps[0],
         steps_after_ns=steps[1],
     )
@@ -163,8 +162,7 @@ class Selection:
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
-_MOST = 1_000_000
-"""Maximum factor: a larger one could overflow nanoseconds of a long recording."""
+_MOST = 1_000_000  # maximum factor: a larger one could overflow nanoseconds of a long recording
 
 
 @reusing_memory

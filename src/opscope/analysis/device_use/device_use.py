@@ -35,8 +35,7 @@ from opscope.timeline.period import Period, Which, period_of, wall_bounds
 from opscope.timeline.steps import program_steps
 from opscope.timeline.stretches import Stretches, union_of
 
-_WORTH_SAYING = 0.1
-"""Minimum share of the period for advice."""
+_WORTH_SAYING = 0.1  # minimum share of the period for advice
 
 
 _OF_SEVERAL = (
@@ -120,35 +119,35 @@ class DevicesUse(ShownResult):
 
     def mostly_idle(self) -> dict[str, Idle]:
         """Main cause of idle time by device, for devices that are idle for a relevant share."""
-        found = {}
+        causes = {}
         for device in self.devices:
             cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
             if self.share(device.idle_ns.get(cause, 0)) >= _WORTH_SAYING:
-                found[device.device] = cause
-        return found
+                causes[device.device] = cause
+        return causes
 
     def advice(self) -> dict[str, str]:
         """Explanation of the cause in :meth:`mostly_idle`, by device."""
         times = {device.device: device.idle_ns for device in self.devices}
-        found = {}
+        texts = {}
         for name, cause in self.mostly_idle().items():
             share = share_text(self.share(times[name][cause]))
             about = f"{device_title(name)} is idle {share} of the time"
-            found[name] = f"{about}, {cause.title}: {cause.meaning}"
-        return found
+            texts[name] = f"{about}, {cause.title}: {cause.meaning}"
+        return texts
 
     def as_dict(self) -> dict[str, Any]:
         """Values for JSON: the attributes, with causes in words, and None for unknown values."""
-        found = asdict(self)
-        for device in found["devices"]:
+        values = asdict(self)
+        for device in values["devices"]:
             _hide_unknown(device, ("occupancy",))
             for stream in device["streams"]:
                 _hide_unknown(stream, ("delay_median_ns", "delay_90_ns", "delay_max_ns"))
             causes = device["idle_ns"].items()
             device["idle_ns"] = {Idle(cause).title: time for cause, time in causes}
-        for memory in found["memory"]:
+        for memory in values["memory"]:
             _hide_unknown(memory, ("peak_reserved_bytes",))
-        return found
+        return values
 
 
 def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -171,7 +170,7 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
     if len(rows) and _is_of_several(trace):
         return DevicesUse(str(period), period.wall_ns, (), (), (), (_OF_SEVERAL,))
     if not len(rows):
-        missing = (_nothing(trace),)
+        missing = (_why_no_work(trace),)
         return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
     # For the whole recording, because work may have been launched before the part.
     steps, _ = program_steps(trace)
@@ -213,13 +212,13 @@ def _device(
     bounds = (period.start_ns, period.end_ns)
     begin, end = times_between(trace, rows, bounds)
     took = end - begin
-    what = causes_of_device_work(trace, rows)
+    cause_of_work = causes_of_device_work(trace, rows)
     computing, communicating, copying, busy = (
         union_of(begin[chosen], end[chosen])
         for chosen in (
-            what == Cause.OPERATOR,
-            what == Cause.COLLECTIVE,
-            what == Cause.COPY,
+            cause_of_work == Cause.OPERATOR,
+            cause_of_work == Cause.COLLECTIVE,
+            cause_of_work == Cause.COPY,
             np.ones(len(rows), dtype=np.bool_),
         )
     )
@@ -265,7 +264,7 @@ def _occupancy(trace: TraceData, rows: Values, occupancy: KernelOccupancy | None
     return float(np.average(occupancy.occupancy[kernels], weights=weight))
 
 
-def _nothing(trace: TraceData) -> str:
+def _why_no_work(trace: TraceData) -> str:
     about = trace.metadata.get("gpu", {})
     if isinstance(about, dict) and about.get("unavailable"):
         return f"no device work was recorded: {about['unavailable']}"

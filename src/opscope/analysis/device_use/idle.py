@@ -100,8 +100,7 @@ class NextWork:
     """The work that ends each gap. Arrays have shape (gaps,)."""
 
     launched_ns: Values  # begin of its launch, Unix nanoseconds; undefined if ``thread`` is -1
-    # launching thread, row in the threads of the pieces; -1 if unknown
-    thread: Values
+    thread: Values  # launching thread, row in the pieces' threads; -1 unknown
     is_there: Flags  # whether any work follows
     is_slow: Flags  # whether its launch took too long for a mere launch
 
@@ -115,17 +114,17 @@ def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -
     start, launch = gpu["start_ns"][rows], gpu["launch"][rows]
     place = np.searchsorted(start, gaps.end_ns, side="left")
     is_there = place < len(rows)
-    at = launch[np.minimum(place, max(len(rows) - 1, 0))] if len(rows) else np.zeros(0, np.int64)
-    known = is_there & (at >= 0) if len(rows) else is_there
+    call = launch[np.minimum(place, max(len(rows) - 1, 0))] if len(rows) else np.zeros(0, np.int64)
+    is_known = is_there & (call >= 0) if len(rows) else is_there
     launched, thread = np.zeros((2, len(gaps)), dtype=np.int64)
     thread[:] = UNKNOWN_THREAD
     is_slow = np.zeros(len(gaps), dtype=np.bool_)
-    if known.any():
+    if is_known.any():
         numbers = trace.table("threads")["system_thread_id"].astype(np.int64)
         lines = pieces.rows_of(numbers)
-        launched[known] = events["start_ns"][at[known]]
-        thread[known] = lines[events["thread"][at[known]]]
-        is_slow[known] = _is_long_call(trace)[at[known]]
+        launched[is_known] = events["start_ns"][call[is_known]]
+        thread[is_known] = lines[events["thread"][call[is_known]]]
+        is_slow[is_known] = _is_long_call(trace)[call[is_known]]
     return NextWork(launched, thread, is_there, is_slow)
 
 
@@ -171,18 +170,18 @@ def idle_by_cause(pieces: Pieces, idle: Values, gaps: Stretches, ended_by: NextW
     result[~ended_by.is_there, Idle.NOTHING_LAUNCHED] = length[~ended_by.is_there]
     unknown = ended_by.is_there & (ended_by.thread < 0)
     result[unknown, Idle.UNKNOWN] = length[unknown]
-    known = np.flatnonzero(ended_by.is_there & (ended_by.thread >= 0))
-    launched = ended_by.launched_ns[known].clip(gaps.start_ns[known], gaps.end_ns[known])
-    was_queued = ended_by.launched_ns[known] < gaps.start_ns[known]
-    on_its_way = gaps.end_ns[known] - launched
-    result[known, Idle.QUEUED] = np.where(was_queued, on_its_way, 0)
-    is_slow = ended_by.is_slow[known]
-    result[known, Idle.LAUNCHING] = np.where(was_queued | is_slow, 0, on_its_way)
-    result[known, Idle.HOST] = np.where(~was_queued & is_slow, on_its_way, 0)
-    threads = ended_by.thread[known]
+    gap = np.flatnonzero(ended_by.is_there & (ended_by.thread >= 0))
+    launched = ended_by.launched_ns[gap].clip(gaps.start_ns[gap], gaps.end_ns[gap])
+    was_queued = ended_by.launched_ns[gap] < gaps.start_ns[gap]
+    on_its_way = gaps.end_ns[gap] - launched
+    result[gap, Idle.QUEUED] = np.where(was_queued, on_its_way, 0)
+    is_slow = ended_by.is_slow[gap]
+    result[gap, Idle.LAUNCHING] = np.where(was_queued | is_slow, 0, on_its_way)
+    result[gap, Idle.HOST] = np.where(~was_queued & is_slow, on_its_way, 0)
+    threads = ended_by.thread[gap]
     for thread in np.unique(threads).tolist():
         own = np.flatnonzero(threads == thread)
-        rows, start, end = known[own], gaps.start_ns[known[own]], launched[own]
+        rows, start, end = gap[own], gaps.start_ns[gap[own]], launched[own]
         result[rows] += _host_time(pieces, idle, thread, start, end)
     return result
 
@@ -194,15 +193,15 @@ def _host_time(pieces: Pieces, idle: Values, thread: int, start: Values, end: Va
     """
     own = np.flatnonzero(pieces.thread == thread)
     begins = pieces.start_ns[own]
-    ends, what = begins + pieces.length_ns[own], idle[own]
+    ends, idle_of_piece = begins + pieces.length_ns[own], idle[own]
     result = np.zeros((len(start), len(Idle)), dtype=np.int64)
     for cause in _BY_HOST:
-        chosen = what == cause
+        chosen = idle_of_piece == cause
         result[:, cause] = Stretches(begins[chosen], ends[chosen]).covered(start, end)
     result[:, Idle.HOST] += end - start - result.sum(axis=1)  # unrecorded
     place = np.searchsorted(begins, start, side="right") - 1
     at = np.maximum(place, 0)
-    drained = (place >= 0) & (what[at] == Idle.SYNCHRONISATION) & (start < ends[at])
+    drained = (place >= 0) & (idle_of_piece[at] == Idle.SYNCHRONISATION) & (start < ends[at])
     result[drained, Idle.SYNCHRONISATION] += result[drained, Idle.LAUNCHING]
     result[drained, Idle.LAUNCHING] = 0
     return result

@@ -24,8 +24,7 @@ class StreamUse:
         work: number of kernels, copies and sets on it.
         busy_ns: time in which it worked.
         launches: calls that started work on it; a graph counts once.
-        delay_median_ns: median time from the begin of a launch call to the begin of its first work;
-            -1 without launches.
+        delay_median_ns: median delay from a launch call to its first work; -1 without launches.
         delay_90_ns: 90th percentile of this delay.
         delay_max_ns: the longest delay.
         begun_early: launches whose work began before the call, by the clocks of host and device;
@@ -71,10 +70,10 @@ def _stream(trace: TraceData, rows: Values, stream: int, bounds: tuple[int, int]
     known = np.flatnonzero(launch >= 0)
     known = known[events["kind"][launch[known]] == EventKind.RUNTIME_CALL]
     calls, first = np.unique(launch[known], return_index=True)
-    launched, begun = events["start_ns"][calls], start[known[first]]
-    delay = np.maximum(begun - launched, 0)
+    launched, work_start = events["start_ns"][calls], start[known[first]]
+    delay = np.maximum(work_start - launched, 0)
     waits = (launched + delay).clip(*bounds) - launched.clip(*bounds)
-    median, most, longest = (
+    median, p90, longest = (
         map(int, np.percentile(delay, (50, 90, 100))) if len(delay) else (-1, -1, -1)
     )
     return StreamUse(
@@ -83,20 +82,20 @@ def _stream(trace: TraceData, rows: Values, stream: int, bounds: tuple[int, int]
         busy_ns=busy.total_ns,
         launches=len(calls),
         delay_median_ns=median,
-        delay_90_ns=most,
+        delay_90_ns=p90,
         delay_max_ns=longest,
-        begun_early=int(np.count_nonzero(begun < launched)),
+        begun_early=int(np.count_nonzero(work_start < launched)),
         depth_mean=float(waits.sum()) / max(bounds[1] - bounds[0], 1),
-        depth_max=_deepest(launched, launched + delay),
+        depth_max=_max_waiting(launched, launched + delay),
     )
 
 
-def _deepest(launched: Values, begun: Values) -> int:
+def _max_waiting(launched: Values, work_start: Values) -> int:
     """Maximum number of launches that wait at once."""
     if not len(launched):
         return 0
     at = np.sort(launched)
-    waiting = np.arange(1, len(at) + 1) - np.searchsorted(np.sort(begun), at, side="right")
+    waiting = np.arange(1, len(at) + 1) - np.searchsorted(np.sort(work_start), at, side="right")
     return int(waiting.max())
 
 
@@ -131,8 +130,7 @@ class Owners:
     """Known origins of each piece of work. Arrays have shape (work,)."""
 
     has_launch: Flags  # whether its launch is known
-    # whether an operator, module, annotation or Python call is around its launch, or was around the
-    # capture of its node
+    # whether its launch, or its node's capture, is inside an operator, module, annotation or call
     has_owner: Flags
 
 
@@ -140,20 +138,20 @@ def owners_of(trace: TraceData, rows: Values) -> Owners:
     """Known origins of work, rows in ``gpu``."""
     gpu, events = trace.table("gpu"), trace.events
     launch = gpu["launch"][rows].astype(np.int64)
-    asks = events["kind"] != EventKind.RUNTIME_CALL
+    is_owner = events["kind"] != EventKind.RUNTIME_CALL
     parent = events["parent"].astype(np.int64)
-    has_owner = _outside_runtime_calls(launch, asks, parent)
-    has_owner |= _outside_runtime_calls(gpu["capture"][rows].astype(np.int64), asks, parent)
+    has_owner = _outside_runtime_calls(launch, is_owner, parent)
+    has_owner |= _outside_runtime_calls(gpu["capture"][rows].astype(np.int64), is_owner, parent)
     has_owner |= _node_field(trace, rows, "operator") >= 0
     return Owners(launch >= 0, has_owner)
 
 
-def _outside_runtime_calls(event: Values, asks: Flags, parent: Values) -> Flags:
+def _outside_runtime_calls(event: Values, is_owner: Flags, parent: Values) -> Flags:
     """Whether an event is, or is inside, anything but runtime calls. Shape of ``event``."""
     if not len(parent):
         return np.zeros(len(event), dtype=np.bool_)
     while True:
-        climbs = np.flatnonzero((event >= 0) & ~asks[event])
+        climbs = np.flatnonzero((event >= 0) & ~is_owner[event])
         if not len(climbs):
             return event >= 0
         event = event.copy()
@@ -176,14 +174,14 @@ def modules_of(
     captured by an earlier recording only the modules are known: it counts as forward. Work
     (``rows`` in ``gpu``) counts only between ``bounds``.
     """
-    found = attribute_to_modules(trace)
+    modules = attribute_to_modules(trace)
     gpu = trace.table("gpu")
-    path, backward = _path_of(found, gpu["launch"][rows])
-    captured, captured_backward = _path_of(found, gpu["capture"][rows])
+    path, backward = _path_of(modules, gpu["launch"][rows])
+    captured, captured_backward = _path_of(modules, gpu["capture"][rows])
     in_graph = gpu["graph_node"][rows] != 0
     path = np.where(in_graph, captured, path)
     backward = np.where(in_graph, captured_backward, backward)
-    paths, texts = [*found.paths], [found.text(row) for row in range(len(found.paths))]
+    paths, texts = [*modules.paths], [modules.text(row) for row in range(len(modules.paths))]
     path = _with_earlier_captures(trace, rows, path, (paths, texts))
     begin, end = times_between(trace, rows, bounds)
     time = end - begin
@@ -195,20 +193,20 @@ def modules_of(
 
 
 def _path_of(
-    found: ModuleAttribution, event: npt.NDArray[np.signedinteger]
+    modules: ModuleAttribution, event: npt.NDArray[np.signedinteger]
 ) -> tuple[Values, Flags]:
     known = event >= 0
     path = np.full(len(event), -1, dtype=np.int64)
     backward = np.zeros(len(event), dtype=np.bool_)
-    path[known], backward[known] = found.path[event[known]], found.is_backward[event[known]]
+    path[known], backward[known] = modules.path[event[known]], modules.is_backward[event[known]]
     return path, backward
 
 
 def _with_earlier_captures(
-    trace: TraceData, rows: Values, path: Values, known: tuple[list[Path], list[str]]
+    trace: TraceData, rows: Values, path: Values, paths_and_texts: tuple[list[Path], list[str]]
 ) -> Values:
     """Paths with modules of nodes that an earlier recording captured, by their names."""
-    paths, texts = known
+    paths, texts = paths_and_texts
     named = _node_field(trace, rows, "module")
     missing = np.flatnonzero((path < 0) & (named >= 0))
     if not len(missing):
@@ -225,15 +223,15 @@ def _with_earlier_captures(
     return result
 
 
-def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[ModuleDeviceTime, ...]:
+def _rolled_up(paths: list[Path], texts: list[str], own_ns: Values) -> tuple[ModuleDeviceTime, ...]:
     """Device time of each module, including modules inside; sorted by path."""
     row_of = {path: row for row, path in enumerate(paths)}
-    total = own.copy()
+    total = own_ns.copy()
     for path, row in row_of.items():
         for depth in range(1, len(path)):
             outer = row_of.get(path[:depth])
             if outer is not None:
-                total[:, outer] += own[:, row]
+                total[:, outer] += own_ns[:, row]
     order = sorted(range(len(paths)), key=lambda row: paths[row])
     return tuple(
         ModuleDeviceTime(
@@ -241,8 +239,8 @@ def _rolled_up(paths: list[Path], texts: list[str], own: Values) -> tuple[Module
             depth=len(paths[row]) - 1,
             forward_ns=int(total[0, row]),
             backward_ns=int(total[1, row]),
-            own_forward_ns=int(own[0, row]),
-            own_backward_ns=int(own[1, row]),
+            own_forward_ns=int(own_ns[0, row]),
+            own_backward_ns=int(own_ns[1, row]),
             graph_ns=int(total[2, row]),
         )
         for row in order

@@ -163,7 +163,7 @@ def _listed(values: list[Any]) -> str:
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
     """Compare sides that have been read; see :func:`opscope.diff`.
 
-    Data of only some stretches is left out: it would give the other steps different places.
+    Data that only detail stretches have is left out: other steps would have other places.
     """
     a, b = (replace(side, traces=tuple(map(throughout, side.traces))) for side in (a, b))
     comparable = find_comparable(a, b, despite)

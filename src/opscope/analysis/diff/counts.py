@@ -1,8 +1,8 @@
 """Exact comparisons: calls, bytes and shapes per step, and peak memory.
 
-An unchanged program has the same numbers in every step. If they vary between steps anyway, as with
-a logged batch or a thread that loads data, two recordings need not agree; then numbers count as
-different if the sides' ranges do not overlap, or if chance does not explain the change in calls.
+An unchanged program has the same numbers in every step. If numbers vary between steps anyway (a
+logged batch, a thread that loads data), they count as different if the sides' ranges do not
+overlap, or if chance does not explain the change in calls.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from opscope.analysis.diff.result import CountChange, PeakChange, Quantity, Shap
 from opscope.analysis.diff.statistics import FALSE_DISCOVERIES, normal_p
 from opscope.analysis.diff.step_costs import PerStep, StepCosts
 
-_BURSTS = 4
-"""Variance of counts relative to Poisson variance: varying counts come in bursts."""
+_BURSTS = 4  # variance of counts relative to Poisson variance: varying counts come in bursts
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,7 @@ def _differ(a: PerStep | None, b: PerStep | None, quantity: Quantity) -> bool:
 
 
 def _shapes(a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]) -> list[ShapeChange]:
-    """Changed shapes by place.
-
-    Other numbers of calls with the same set of shapes are changes of counts instead.
-    """
+    """Changed shapes by place. If only the number of calls differs, that is a change of counts."""
     sides = [_by_shape(side) for side in (a, b)]
     found = []
     for place in dict.fromkeys((*sides[0], *sides[1])):

@@ -195,8 +195,7 @@ class Diff(ShownResult):
         memory: peak memory by device.
         start_up: change of the start-up time; None if it is unknown.
         not_judged: why times were not compared; empty if they were.
-        not_counted: why calls (``count``), ``bytes`` or ``shapes`` were not compared, by these
-            keys.
+        not_counted: why ``count``, ``bytes`` or ``shapes`` were not compared, by these keys.
         notes: further remarks.
     """
 

@@ -1,11 +1,11 @@
 """Difference of means between two sides, with confidence interval and p-value.
 
 Steps of one recording say little about the next one, which has other memory addresses, CPUs and
-neighbours. So with three recordings per side or more, recordings are compared, by Welch's test. Few
-recordings estimate their variance badly; so an expected variance counts as some more recordings
-(after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer,
-the variance between recordings is unknown; then a block of steps counts as a recording, and a
-difference must exceed both that between blocks and that of recordings of any program.
+neighbours. So with three recordings per side or more, Welch's test compares recordings. Few
+recordings estimate their variance badly, so an expected variance counts as some more recordings
+(after G. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). With fewer
+recordings, their variance is unknown: blocks of steps count as recordings, and a difference must
+exceed that between blocks and that between recordings of any program.
 """
 
 from __future__ import annotations
@@ -106,14 +106,11 @@ def discoveries(p_values: Amounts, share: float = FALSE_DISCOVERIES) -> Flags:
 
 
 CONFIDENCE = 0.95
-ENOUGH_RECORDINGS = 3
-"""Recordings of each side needed to estimate their variance."""
-
+ENOUGH_RECORDINGS = 3  # recordings of each side needed to estimate their variance
 _LEAST_SPREAD = 0.005
 """Minimum standard deviation, as a share of a time: better agreement is chance."""
 
-_WORTH_OF_UNKNOWN = 3
-"""Weight of the expected variance, in recordings."""
+_WORTH_OF_UNKNOWN = 3  # weight of the expected variance, in recordings
 
 
 @dataclass(frozen=True)
@@ -124,12 +121,8 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
-_UNDISTURBED = 0.02
-"""Quantile of a recording's steps that is taken to be undisturbed."""
-
-_AT_BEST = 0.01
-"""Standard deviation of undisturbed recordings of one program, as a share of a time."""
-
+_UNDISTURBED = 0.02  # quantile of a recording's steps that is taken to be undisturbed
+_AT_BEST = 0.01  # standard deviation of undisturbed recordings of one program, as a share of a time
 _OF_THE_FASTEST = 1.5
 """Factor of the faster recordings' variance, because they agree better than all. Of equal programs,
 3 in 100 are reported as different beside a process that computes in bursts, and 10 in 100 if whole
@@ -227,7 +220,7 @@ def _of_blocks(side: Sample, unknown: Unknown) -> tuple[float, int]:
 
 
 def _of_recordings(side: Sample, unknown: Unknown, worth: int) -> tuple[float, int]:
-    """``_of_blocks``, but of recordings; the expected variance weighs ``worth`` of them."""
+    """Variance of the mean over recordings; the expected variance counts as ``worth`` of them."""
     free = len(side.recordings) - 1
     seen = max(float(side.recordings.var(ddof=1)), (_LEAST_SPREAD * side.mean) ** 2)
     variance = (seen * free + _expected(side, unknown) * worth) / (free + worth)

@@ -22,12 +22,8 @@ BETWEEN = CallPlace("", "(between what was recorded)")
 
 _MOST_BLOCKS = 10
 _STEPS_OF_BLOCK = 3
-_ODD = 3.5
-"""A step this many standard deviations above the median counts as interrupted."""
-
-_USUAL = 0.9
-"""Share of the steps in which a call must occur to count as part of every step."""
-
+_ODD = 3.5  # a step this many standard deviations above the median counts as interrupted
+_USUAL = 0.9  # share of the steps in which a call must occur to count as part of every step
 _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
 """Counted kinds: numbers of collections and library calls vary."""
 
@@ -62,12 +58,9 @@ class StepCosts:
     step_ns: Values  # duration of each, shape (steps,)
     places: list[CallPlace]  # unique places of everything that ran in them
     time_ns: Amounts  # own time of each place in a typical step, shape (places, blocks)
-    whole_ns: (
-        Amounts  # mean duration of a typical step, including its interruptions. Shape (blocks,)
-    )
+    whole_ns: Amounts  # mean wall time of the typical steps, shape (blocks,)
     calls: dict[CallPlace, PerStep]  # calls by place
-    # bytes allocated by place; None if memory was not recorded
-    bytes: dict[CallPlace, PerStep] | None
+    bytes: dict[CallPlace, PerStep] | None  # allocated bytes by place; None: not recorded
     peak_bytes: dict[str, int]  # peak memory in the steady state, by device
     start_up_ns: int  # duration of the start-up; 0 if unknown
 

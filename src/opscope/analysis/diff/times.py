@@ -1,4 +1,4 @@
-"""Times of two sides: places where a step takes significantly longer, apart from the machine."""
+"""Times of two sides: places that take significantly longer, whatever the machine's speed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ from opscope.analysis.diff.statistics import (
 from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
 from opscope.timeline.arrays import Amounts, Values
 
-_FEWEST_PLACES = 8
-"""Minimum number of places to estimate the machine's speed."""
-
-_WORTH_ASKING = 0.002
-"""Minimum share of a step; shorter times are noise."""
+_FEWEST_PLACES = 8  # minimum number of places to estimate the machine's speed
+_WORTH_ASKING = 0.002  # minimum share of a step; shorter times are noise
 
 
 def speed_factors(time_ns: Amounts) -> Amounts:
@@ -74,14 +71,12 @@ def _matched(kinship: Sequence[str], change_ns: Amounts) -> Amounts:
 _SHARE_WORTH_TESTING = 0.003
 """Minimum share of a step on either side; shorter times are in no table, and not tested."""
 
-_CHANGE_WORTH_SAYING = 0.002
-"""Minimum share of a step."""
+_CHANGE_WORTH_SAYING = 0.002  # minimum share of a step
 
 _OF_MACHINES, _OF_PLACES, _NOISE = Unknown(0.1), Unknown(0.03), 0.001
 """Assumed differences of recordings: in speed; at one place, as a share of it and of the step."""
 
-_FEWEST_BLOCKS = 4
-"""Minimum blocks of a recording, with too few recordings to compare those."""
+_FEWEST_BLOCKS = 4  # minimum blocks of a recording, with too few recordings to compare those
 
 _LEVELS: dict[Level, Callable[[CallPlace], CallPlace]] = {
     Level.PHASE: lambda place: CallPlace("", "", phase=place.phase, beside=place.beside),
@@ -266,7 +261,7 @@ def _modules_around(module: str) -> list[str]:
 
 
 def _is_rest(place: CallPlace) -> bool:
-    """Whether the place is the rest outside all places, whose dependencies are unknown."""
+    """Whether the place is the time outside all places, whose dependencies are unknown."""
     return place in _NOWHERE or place.operator == BETWEEN.operator
 
 

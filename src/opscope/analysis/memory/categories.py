@@ -125,8 +125,7 @@ class Categories:
     of_block: Codes  # shape (blocks,); 0 if versions differ
     own: Codes  # own category of every version, shape (versions,)
     of_version: Codes  # resulting category of every version, shape (versions,)
-    # blocks from which a tensor got its category, shape (blocks,)
-    labelled: Flags
+    labelled: Flags  # blocks from which a tensor got its category, shape (blocks,)
     version_offsets: Values  # as in ``DataFlow``
 
     def of(self, block: int, version: int) -> Category:
@@ -153,10 +152,10 @@ def memory_accounts(trace: TraceData) -> MemoryAccounts:
         UsageError: the trace does not identify tensors.
         MissingDependencyError: torch is not installed.
     """
-    return derive(trace, MemoryAccounts, lambda: _work_out(trace))
+    return derive(trace, MemoryAccounts, lambda: _compute_accounts(trace))
 
 
-def _work_out(trace: TraceData) -> MemoryAccounts:
+def _compute_accounts(trace: TraceData) -> MemoryAccounts:
     _check(trace)
     columns = _columns(trace)
     columns |= _signatures(trace, columns)
@@ -187,8 +186,8 @@ def _check(trace: TraceData) -> None:
         )
     if not options and not (trace.table("allocations")["allocation_id"] >= 0).any():
         raise UsageError(
-            "The trace does not say which tensor each allocation belongs to: their data was "
-            "not recorded by opscope, or without memory. Record it with "
+            "The trace lacks the tensor of each allocation: another tool recorded it, or memory "
+            "was not recorded. Record it with "
             "opscope.profile(record_shapes=True, profile_memory=True)."
         )
 
@@ -245,17 +244,17 @@ def _signatures(trace: TraceData, columns: Columns) -> Columns:
     """Access of every kind of operator call, from the schemas, as columns for native code."""
     of_event, name, kinds = _native.operator_signatures(columns)
     operators = kept(trace.metadata)
-    found = [
+    signatures = [
         match_signature(trace.names[row], letters, operators)
         for row, letters in zip(name.tolist(), kinds, strict=True)
     ]
-    offsets = np.zeros(len(found) + 1, dtype=np.int64)
-    np.cumsum([len(signature.access) for signature in found], out=offsets[1:])
+    offsets = np.zeros(len(signatures) + 1, dtype=np.int64)
+    np.cumsum([len(signature.access) for signature in signatures], out=offsets[1:])
     return {
         "signatures.of_event": of_event,
-        "signatures.has_schema": np.array([bool(s.overloads) for s in found], dtype=np.uint8),
+        "signatures.has_schema": np.array([bool(s.overloads) for s in signatures], dtype=np.uint8),
         "signatures.offsets": offsets,
-        "signatures.access": np.array([a for s in found for a in s.access], dtype=np.uint8),
+        "signatures.access": np.array([a for s in signatures for a in s.access], dtype=np.uint8),
     }
 
 
@@ -265,28 +264,28 @@ def _blocks(trace: TraceData, keys: dict[str, Any]) -> MemoryBlocks:
     return MemoryBlocks(of_parameter=of_parameter, **keys)
 
 
-def _categories(found: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -> Categories:
+def _categories(columns: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -> Categories:
     block = np.repeat(np.arange(len(blocks)), np.diff(flow.version_offsets))
-    of_tensor = found["of_tensor"][blocks.tensor[block]]
-    of_block = found["of_key"][block]
-    whole = np.where(of_tensor > 0, of_tensor, of_block)
+    of_tensor = columns["of_tensor"][blocks.tensor[block]]
+    of_block = columns["of_key"][block]
+    shared = np.where(of_tensor > 0, of_tensor, of_block)
     return Categories(
-        of_tensor=found["of_tensor"],
-        of_block=found["of_key"],
-        own=found["of_version"],
-        of_version=np.where(whole > 0, whole, found["of_version"]),
-        labelled=found["labelled"].astype(bool),
+        of_tensor=columns["of_tensor"],
+        of_block=columns["of_key"],
+        own=columns["of_version"],
+        of_version=np.where(shared > 0, shared, columns["of_version"]),
+        labelled=columns["labelled"].astype(bool),
         version_offsets=flow.version_offsets,
     )
 
 
 def _timeline(columns: dict[str, Any], categories: Categories) -> MemoryTimeline:
     block = columns.pop("key")
-    known = block >= 0
-    changes = known & (columns["action"] == Action.INCREMENT_VERSION)
-    number = np.where(known, categories.version_offsets[block] + columns["version"], 0)
+    has_block = block >= 0
+    changes = has_block & (columns["action"] == Action.INCREMENT_VERSION)
+    number = np.where(has_block, categories.version_offsets[block] + columns["version"], 0)
     # One more element, for a trace without any version.
     of_version = np.append(categories.of_version, np.uint8(Category.UNKNOWN))
-    category = np.where(known, of_version[number], Category.UNKNOWN).astype(np.uint8)
-    after = np.where(known, of_version[number + changes], Category.UNKNOWN).astype(np.uint8)
+    category = np.where(has_block, of_version[number], Category.UNKNOWN).astype(np.uint8)
+    after = np.where(has_block, of_version[number + changes], Category.UNKNOWN).astype(np.uint8)
     return MemoryTimeline(block=block, category=category, category_after=after, **columns)

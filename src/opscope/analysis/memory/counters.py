@@ -45,8 +45,7 @@ class MemoryCounter:
     rows: Values  # rows of ``allocations`` in order of time, without failed ones
     time_ns: Values  # Unix time of each, shape (rows,)
     allocated_bytes: Values  # in use after each, shape (rows,)
-    # reserved by the allocator's pool after each; empty without a pool
-    reserved_bytes: Values
+    reserved_bytes: Values  # reserved by the allocator after each; empty without a pool
 
 
 def memory_counters(trace: TraceData) -> list[MemoryCounter]:

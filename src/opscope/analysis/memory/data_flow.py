@@ -29,8 +29,7 @@ class MemoryBlocks:
     allocation_id: Values  # id of its allocation
     device_type: npt.NDArray[np.int8]  # c10::DeviceType
     device_index: npt.NDArray[np.int8]  # -1 for the CPU
-    # size of the allocation or, if that was not recorded, the extent of its tensors
-    size_bytes: Values
+    size_bytes: Values  # size of the allocation or, if unknown, the extent of its tensors
     tensor: Rows  # consecutive number of the tensor: blocks of one tensor share it
     of_tensor: Rows  # block of every row of ``tensors``, -1 if not an input of an operator
     of_allocation: Rows  # block of every row of ``allocations``, -1 for none
@@ -52,8 +51,7 @@ class DataFlow:
     input_version: Rows  # version before the node; -1 if the node allocates the block
     mutated: Flags  # whether the node changes it
     freed: Flags  # whether the node frees it
-    # version v of block b is number ``version_offsets[b] + v``; shape (blocks + 1,)
-    version_offsets: Values
+    version_offsets: Values  # number of version 0 of each block, shape (blocks + 1,)
 
     def __len__(self) -> int:
         return len(self.node_event)
@@ -111,8 +109,7 @@ class MemoryTimeline:
     version: Rows  # version of the block before the action
     size_bytes: Values  # size of the block
     category: npt.NDArray[np.uint8]  # ``Category`` of that version; 0 unknown
-    # category after an INCREMENT_VERSION, otherwise as ``category``
-    category_after: npt.NDArray[np.uint8]
+    category_after: npt.NDArray[np.uint8]  # differs only for INCREMENT_VERSION
     device_type: npt.NDArray[np.int8]  # c10::DeviceType
     device_index: npt.NDArray[np.int8]  # -1 for the CPU
 
@@ -126,23 +123,21 @@ class MemoryTimeline:
 
     def on(self, device: str) -> MemoryTimeline:
         """Actions on one device, such as ``cpu`` or ``cuda:0``; ``cuda`` means its first."""
-        wanted = rows_on_device(self.device_type, self.device_index, device)
-        if not wanted.any():
+        is_on_device = rows_on_device(self.device_type, self.device_index, device)
+        if not is_on_device.any():
             seen = ", ".join(self.devices) or "no device at all"
             raise UsageError(
                 f"The recording has no memory events on {device!r}, but on: {seen}. Name one of "
                 "these, or record a program that allocates memory there."
             )
-        return MemoryTimeline(**{name: column[wanted] for name, column in vars(self).items()})
+        return MemoryTimeline(**{name: column[is_on_device] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True)
 class SizesByCategory:
     """Memory in use over time on one device."""
 
-    # Unix microseconds, shape (times,); memory from before the recording has the time of the first
-    # action
-    time_us: list[int]
+    time_us: list[int]  # Unix microseconds, shape (times,); earlier memory has the first
     size_bytes: Values  # bytes of each of :data:`SHOWN_CATEGORIES`, shape (times, 8)
 
 

@@ -26,8 +26,6 @@ class PeakGroup:
 
     Attributes:
         name: common property; for stacks the frames, outermost first, separated by ``;``.
-        size_bytes: total size.
-        blocks: number of blocks.
         before_bytes: part of ``size_bytes`` allocated before the recording.
     """
 
@@ -84,7 +82,7 @@ def _own_frame(frames: list[str]) -> str:
 
 BEFORE = len(Category)
 UNRECORDED = BEFORE + 1
-"""Codes besides those of ``Category``, for blocks of unknown use: see :func:`_or_unseen`."""
+"""Codes besides those of ``Category``, for blocks of unknown use: see :func:`_fill_unseen`."""
 
 NOTHING_KNOWN = (
     "No recorded operator used any of it as a tensor. Record operators with their shapes "
@@ -118,14 +116,14 @@ def categories_of_lives(trace: TraceData, lives: AllocationLives) -> LifeCategor
     try:
         accounts = memory_accounts(trace)
     except (UsageError, MissingDependencyError) as error:
-        unseen = _or_unseen(np.zeros(len(lives), dtype=np.int64), lives, np.arange(len(lives)))
+        unseen = _fill_unseen(np.zeros(len(lives), dtype=np.int64), lives, np.arange(len(lives)))
         return LifeCategories(unseen, nothing, nothing, nothing, str(error))
     block = _block_of_life(accounts, lives)
     life, time_ns, version = _changes(accounts, block)
     first = _category(accounts, block, np.zeros(len(block), dtype=np.int64))
     code = _category(accounts, block[life], version)
     because = "" if first.any() or code.any() else NOTHING_KNOWN
-    first, code = _or_unseen(first, lives, np.arange(len(lives))), _or_unseen(code, lives, life)
+    first, code = _fill_unseen(first, lives, np.arange(len(lives))), _fill_unseen(code, lives, life)
     return LifeCategories(first, life, time_ns, code, because)
 
 
@@ -136,7 +134,7 @@ def category_text(code: int) -> str:
     return Category(code).name.lower().replace("_", " ")
 
 
-def _or_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
+def _fill_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
     """``code``, with codes for unknown use of blocks whose allocation was not recorded.
 
     BEFORE: allocated before the recording; UNRECORDED: during it.

@@ -31,8 +31,7 @@ _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 class AllocationLives:
     """One row per block of memory; arrays have shape (blocks,), times are Unix nanoseconds."""
 
-    # exact with a recorded allocation or free, otherwise the extent of its tensors
-    size_bytes: Values
+    size_bytes: Values  # as allocated or freed or, if unknown, the extent of its tensors
     start_ns: Values  # time of the allocation; -1 before the recording
     end_ns: Values  # time of the free, or of the address's reuse; -1 not during the recording
     last_seen_ns: Values  # time of the last recorded use; -1 without one
@@ -113,18 +112,18 @@ def _seen(trace: TraceData, device: str) -> dict[str, Values]:
         parts.append((*known_by, time, _spans(table, rows)))
     allocation, tensor, time, size = (np.concatenate(column) for column in zip(*parts, strict=True))
     ids, group = np.unique(allocation, return_inverse=True)
-    found: dict[str, Values] = {
+    uses: dict[str, Values] = {
         "allocation_id": ids.astype(np.int64),
         "tensor_id": np.full(len(ids), NONE, dtype=np.int64),
         "first_ns": np.full(len(ids), _FOREVER, dtype=np.int64),
         "last_ns": np.full(len(ids), NONE, dtype=np.int64),
         "size_bytes": np.zeros(len(ids), dtype=np.int64),
     }
-    np.maximum.at(found["tensor_id"], group, tensor)
-    np.minimum.at(found["first_ns"], group, time)
-    np.maximum.at(found["last_ns"], group, time)
-    np.maximum.at(found["size_bytes"], group, size)
-    return found
+    np.maximum.at(uses["tensor_id"], group, tensor)
+    np.minimum.at(uses["first_ns"], group, time)
+    np.maximum.at(uses["last_ns"], group, time)
+    np.maximum.at(uses["size_bytes"], group, size)
+    return uses
 
 
 def _use_times(trace: TraceData, table: Table, rows: Values) -> Values:

@@ -110,16 +110,11 @@ class MemoryOverTime:
     """Memory of one device over time. Times are Unix nanoseconds."""
 
     device: str  # torch's name
-    # times of the samples, shape (samples,); include the start of the recording, and the highest
-    # and lowest moment of every stretch
-    time_ns: Values
+    time_ns: Values  # samples: the start, and every stretch's extremes. Shape (samples,)
     total_bytes: Values  # bytes in use at each, shape (samples,)
     peak: PeakMoment
-    # by the part of a step that allocated: bytes of forward operators are mostly activations, those
-    # of backward ones gradients
-    by_phase: MemoryParts
-    # by category: parameters, gradients, activations, ...; None if unknown
-    by_category: MemoryParts | None
+    by_phase: MemoryParts  # by allocating phase: forward (activations), backward (gradients)
+    by_category: MemoryParts | None  # parameters, gradients, ...; None if unknown
     uncategorised_because: str  # why it is unknown; empty if not requested
 
     @property

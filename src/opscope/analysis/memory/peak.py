@@ -41,11 +41,9 @@ class AliveBlocks:
     """Blocks in use, largest first. Arrays and lists have one entry per block.
 
     Attributes:
-        size_bytes: size.
         allocated_ns: Unix time; -1 before the recording.
         freed_ns: Unix time; -1 not during the recording.
         allocation: row in allocations; -1 if not recorded.
-        category: category of use.
         module: path of the module it was allocated for.
         operator: outermost operator that allocated it.
         stack: Python frames, outermost first.
@@ -218,10 +216,10 @@ def _describe(trace: TraceData, peak: PeakMoment, alive: Values) -> AliveBlocks:
 def _modules(trace: TraceData, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
     """Module of the allocating event, otherwise the module that holds the tensor."""
     holders = modules_of_tensors(trace)
-    found = []
+    modules = []
     by_event = modules_of_events(trace, event)
     for module, tensor_id, why in zip(by_event, tensor.tolist(), unknown, strict=True):
         if module == OUTSIDE_MODULES:
             module = holders.get(tensor_id, why or OUTSIDE_MODULES)
-        found.append(module)
-    return found
+        modules.append(module)
+    return modules

@@ -70,12 +70,12 @@ class SnapshotMemory(ShownResult):
         """At most 200 points; each is the maximum of its stretch."""
         events = len(self.in_use_bytes)
         edges = np.unique(np.linspace(0, events, MOST_POINTS + 1).astype(np.int64))
-        found = []
+        points = []
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             at = begin + int(np.argmax(self.in_use_bytes[begin:end]))
             point = {"time_us": int(self.time_us[at]), "bytes": int(self.in_use_bytes[at])}
-            found.append(point)
-        return found
+            points.append(point)
+        return points
 
     def as_dict(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -104,9 +104,9 @@ def snapshot_memory(snapshot: MemorySnapshot, device: str | None = None) -> Snap
     return max(found, key=lambda one: one.peak_bytes)
 
 
-def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> SnapshotMemory:
-    begin, end, size, stack, unmatched = _lives(one)
-    events = len(one.is_free)
+def _memory(snapshot: MemorySnapshot, name: str, history: DeviceSnapshot) -> SnapshotMemory:
+    begin, end, size, stack, unmatched = _lives(history)
+    events = len(history.is_free)
     change = np.zeros(events + 1, dtype=np.int64)  # the first is memory from before
     np.add.at(change, begin + 1, size)
     ended = end < _LATEST
@@ -115,11 +115,11 @@ def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> Snapsho
     peak = int(np.argmax(in_use))
     at_peak = np.flatnonzero((begin + 1 <= peak) & (end > peak - 1))
     at_end = np.flatnonzero(~ended)
-    first = int(one.time_us[0]) if events else 0
+    first = int(history.time_us[0]) if events else 0
 
     def groups(rows: Values, name_of: Callable[[Any], str] = _place) -> tuple[PeakGroup, ...]:
         frames = snapshot.frames
-        return _grouped(lambda one: name_of(frames(one)), stack[rows], size[rows], begin[rows] < 0)
+        return _grouped(lambda i: name_of(frames(i)), stack[rows], size[rows], begin[rows] < 0)
 
     return SnapshotMemory(
         device=name,
@@ -131,21 +131,23 @@ def _memory(snapshot: MemorySnapshot, name: str, one: DeviceSnapshot) -> Snapsho
         stacks=groups(at_peak, _path),
         end_bytes=int(size[at_end].sum()),
         in_use_bytes=in_use[1:],
-        time_us=one.time_us - first,
-        reserved_bytes=one.reserved_bytes,
-        free_bytes=int(one.free_bytes.sum()),
-        largest_free_bytes=int(one.free_bytes.max(initial=0)),
+        time_us=history.time_us - first,
+        reserved_bytes=history.reserved_bytes,
+        free_bytes=int(history.free_bytes.sum()),
+        largest_free_bytes=int(history.free_bytes.max(initial=0)),
         unmatched=unmatched,
-        failed=one.others.get("oom", 0),
+        failed=history.others.get("oom", 0),
     )
 
 
-def _lives(one: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
-    """First event (-1: before) and last event (the largest number: none) of every block, its size
-    and stack; and the number of frees without a block."""
-    events = len(one.is_free)
-    order = np.lexsort((np.arange(events), one.address))
-    address, is_free = one.address[order], one.is_free[order]
+def _lives(history: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
+    """First and last event of every block, its size and stack; and the frees without a block.
+
+    A first event of -1 is before the history; the largest number as last event means none.
+    """
+    events = len(history.is_free)
+    order = np.lexsort((np.arange(events), history.address))
+    address, is_free = history.address[order], history.is_free[order]
     same = np.append(address[1:] == address[:-1], False) if events else np.zeros(0, np.bool_)
     is_first = ~np.concatenate([np.zeros(min(events, 1), np.bool_), same[:-1]])
     following = np.append(order[1:], 0) if events else order
@@ -156,13 +158,13 @@ def _lives(one: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int]:
     after_free = is_free & ~is_first
     after_free[1:] &= is_free[:-1]
     before = order[freed]
-    kept = ~np.isin(one.block_address, one.address)
-    size = one.size_bytes
+    remaining = ~np.isin(history.block_address, history.address)
+    size = history.size_bytes
     return (
-        _joined(begin, np.full(len(before) + int(kept.sum()), -1)),
-        _joined(end, before, np.full(int(kept.sum()), _LATEST)),
-        _joined(size[begin], size[before], one.block_bytes[kept]),
-        _joined(one.stack[begin], np.full(len(before), -1), one.block_stack[kept]),
+        _joined(begin, np.full(len(before) + int(remaining.sum()), -1)),
+        _joined(end, before, np.full(int(remaining.sum()), _LATEST)),
+        _joined(size[begin], size[before], history.block_bytes[remaining]),
+        _joined(history.stack[begin], np.full(len(before), -1), history.block_stack[remaining]),
         int(after_free.sum()),
     )
 

@@ -32,8 +32,7 @@ _COPIES = tuple(1 << power for power in (15, 18, 21, 27))
 
 _COPIED_AT_ONCE = 1 << 22
 
-_UNDISTURBED = 0.9
-"""Minimum CPU time as a share of wall time: the measurement itself never waits."""
+_UNDISTURBED = 0.9  # minimum CPU time as a share of wall time: the measurement itself never waits
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ class Peaks:
         threads: number of torch's threads.
         flops_per_s: rate of matrix products, by dtype.
         bytes_per_s: rate of copies, reading plus writing, by bytes moved.
-        was_busy: whether other programs used the CPU during the measurement, so that the real peaks
-            may be higher.
+        was_busy: other programs used the CPU meanwhile, so that the peaks may be higher.
     """
 
     machine: str
@@ -110,13 +108,13 @@ def _copy_rates(torch: Any) -> list[tuple[int, float]]:
     return [(2 * size, _best_of_threads(torch, _copy_rate, size)) for size in _COPIES]
 
 
-def _best_of_threads(torch: Any, rate: Callable[[Any, Any], float], of: str | int) -> float:
+def _best_of_threads(torch: Any, rate: Callable[[Any, Any], float], argument: str | int) -> float:
     """Better rate of one thread and of all threads, which wait for each other on a busy machine."""
     threads, best = torch.get_num_threads(), 0.0
     try:
         for count in sorted({1, threads}):
             torch.set_num_threads(count)
-            best = max(best, rate(torch, of))
+            best = max(best, rate(torch, argument))
     finally:
         torch.set_num_threads(threads)
     return best

@@ -32,8 +32,7 @@ from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
 
 _CALL_NS = 15_000
-_LITTLE = 0.25
-"""Share of the peak: calls limit operators that are this short and reach less."""
+_LITTLE = 0.25  # share of the peak: calls limit operators that are this short and reach less
 
 
 class Bound(str, Enum):
@@ -49,8 +48,6 @@ class RooflineRow:
     """All calls of one operator with known work.
 
     Attributes:
-        operator: its name.
-        calls: number of calls.
         time_ns: their total time.
         flops: floating point operations.
         moved_bytes: minimum bytes to read and write.
@@ -82,11 +79,9 @@ class Roofline(ShownResult):
     """Achieved and peak performance of operators.
 
     Attributes:
-        peaks: peaks of the machine.
         rows: rows by operator, largest lost time first.
         covered_ns: time of the rows.
         operator_ns: time of outermost operators.
-        notes: remarks.
     """
 
     peaks: Peaks

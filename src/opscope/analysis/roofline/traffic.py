@@ -110,8 +110,7 @@ TRAFFIC: dict[str, Traffic] = {
 """Traffic by operator."""
 
 
-_MOST_BYTES = 1 << 48
-"""Limit of an operator's bytes: more is not addressable, so the file is wrong."""
+_MOST_BYTES = 1 << 48  # limit of an operator's bytes: more is not addressable, so the file is wrong
 
 
 def bytes_moved(name: str, inputs: Inputs) -> int | None:

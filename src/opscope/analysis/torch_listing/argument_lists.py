@@ -47,11 +47,11 @@ def keyword_values(keywords: dict[str, Argument]) -> dict[str, Any]:
     return {name: a.value for name, a in keywords.items() if isinstance(a, Scalar)}
 
 
-def _each(argument: Argument | None, of: Any) -> list[Any]:
+def _each(argument: Argument | None, value_of: Any) -> list[Any]:
     if isinstance(argument, TensorRecord):
-        tensor: list[Any] = of(argument)
+        tensor: list[Any] = value_of(argument)
         return tensor
-    return [of(tensor) for tensor in argument] if isinstance(argument, list) else []
+    return [value_of(tensor) for tensor in argument] if isinstance(argument, list) else []
 
 
 def _type_name(argument: Argument | None) -> str:

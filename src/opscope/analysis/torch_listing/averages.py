@@ -36,10 +36,8 @@ class Averages:
     first: Values  # position of the group's first event in ``rows``
     rows: ListedRows  # listed rows of which the groups were made
     overload_names: list[str] | None = None  # per group; None unless grouped by it
-    # shapes as lists of lists, per group; None unless grouped by them
-    input_shapes: list[list[list[int]]] | None = None
-    # innermost frames, per group; None unless grouped by them
-    stacks: list[list[str]] | None = None
+    input_shapes: list[list[list[int]]] | None = None  # per group; None likewise
+    stacks: list[list[str]] | None = None  # innermost frames, per group; None likewise
 
     def __len__(self) -> int:
         return len(self.names)

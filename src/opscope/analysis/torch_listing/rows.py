@@ -25,9 +25,7 @@ from opscope.timeline.listing import (
 from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.event_tree import subtree_sums
 
-CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
-"""Types with host memory."""
-
+CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)  # types with host memory
 DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.PrivateUse1)
 """Types of accelerators that torch counts."""
 
@@ -100,8 +98,7 @@ class ListedRows:
     source: npt.NDArray[np.int8]  # RowSource
     row: Values  # row in its table
     label: Labels  # row in ``texts``
-    # number of torch's averaging group: name, device or not, annotation or not
-    key: Labels
+    key: Labels  # number of torch's averaging group: name, on device, is annotation
     texts: list[str]  # names as in averages
     quantities: Quantities  # values of each row
 

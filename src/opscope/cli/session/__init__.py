@@ -1,1 +1,1 @@
-"""The recording of ``opscope run``, from its options to its end."""
+"""``opscope run``, from its options to its last output."""

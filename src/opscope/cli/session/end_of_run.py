@@ -1,8 +1,7 @@
-"""What ``opscope run`` ends with, in a process of its own: the trace, what else was asked for, and
-where the time went.
+"""The output of ``opscope run``, in a separate process: trace, other files, verdict.
 
-The program's process only stops recording. It waits for this one for a moment, so that what is said
-here comes before the shell's prompt; it may be gone long before all is done.
+The program's process only stops the recording. It waits a moment for this process, so that messages
+appear before the shell's prompt, but it may end long before this process.
 """
 
 from __future__ import annotations
@@ -52,86 +51,83 @@ from opscope.timeline.steps import describe_step_boundaries
 from opscope.timeline.typical_stretch import typical_part
 
 _NEVER_FIRST = 1000
-"""Of two processes, the kernel ends this one first where it has no memory left: nothing is lost
-with it, as the recording is in its file."""
+"""Score with which the OOM killer ends this process before others; the recording's file remains."""
 
 _JUDGED_EVENTS = 300_000
-"""Of a recording that is read in pieces: what stands for it is no larger than one of them."""
+"""Maximum number of events that the verdict on a long recording is computed from."""
 
 
 @dataclass(frozen=True)
-class _Made:
-    """A trace on disk."""
-
-    folder: Path  # of the trace
-    trace: TraceData | None  # in memory; None where it is too long for that
+class _SavedTrace:
+    folder: Path
+    trace: TraceData | None  # None: too long for memory
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
-    """Do the requested work; failures are printed, and the rest continues."""
+    """Make the requested output. Failures are printed, and the remaining output is made."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_NEVER_FIRST))
     with contextlib.suppress(OSError):
         os.chdir(request.folder)
-    ending = _EndOfRun(request, messages)
+    output = _RunOutput(request, messages)
     if request.verdict is not None:
-        ending.write_verdict(request.verdict)
+        output.write_verdict(request.verdict)
     elif request.is_more:
-        ending.add_facts()
+        output.add_facts()
     elif request.makes_a_trace:
-        ending.show_trace()
+        output.show_trace()
     if request.job is not None:
-        ending.show_job(request.job)
+        output.show_job(request.job)
 
 
-class _EndOfRun:
+class _RunOutput:
     def __init__(self, request: EndRequest, messages: Messages) -> None:
         self._request, self._messages = request, messages
 
     @property
     def _is_shown(self) -> bool:
-        """The first of several ranks prints the summary; with --why, all of them."""
+        """Whether to print the summary: only of rank 0, and not if ``show_job`` prints findings."""
         request = self._request
         return request.rank in (None, 0) and not (request.why and request.with_children)
 
     def show_trace(self) -> None:
-        """Write the trace of this process, and say what it shows."""
-        made = self._made()
-        if made is None:
+        """Write the trace of this process, and print its summary."""
+        saved = self._save_trace()
+        if saved is None or not self._request.is_awaited:
             return
-        if made.trace is None:
-            return self._show_long(made.folder)
+        if saved.trace is None:
+            return self._show_long(saved.folder)
         with self._failures_reported("table"):
-            self._show(made.trace)
+            self._show(saved.trace)
         if self._is_shown:
             with self._failures_reported("summary"):
-                self._print_headline(made.trace)
-        self._print_trace(made.folder, made.trace)
+                self._print_headline(saved.trace)
+        self._print_trace(saved.folder, saved.trace)
         if not self._request.with_children:
-            draw(made.trace, self._request.destination, self._messages)
-        self._print_next_command(made.folder)
+            draw(saved.trace, self._request.destination, self._messages)
+        self._print_next_command(saved.folder)
 
     def write_verdict(self, file: Path) -> None:
-        """Write the trace, its page and, as JSON that a program reads, its verdict or an error."""
+        """Write the trace, its page, and its verdict or an error as JSON to ``file``."""
         try:
             answer = self._verdict()
         except (OpscopeError, OSError, MemoryError) as error:
             answer = {"error": reason(error)}
-        begun = file.with_name(f".{file.name}-{os.getpid()}")
-        begun.write_text(json.dumps(answer), encoding="utf-8")
-        begun.replace(file)
+        unfinished = file.with_name(f".{file.name}-{os.getpid()}")
+        unfinished.write_text(json.dumps(answer), encoding="utf-8")
+        unfinished.replace(file)
 
     def _verdict(self) -> dict[str, Any]:
-        made = self._made()
-        if made is None:
+        saved = self._save_trace()
+        if saved is None:
             raise TraceFormatError(
-                f"No trace was made of what was recorded: see the messages of {os.getpid()}."
+                f"No trace was made of the recording: see the messages of process {os.getpid()}."
             )
-        trace = made.trace
-        if trace is None:  # it was written in pieces: of a stretch of it
+        trace = saved.trace
+        if trace is None:  # a long recording: use its typical stretch
             part = chosen_partition(self._request.rank, self._request.process)
-            trace = stretch_of(LongTrace.at(made.folder, part), _JUDGED_EVENTS)
-            trace = load_part(made.folder, part) if trace is None else trace
+            trace = stretch_of(LongTrace.at(saved.folder, part), _JUDGED_EVENTS)
+            trace = load_part(saved.folder, part) if trace is None else trace
         self._write_report(trace)
         typical = typical_part(trace, MOST_EVENTS)  # as in ``headline``
         verdict = find_verdict(trace if typical is None else typical.trace)
@@ -157,42 +153,42 @@ class _EndOfRun:
             write_output("report", partial(write_report, trace), file, self._messages)
 
     def add_facts(self) -> None:
-        """Write into a trace that was shown while the program ran what is known at its end."""
+        """Add the facts known at the end to a trace that was shown while the program ran."""
         request = self._request
         part = chosen_partition(request.rank, request.process)
-        with contextlib.suppress(OpscopeError, OSError):  # it was not written, or it is gone
+        with contextlib.suppress(OpscopeError, OSError):  # the trace was not written, or removed
             trace = load_part(request.destination.trace, part)
             facts = {} if request.facts is None else request.facts["metadata"]
             trace = trace.with_metadata(facts)
             save_trace(trace, request.destination.trace, part)
-            if self._is_shown and (between := describe_step_boundaries(period_of(trace).trace)):
-                self._messages.say(f"{between}")
+            if self._is_shown and (boundaries := describe_step_boundaries(period_of(trace).trace)):
+                self._messages.say(f"{boundaries}")
 
     def show_job(self, job: JobRequest) -> None:
-        """Make the traces of the other processes, and show all."""
+        """Make the traces of the other processes, and print the results of all."""
         with self._failures_reported("list of processes"):
             with self._messages.progress("making the traces of the processes"):
                 failures = recover_ended(job.folder)
                 cycles = cycle_folders(job.folder) if job.has_cycles else []
             for error in failures:
                 self._messages.fail(str(error))
-            shown = JobResults(self._request.why, job.destination, self._messages, job.root)
-            shown.show(job.folder, cycles)
+            results = JobResults(self._request.why, job.destination, self._messages, job.root)
+            results.show(job.folder, cycles)
 
-    def _made(self) -> _Made | None:
+    def _save_trace(self) -> _SavedTrace | None:
         request = self._request
         try:
             if request.saved is not None:
-                return _Made(request.saved.parent, load_part(request.saved))
+                return _SavedTrace(request.saved.parent, load_part(request.saved))
             if request.recording is None:
                 return None
             file = at(request.recording)
             assert file is not None, f"{request.recording} is not the name of a recording"
-            with shared(file) as is_there:
-                made = self._trace_of(request.recording) if is_there else None
-                if made is not None:
+            with shared(file) as exists:
+                saved = self._trace_of(request.recording) if exists else None
+                if saved is not None:
                     remove(file)
-            return made
+            return saved
         except (OpscopeError, OSError, MemoryError) as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
             self._messages.say(
@@ -201,63 +197,63 @@ class _EndOfRun:
             )
             return None
 
-    def _trace_of(self, recording: Path) -> _Made:
+    def _trace_of(self, recording: Path) -> _SavedTrace:
         request = self._request
         facts = NO_FACTS if request.facts is None else ProgramFacts.from_json(request.facts)
         facts.keep_sources()
-        about, place = about_ended(recording), self._place(recording)
-        if is_long(recording, about):
+        description, folder = about_ended(recording), self._folder_of(recording)
+        if is_long(recording, description):
             save = partial(save_long, recording, facts=facts)
-            return _Made(write_output("trace", save, place, self._messages), None)
+            return _SavedTrace(write_output("trace", save, folder, self._messages), None)
         with self._messages.progress("reading the recording"):
             trace = recover(recording, facts=facts)
         part = chosen_partition(request.rank, request.process)
         save = partial(save_trace, trace, part=part)
-        return _Made(write_output("trace", save, place, self._messages), trace)
+        return _SavedTrace(write_output("trace", save, folder, self._messages), trace)
 
-    def _place(self, recording: Path) -> Path:
-        """Folder of the trace: a new name if another run has written there meanwhile.
+    def _folder_of(self, recording: Path) -> Path:
+        """Folder of the trace, with a new name if another run has written there since.
 
-        The parts of a job stay together, since each would find a free name of its own.
+        Processes of a job keep the name: each would choose another new one.
         """
         request = self._request
-        place = request.destination.trace
+        path = request.destination.trace
         is_of_job = request.with_children or request.rank is not None or request.process is not None
-        if is_of_job or not is_of_another_run(recording, place):
-            return place
-        self._messages.say(f"another run wrote its trace to {place}; this trace has another folder")
-        return free_folder(place)
+        if is_of_job or not is_of_another_run(recording, path):
+            return path
+        self._messages.say(f"another run wrote its trace to {path}; this trace has another folder")
+        return free_folder(path)
 
     def _show_long(self, saved: Path) -> None:
-        """Print the results of a long trace, which is read in pieces: the table covers all of it,
-        the verdict the stretch that represents it."""
+        """Print the results of a long trace: a table of all of it, and the verdict on a typical
+        stretch."""
         request, part = self._request, chosen_partition(self._request.rank, self._request.process)
         long = LongTrace.at(saved, part)
-        judged = stretch_of(long, _JUDGED_EVENTS)
-        judged = load_part(saved, part) if judged is None else judged
+        typical = stretch_of(long, _JUDGED_EVENTS)
+        typical = load_part(saved, part) if typical is None else typical
         with self._failures_reported("table"):
             if request.table and request.rank in (None, 0):
                 top = find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
                 self._messages.show(operator_text(top, self._messages.width))
-            for line in describe_devices(judged):
+            for line in describe_devices(typical):
                 self._messages.say(line)
         if self._is_shown:
             with self._failures_reported("summary"):
-                self._print_headline(judged)
-        self._print_trace(saved, judged, long.rows["events"])
+                self._print_headline(typical)
+        self._print_trace(saved, typical, long.rows["events"])
         if not request.with_children:
-            draw(judged, replace(request.destination, chrome=None), self._messages)
+            draw(typical, replace(request.destination, chrome=None), self._messages)
             with self._failures_reported("Chrome trace"):
                 if request.destination.chrome is not None:
-                    whole = load_part(saved, part)
-                    draw(whole, replace(request.destination, report=None), self._messages)
+                    full_trace = load_part(saved, part)
+                    draw(full_trace, replace(request.destination, report=None), self._messages)
         self._print_next_command(saved)
 
     def _show(self, trace: TraceData) -> None:
         request = self._request
         if not has_work(trace):
-            who = "program" if not request.with_children else "first process"
-            self._messages.fail(f"The {who} ran no torch operators during the recording.")
+            if not request.with_children:  # a launcher has none
+                self._messages.fail("The program ran no torch operators during the recording.")
         elif request.table and request.rank in (None, 0):
             top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
             self._messages.show(operator_text(top, self._messages.width))
@@ -265,8 +261,7 @@ class _EndOfRun:
             self._messages.say(line)
 
     def _print_trace(self, folder: Path, trace: TraceData, events: int | None = None) -> None:
-        """Print where the trace is, and how complete; ``events``: their number, if not all are in
-        ``trace``."""
+        """Print folder and ledger; ``events``: number of all events, if ``trace`` is a part."""
         with self._failures_reported("ledger"):
             self._messages.say(describe_completeness(trace, events))
         self._messages.say(f"trace written to {folder}")
@@ -280,7 +275,7 @@ class _EndOfRun:
             self._messages.show(top_findings(trace, self._messages.wraps))
 
     def _print_next_command(self, saved: Path) -> None:
-        if not self._request.with_children:  # else the lines of the job name it
+        if not self._request.with_children:  # else JobResults prints the command
             rank = "" if self._request.rank is None else f" --rank {self._request.rank}"
             self._messages.say(f"details: `opscope summary {quote(str(saved))}{rank}`")
             if rank:
@@ -288,7 +283,7 @@ class _EndOfRun:
 
     @contextlib.contextmanager
     def _failures_reported(self, what: str) -> Iterator[None]:
-        """Say that ``what`` failed instead of raising: the files are written all the same."""
+        """Print errors instead of raising them: the remaining output must be made."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""A flight recorder around a program: begun when it imports torch, ended with it."""
+"""``opscope run --flight-recorder``: starts at the program's import of torch, stops at its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPTIONS = {"last": "--flight-recorder", "max_memory": "--max-memory", "budget":
 
 
 class FlightSession:
-    """Says what was dumped; a fault of its own never reaches the program."""
+    """A flight recorder for the program; its errors are printed, not raised."""
 
     def __init__(
         self,
@@ -35,13 +35,9 @@ class FlightSession:
         messages: Messages,
         has_children: bool = False,
     ) -> None:
-        """Check the options; reach the processes that the program starts, if it ``has_children``.
+        """Check the options, and prepare the recording of children if ``has_children``.
 
-        Args:
-            options: what to record.
-            flight: ``last``, ``max_memory``, ``budget`` and ``directory``, as for the recorder.
-            messages: says what was dumped.
-            has_children: the program's processes are recorded, too.
+        ``flight``: ``last``, ``max_memory``, ``budget`` and ``directory``, as for the recorder.
         """
         switches = options.settings.arguments.items()
         record = {name: on for name, on in switches if on and name not in _OF_WHOLE_PROGRAMS}
@@ -49,7 +45,7 @@ class FlightSession:
         try:
             self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
         except UsageError as error:
-            raise type(error)(_as_typed(str(error))) from None
+            raise type(error)(_with_option_names(str(error))) from None
         self._has_begun = False
         self._messages = messages
         self._directory = Path(flight["directory"])
@@ -60,11 +56,11 @@ class FlightSession:
             self._job = FlightJob.begin(arguments)
 
     def begin(self) -> None:
-        """Start; torch is imported. If that fails, say so and let the program run."""
+        """Start the recorder; called when torch is imported."""
         self._guarded(self._begin, "The program continues without a flight recorder.")
 
     def finish(self) -> None:
-        """Stop, and say which dumps there are."""
+        """Stop the recorder, and print the dumps."""
         self._guarded(self._finish, "Dumps that were written are kept.")
 
     def _begin(self) -> None:
@@ -80,15 +76,15 @@ class FlightSession:
     def _finish(self) -> None:
         if self._has_begun:
             self._recorder.stop()
-        found = self._dumps()
-        for dump in found:
+        dumps = self._all_dumps()
+        for dump in dumps:
             self._messages.say(f"details: `opscope summary {quote(str(dump))}`")
-        is_begun = Dumps(self._directory).count_under_way(os.getpid())
+        unfinished = Dumps(self._directory).count_under_way(os.getpid())
         status = self._recorder.status()
-        if self._has_begun and not (found or is_begun or status.faults or status.refused):
+        if self._has_begun and not (dumps or unfinished or status.faults or status.refused):
             self._messages.say(f"no dump: nothing unusual happened, so {self._directory} is empty")
 
-    def _dumps(self) -> list[Path]:
+    def _all_dumps(self) -> list[Path]:
         if self._job is None:
             return list(self._recorder.status().dumps)
         processes = self._job.processes()
@@ -105,6 +101,6 @@ class FlightSession:
             self._messages.fail(f"{error} {otherwise}")
 
 
-def _as_typed(message: str) -> str:
-    """With the options that the user typed in the place of parameters."""
+def _with_option_names(message: str) -> str:
+    """``message`` with options of ``opscope run`` in place of parameters of the recorder."""
     return re.sub(r"\b(last|max_memory|budget)= ?", lambda one: f"{_OPTIONS[one[1]]} ", message)

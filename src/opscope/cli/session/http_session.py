@@ -1,4 +1,4 @@
-"""A program that is recorded when somebody requests it over HTTP, and not before."""
+"""``opscope run --http``: records the program when an HTTP request starts a recording."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class HttpSession:
-    """Listens from before the program begins until its end; a flight recorder may be on as well.
+    """Listens during the whole program, beside a flight recorder if there is one.
 
-    A rank of a job listens at the port that many higher.
+    The port is that of ``address`` plus the rank of this process.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class HttpSession:
         """Listen.
 
         Raises:
-            UsageError: the address is none.
-            ReachError: nothing can listen there.
+            UsageError: the address is invalid.
+            ReachError: the address cannot be used.
         """
         host, port = address_of(address)
         if port:
@@ -45,14 +45,14 @@ class HttpSession:
         )
 
     def begin(self) -> None:
-        """Count steps; torch is imported. If that fails, say so and let the program run."""
+        """Start to count steps; called when torch is imported."""
         self._guarded(self._begin, "Steps are not counted.")
         if self._flight is not None:
             self._flight.begin()
 
     def finish(self) -> None:
-        """Listen no more; what is being recorded is written by another process."""
-        self._guarded(self._finish, "What was recorded last may be lost.")
+        """Stop listening; another process writes a running recording."""
+        self._guarded(self._finish, "The last recording may be lost.")
         if self._flight is not None:
             self._flight.finish()
 

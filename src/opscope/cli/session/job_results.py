@@ -1,6 +1,5 @@
-"""Further output of a run: Chrome file, report; and with children the answer to
-``--why`` of all processes, made of the traces on disk, once those of all that have ended are there.
-"""
+"""Further output of a run: Chrome file and report; with children, the list of processes and the
+answer to ``--why``, from the traces on disk."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ from opscope.storage.processes import ProcessEntry, Processes, metadata_of
 WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
 
 
-def draw(trace: TraceData, destination: Destination, messages: Messages, of_what: str = "") -> None:
-    """Write the files that were asked for; one that fails costs nothing else."""
-    for what, write, file in _pictures(destination):
+def draw(trace: TraceData, destination: Destination, messages: Messages, suffix: str = "") -> None:
+    """Write the requested files; an error in one does not affect the others."""
+    for what, write, file in _requested_files(destination):
         try:
             written = write_output(what, partial(write, trace), file, messages)
-            messages.say(f"{what}{of_what} written to {written}")
+            messages.say(f"{what}{suffix} written to {written}")
         except (OpscopeError, OSError, MemoryError) as error:
             messages.fail(f"The {what} could not be written: {reason(error)}")
 
@@ -40,15 +39,15 @@ def draw(trace: TraceData, destination: Destination, messages: Messages, of_what
 def write_output(
     what: str, write: Callable[[Path], object], path: Path, messages: Messages
 ) -> Path:
-    """Write one file or folder; where it is."""
+    """Write one file or folder, if necessary to a temporary folder; returns its path."""
     with messages.progress(f"writing the {what}"):
         written, refused = write_or_rescue(write, path)
     if refused is not None:
-        messages.fail(f"{refused} Written to another place instead:")
+        messages.fail(f"{refused} Written to another folder instead:")
     return written
 
 
-def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]:
+def _requested_files(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]:
     if destination.chrome is not None:
         from opscope.export.chrome.writer import write_chrome_trace
 
@@ -60,35 +59,32 @@ def _pictures(destination: Destination) -> Iterator[tuple[str, WriteFile, Path]]
 
 
 class JobResults:
-    """Called after the traces were written; failures are printed, and the rest continues."""
+    """Results of all processes of a run, once their traces are written. Prints its errors."""
 
     def __init__(
         self, why: bool, destination: Destination, messages: Messages, rank: int | None
     ) -> None:
-        """Prepare the results of a run; if the run is itself ``rank`` of a job, only its own child
-        processes are shown."""
+        """``rank``: rank of this run in a job; then only its own child processes are shown."""
         self._why, self._destination, self._messages = why, destination, messages
         self._root = None if rank is None else os.getpid()
 
     def show(self, folder: Path, cycles: list[Path]) -> None:
-        """Print the list, write the requested files, print the answer.
+        """Print the list of processes, write the requested files, print the answer to ``--why``.
 
-        Args:
-            folder: of the job.
-            cycles: in it, where a schedule had several.
+        ``cycles``: folders of a schedule's cycles in ``folder``, if there are several.
         """
-        whole = Processes.in_folder(folder)
-        found = [Processes.in_folder(cycle) for cycle in cycles]
-        for line in describe_cycles(whole, found) if cycles else describe_processes(whole):
+        processes = Processes.in_folder(folder)
+        parts = [Processes.in_folder(cycle) for cycle in cycles]
+        for line in describe_cycles(processes, parts) if cycles else describe_processes(processes):
             self._messages.say(line)
         if cycles:
-            for number, processes in enumerate(found, start=1):
-                self._draw(processes, self._destination.of_cycle(number))
+            for number, part in enumerate(parts, start=1):
+                self._write_files(part, self._destination.of_cycle(number))
         else:
-            self._draw(whole, self._destination)
+            self._write_files(processes, self._destination)
         if self._why:
-            self._answer(self._shown(whole))
-        elif shown := next((p for p in (whole, *found) if p.recorded), None):
+            self._show_findings(self._shown(processes))
+        elif shown := next((p for p in (processes, *parts) if p.recorded), None):
             self._messages.say(f"details: `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
                 self._messages.say(f"slowest rank: `opscope ranks {quote(str(shown.folder))}`")
@@ -96,7 +92,7 @@ class JobResults:
     def _shown(self, processes: Processes) -> Processes:
         return processes if self._root is None else processes.begun_by(self._root)
 
-    def _draw(self, processes: Processes, destination: Destination) -> None:
+    def _write_files(self, processes: Processes, destination: Destination) -> None:
         if destination.chrome is None and destination.report is None:
             return
         try:
@@ -107,49 +103,47 @@ class JobResults:
             return self._messages.fail(f"The report of all processes was not written: {error}")
         draw(trace, destination, self._messages, " of all processes")
 
-    def _answer(self, processes: Processes) -> None:
-        ranked = _most_active_first(processes)
-        if not ranked:
+    def _show_findings(self, processes: Processes) -> None:
+        active = _most_active_first(processes)
+        if not active:
             return self._messages.fail("None of the processes ran torch operators.")
         slow = self._slow_rank(processes)
-        chosen = next((done for done in ranked if done.part == slow), ranked[0])
-        about = f"findings of {_named(processes, chosen)}"
-        if len(ranked) > 1:
-            warm = sum(done.is_warm for done in ranked)
-            state = f"{warm or 'none'} of {len(ranked)} processes completed warm-up"
+        chosen = next((process for process in active if process.part == slow), active[0])
+        about = f"findings of {_process_text(processes, chosen)}"
+        if len(active) > 1:
+            warm_count = sum(process.is_warm for process in active)
+            state = f"{warm_count or 'none'} of {len(active)} processes completed warm-up"
             why = "the others wait for it" if chosen.part == slow else "it has most events"
             about += f", because {why}; {state}"
         self._messages.say(about)
-        found = top_findings(processes.load(chosen.part), self._messages.wraps)
-        self._messages.show(found)
-        if len(ranked) > 1:
-            other = next(done for done in ranked if done is not chosen)
+        findings = top_findings(processes.load(chosen.part), self._messages.wraps)
+        self._messages.show(findings)
+        if len(active) > 1:
+            alternative = next(process for process in active if process is not chosen)
             folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {folder} {other.part.option}` shows another one; `opscope "
+                f"`opscope why {folder} {alternative.part.option}` shows another one; `opscope "
                 f"summary {folder}` lists them"
             )
 
     def _slow_rank(self, processes: Processes) -> Partition | None:
-        """Say which ranks are slow, or that none is; the one whose change would save most."""
+        """Print which ranks are slow; returns the rank whose fix would save most, if any."""
         if not _has_ranks(processes):
             return None
         try:
             with self._messages.progress("comparing the ranks"):
-                found = _job_of(processes).slow_ranks()
+                slow_ranks = _job_of(processes).slow_ranks()
         except OpscopeError as error:
             self._messages.fail(f"The ranks could not be compared: {error}")
             return None
-        for line in found.sentences():
+        for line in slow_ranks.sentences():
             self._messages.say(line)
-        waited_for = [slow.process for slow in found.found if slow.gain_ns > 0]
+        waited_for = [slow.process for slow in slow_ranks.found if slow.gain_ns > 0]
         return waited_for[0] if waited_for else None
 
 
 @dataclass(frozen=True)
-class _Done:
-    """Amount of recorded data of one process."""
-
+class _RecordedProcess:
     entry: ProcessEntry
     part: Partition
     is_warm: bool
@@ -161,12 +155,12 @@ def _job_of(processes: Processes) -> Job:
 
 
 def _has_ranks(processes: Processes) -> bool:
-    """Whether several of them are ranks of a job, started as such or not."""
+    """Whether several of the processes are ranks of one job, also without a launcher."""
     if len(processes.recorded) < 2:
         return False
     try:
         compared = _job_of(processes).compared
-    except OpscopeError:  # that nothing can be read is said where it is
+    except OpscopeError:  # unreadable traces are reported elsewhere
         return False
     return len(compared) > 1 and all(_rank_of(processes, part) is not None for part in compared)
 
@@ -178,19 +172,19 @@ def _rank_of(processes: Processes, part: Partition) -> int | None:
     return rank if size > 1 else None
 
 
-def _most_active_first(processes: Processes) -> list[_Done]:
-    """Processes with events: those that reached warm-up first, then by number of events."""
-    found = []
+def _most_active_first(processes: Processes) -> list[_RecordedProcess]:
+    """Processes with events: those that completed warm-up first, then by number of events."""
+    result = []
     for entry in processes.recorded:
         if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):
             detail = metadata_of(processes.parts[entry.partition]).get(DETAIL) or {}
             stretches = detail.get("stretches", ())
             is_warm = any(one["steps"] for one in stretches)
             is_warm |= any(one["steps"] is None for one in stretches[1:])
-            found.append(_Done(entry, entry.partition, is_warm, n))
-    return sorted(found, key=lambda done: (not done.is_warm, -done.events))
+            result.append(_RecordedProcess(entry, entry.partition, is_warm, n))
+    return sorted(result, key=lambda done: (not done.is_warm, -done.events))
 
 
-def _named(processes: Processes, done: _Done) -> str:
-    rank = _rank_of(processes, done.part)
-    return f"process {done.entry.process_id}" + ("" if rank is None else f" (rank {rank})")
+def _process_text(processes: Processes, process: _RecordedProcess) -> str:
+    rank = _rank_of(processes, process.part)
+    return f"process {process.entry.process_id}" + ("" if rank is None else f" (rank {rank})")

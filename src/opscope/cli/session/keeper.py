@@ -1,5 +1,4 @@
-"""The watchdog process after the program: it recovers an unfinished recording, and beside it while
-one is long."""
+"""Tasks of the keeper, each in its own process: output at the end, recovery, draining."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from opscope.launch.keeper_process import DONE, NO_ROOM, is_unfinished
 from opscope.live.recovery import recover_ended
 from opscope.recording.streams.trace_request import EndRequest
 
-_BETWEEN_LOOKS_S = 0.05
+_POLL_S = 0.05
 
 
 def finish(folder: str, owner: str, how: str) -> None:
-    """Recover what a process left in ``folder``, and say where it is."""
+    """Make traces of the unfinished recordings of a process in ``folder``, and print the paths."""
     messages = Messages(animated=False)
     if not is_unfinished(owner, folder):
         return  # another keeper has done it
@@ -38,47 +37,43 @@ def finish(folder: str, owner: str, how: str) -> None:
 
 
 def end_of_run(pipe: str, folder: str, owner: str) -> None:
-    """Do what the program asks for through ``pipe``, and say there that it is done."""
+    """Execute the program's request from ``pipe``, and reply there when it is done."""
     requests = socket.socket(fileno=int(pipe))
     with requests.makefile(encoding="utf-8") as lines:
         text = lines.readline()
-    if not text.endswith("\n"):  # it was killed in the middle of asking
+    if not text.endswith("\n"):  # the program was killed while it sent the request
         return finish(folder, owner, "")
-    from opscope.cli.session.end_of_run import end_of_run as do
+    from opscope.cli.session.end_of_run import end_of_run as write_output
 
-    do(EndRequest.from_text(text), Messages(animated=False))
+    write_output(EndRequest.from_text(text), Messages(animated=False))
     with suppress(OSError):  # the program has left
         requests.send(DONE, socket.MSG_NOSIGNAL)
 
 
 def job(folder: str) -> None:
-    """Recover what the processes of a job have left; what cannot be stays for ``opscope doctor
-    --recover``.
-
-    To watch costs nothing, but a keeper that comes late does not see how processes ended.
-    """
+    """Make traces of the recordings of ended processes; others stay for ``doctor --recover``."""
     recover_ended(Path(folder))
 
 
 def drain(pidfd: str, *files: str) -> None:
-    """Move what a process records from its file to segments, until it has ended or stopped."""
+    """Move records of a running process from its file to segments, until it ends or stops."""
     from opscope.recording.recovered import drain_while
 
     poll = select.poll()
     poll.register(int(pidfd), select.POLLIN)
 
-    def goes_on() -> bool:
-        return not poll.poll(int(_BETWEEN_LOOKS_S * 1000))
+    def keep_draining() -> bool:
+        return not poll.poll(int(_POLL_S * 1000))
 
     for file in files:
         try:
-            drain_while(Path(file), goes_on)
-        except (OpscopeError, OSError) as error:  # recovering it says what is wrong
-            if _is_of_a_full_disk(error):
+            drain_while(Path(file), keep_draining)
+        except (OpscopeError, OSError) as error:  # the recovery of the file will print the error
+            if _is_disk_full(error):
                 sys.exit(NO_ROOM)
 
 
-def _is_of_a_full_disk(error: BaseException | None) -> bool:
+def _is_disk_full(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
@@ -86,7 +81,7 @@ def _is_of_a_full_disk(error: BaseException | None) -> bool:
     return False
 
 
-_BECOMES: Mapping[str, Callable[..., None]] = {
+_TASKS: Mapping[str, Callable[..., None]] = {
     "finish": finish,
     "drain": drain,
     "end_of_run": end_of_run,
@@ -94,4 +89,4 @@ _BECOMES: Mapping[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
-    _BECOMES[sys.argv[1]](*sys.argv[2:])
+    _TASKS[sys.argv[1]](*sys.argv[2:])

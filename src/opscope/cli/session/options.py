@@ -9,13 +9,13 @@ from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
 
 DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
-"""What finding out why a program is slow needs to be recorded."""
+"""Data of steps in detail, which findings need."""
 
 _OPERATORS = "operators"
 
 
 def add_switches(group: _ArgumentGroup) -> None:
-    """Declare a flag for each thing that can be recorded; ``recorded`` is a list of them."""
+    """Add a flag for each kind of data; ``recorded`` in the namespace is the list of them."""
     group.set_defaults(recorded=[])
     for switch in switches():
         if switch.flag:
@@ -29,15 +29,15 @@ def add_switches(group: _ArgumentGroup) -> None:
 
 
 def parse_record_option(text: str) -> list[str]:
-    """``operators,shapes`` as options of the recorder beside operators, which are always there."""
-    known = {s.flag_name.lstrip("-"): s.option for s in switches() if s.flag}
+    """Parse ``operators,shapes``; returns the recorder's options without ``operators``."""
+    by_name = {s.flag_name.lstrip("-"): s.option for s in switches() if s.flag}
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if word != _OPERATORS and word not in known:
+        if word != _OPERATORS and word not in by_name:
             raise ArgumentTypeError(
-                f"{word!r} cannot be recorded. Name some of {', '.join((_OPERATORS, *known))}"
+                f"{word!r} cannot be recorded. Name some of {', '.join((_OPERATORS, *by_name))}"
             )
-    return [known[word] for word in words if word != _OPERATORS]
+    return [by_name[word] for word in words if word != _OPERATORS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class ScheduleOption:
 
     @classmethod
     def parse(cls, text: str) -> ScheduleOption:
-        """``wait,warmup,active`` or ``wait,warmup,active,repeat``."""
+        """Parse ``wait,warmup,active`` or ``wait,warmup,active,repeat``."""
         parts = text.split(",")
         if not (3 <= len(parts) <= 4 and all(part.strip().isdecimal() for part in parts)):
             raise ArgumentTypeError(
@@ -68,16 +68,14 @@ class ScheduleOption:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of ``opscope run``, as its help explains them, beyond the program and the places of
-    its files; a limit that is None is half of what is free."""
+    """Options of ``opscope run`` without the program and the output paths; see its help."""
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None
-    # what is recorded besides of some steps; None where all is recorded alike
-    detail: ProfileSettings | None = None
+    detail: ProfileSettings | None = None  # for steps in detail; None: no such steps
     why: bool = False
     table: bool = False
     view: bool = False
     stream: bool = True
     keeper: bool = True
-    max_disk_bytes: int | None = None
+    max_disk_bytes: int | None = None  # None: half of the free space

@@ -1,4 +1,4 @@
-"""``opscope run --view``: the page of the trace, once the program has ended."""
+"""``opscope run --view``: shows the page of the trace after the end of the program."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from opscope.base.python_process import own_python
 
 
 def show_when_over(trace: Path) -> None:
-    """Serve the page of ``trace`` when this process exits, until it is closed or Ctrl-C.
+    """Serve the page of ``trace`` when this process exits, until the page is closed or Ctrl-C.
 
-    A process that a signal ends shows nothing. Called before the recording registers its end, so
-    that it is shown after that.
+    After a fatal signal no page is shown. Call this before the recording registers its exit
+    handler, so that the page comes after it.
     """
     main = Path(opscope.cli.__file__).parents[1] / "__main__.py"
     command, process = own_python(str(main), "view", str(trace)), os.getpid()

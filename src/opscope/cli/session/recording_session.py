@@ -1,6 +1,6 @@
-"""One recording around a program: begun when it imports torch, handed on when it ends.
+"""The recording of one program: starts when it imports torch, stops when it ends.
 
-Another process makes the trace of it, and says what it shows (``end_of_run.py``).
+Another process makes the trace and prints the summary (``end_of_run.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from opscope import _native
 from opscope.cli.destination import reason, write_or_rescue
-from opscope.cli.session.finisher import Finisher
+from opscope.cli.session.finisher import WAIT, Finisher
 from opscope.cli.session.options import RunOptions
 from opscope.cli.session.termination import interrupts_wait
 from opscope.cli.views.console import Messages
@@ -36,14 +37,17 @@ from opscope.torch_api.schedule import schedule
 from opscope.torch_api.steps import after_each_optimizer_step
 
 _START_OF_WHY_S = 20.0
-"""Of a program without steps, in detail: who asks why waits for the answer, not for the program."""
+"""Time recorded in detail of a program without steps, with ``--why``."""
+
+_FEWEST_RECORDS = 100
+"""Records of a program without operators that have an answer; imports alone make fewer."""
 
 
 class RecordingSession:
-    """Records, and asks for what is made of it; a fault of its own never reaches the program.
+    """Records the program, and requests the output; its errors are printed, not raised.
 
-    Whatever this needs is imported before the program runs: at its end ``sys.path`` may have
-    changed, and the process may not be able to open another file.
+    All its imports happen before the program runs: at the end ``sys.path`` may have changed, and
+    the process may have too many open files.
     """
 
     def __init__(
@@ -65,14 +69,14 @@ class RecordingSession:
         self._process = None if children is None else children.process
         self._finisher = Finisher(destination.trace, messages, options.view)
         self._steps = StepsOfRun(self._finisher.is_working)
-        self._is_ending = False
+        self._is_ending, self._is_awaited = False, True
         self._last_request: EndRequest | None = None
-        self._shown: EndRequest | None = None
+        self._shown_request: EndRequest | None = None
 
     def begin(self) -> None:
-        """Start recording; torch is imported. If that fails, say so and let the program run."""
+        """Start recording; called when torch is imported."""
         try:
-            # A program that uses torch.profiler itself then pays for one recorder, not for two.
+            # With the drop-in, a program that uses torch.profiler runs one recorder, not two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install_and_answer()
             self._begin_recording()
@@ -118,38 +122,50 @@ class RecordingSession:
         try:
             if self._detailed is not None:
                 self._detailed.step_ended()
-        except Exception as error:  # the program's step must not fail for it
+        except Exception as error:  # the program's step must not fail
             self._messages.fail(f"Steps could not be recorded in detail: {reason(error)}")
 
     def program_is_over(self) -> None:
-        """Note that events from now on belong to Python's own shutdown."""
+        """Note the time: later events belong to Python's shutdown."""
         if self._profile is not None:
             self._profile.trace_facts[OVER] = time.time_ns()
 
     def finish(self) -> None:
-        """Stop, and have another process write the files and say what they show."""
+        """Stop recording, and request the output from another process."""
         recursion_limit = sys.getrecursionlimit()
         self._is_ending = True
         self._finisher.program_ends()
         try:
-            _leave_programs_limits()
+            _reset_limits()
             if self._detailed is not None:
                 self._detailed.finish()
             if self._profile is not None:
                 self._profile.stop()
-            self._report()
+            self._is_awaited = self._has_answer()
+            self._request_or_report()
             self._request_last_output()
-            self._finisher.wait_at_the_end()
+            if self._is_awaited:
+                self._finisher.wait_at_the_end()
         except KeyboardInterrupt:
-            self._name_running_children()
+            self._report_interruption()
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {reason(error)}")
         finally:
             sys.setrecursionlimit(recursion_limit)
             dismiss_keepers()
 
+    def _has_answer(self) -> bool:
+        """Whether there is anything to wait for: a program that only prints its help runs nothing.
+
+        The process that writes the trace needs a third of a second to start.
+        """
+        options, files = self._options, self._destination
+        is_asked = options.view or files.chrome or files.report or self._children
+        ran = _native.names_from(0) or _native.statistics()["records"] >= _FEWEST_RECORDS
+        return bool(is_asked or os.environ.get(WAIT) or ran)
+
     def _request_last_output(self) -> None:
-        """Request the output of the last recording, and what belongs to all processes."""
+        """Request the output of the last recording and of the whole job."""
         request = self._last_request or self._updated_request()
         if self._children is not None:
             root = None if self._children.rank is None else os.getpid()
@@ -158,17 +174,17 @@ class RecordingSession:
             )
             request = replace(request or self._request(self._destination), job=job)
         if request is not None:
-            self._finisher.ask(request)
+            self._finisher.request(request)
 
     def _updated_request(self) -> EndRequest | None:
-        """The last request with the final number of steps; None if nothing was shown."""
-        shown, seen = self._shown, self._steps.seen()
-        if shown is None or seen is None:
+        """The last request with the final number of steps; None if there was no output yet."""
+        request, counts = self._shown_request, self._steps.counted()
+        if request is None or counts is None:
             return None
-        facts = {"metadata": {STEPS: seen}}
-        return replace(shown, recording=None, is_more=True, facts=facts)
+        facts = {"metadata": {STEPS: counts}}
+        return replace(request, recording=None, is_more=True, facts=facts)
 
-    def _name_running_children(self) -> None:
+    def _report_interruption(self) -> None:
         if self._finisher.is_busy:
             self._messages.say("another process continues to write the trace")
         elif self._profile is not None and self._profile.has_stream:
@@ -183,25 +199,30 @@ class RecordingSession:
             )
 
     def _profile_arguments(self) -> dict[str, Any]:
-        steps = self._options.schedule
+        option = self._options.schedule
         arguments: dict[str, Any] = dict(self._options.settings.arguments)
-        if steps is not None:
+        if option is not None:
             arguments["schedule"] = schedule(
-                wait=steps.wait, warmup=steps.warmup, active=steps.active, repeat=steps.repeat
+                wait=option.wait, warmup=option.warmup, active=option.active, repeat=option.repeat
             )
-            arguments["on_trace_ready"] = self._keep_cycle
+            arguments["on_trace_ready"] = self._request_cycle
         return arguments
 
-    def _report(self) -> None:
-        """Keep what was recorded, or say why there is nothing to keep."""
+    def _request_or_report(self) -> None:
+        """Request the trace, or print why there is none."""
         if self._failed:
             return
         if self._profile is None:
-            if self._children is not None:  # what they did is said
+            if self._children is not None:  # the list of processes is printed
                 return
             self._messages.fail("The program did not import torch, so no trace was written.")
         elif self._options.schedule is None:
-            self._keep(self._profile, self._destination)
+            if not self._is_awaited:
+                self._messages.fail(
+                    "The program ran no torch operators during the recording. Another process "
+                    f"writes its trace to {self._destination.trace}."
+                )
+            self._request_output(self._profile, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
                 "The program ended before the first active step of the schedule, so no trace "
@@ -209,31 +230,31 @@ class RecordingSession:
                 "omit --schedule to record everything."
             )
 
-    def _keep_cycle(self, profile: ProfileRecording) -> None:
+    def _request_cycle(self, profile: ProfileRecording) -> None:
         self._cycles += 1
         try:
-            self._keep(profile, self._place_of_cycle())
+            self._request_output(profile, self._cycle_destination())
         except Exception as error:
             self._messages.fail(f"Cycle {self._cycles} could not be written: {reason(error)}")
 
-    def _place_of_cycle(self) -> Destination:
+    def _cycle_destination(self) -> Destination:
         schedule = self._options.schedule
-        if schedule is not None and schedule.repeat == 1:  # it needs no folder of its own
+        if schedule is not None and schedule.repeat == 1:  # a single cycle needs no folder
             return self._destination
         return self._destination.of_cycle(self._cycles)
 
-    def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
-        """Have the trace of what has just been recorded made, and shown."""
+    def _request_output(self, profile: ProfileRecording, destination: Destination) -> None:
+        """Request the trace and the summary of the recording that just stopped."""
         with interrupts_wait():
-            # Of a program that goes on, how many steps there are is known at its end.
-            if self._is_ending and (seen := self._steps.seen()) is not None:
-                profile.trace_facts[STEPS] = seen
+            # If the program continues, the number of steps is known only at its end.
+            if self._is_ending and (counts := self._steps.counted()) is not None:
+                profile.trace_facts[STEPS] = counts
             request = self._request_for(profile, destination)
             if self._is_ending:
                 self._last_request = request
             elif request is not None:
-                self._finisher.ask(request)
-                self._shown = request
+                self._finisher.request(request)
+                self._shown_request = request
 
     def _request_for(
         self, profile: ProfileRecording, destination: Destination
@@ -258,65 +279,64 @@ class RecordingSession:
             process=self._process,
             with_children=self._children is not None,
             folder=_current_folder(),
+            is_awaited=self._is_awaited,
         )
 
     def _save(self, profile: ProfileRecording, destination: Destination) -> Path | None:
-        """Write the trace of what is in the memory of this process; its own part of the folder."""
-        saved: list[Path] = []
+        """Write the trace of a recording in memory; returns the folder of this process."""
+        folders: list[Path] = []
         try:
-            # The rank is given, as a program may run as one without forming a process group.
+            # Pass the rank: the program may be a rank without a process group.
             save = partial(profile.trace.save, rank=self._rank, process=self._process)
-            _, refused = write_or_rescue(lambda path: saved.append(save(path)), destination.trace)
+            _, refused = write_or_rescue(lambda path: folders.append(save(path)), destination.trace)
         except Exception as error:
             self._messages.fail(f"The trace could not be written: {reason(error)}")
             return None
         if refused is not None:
-            self._messages.fail(f"{refused} Written to another place instead:")
-        return saved[-1]
+            self._messages.fail(f"{refused} Written to another folder instead:")
+        return folders[-1]
 
 
 class StepsOfRun:
-    """The steps of a program, recorded or not: how many ended after the first, and how long they
-    took.
+    """Counts all steps of a program, recorded or not, and their time after the first step.
 
-    The clock stands while opscope does something at the end of a step: recordings that it starts,
-    stops and writes are no time of the program. Steps that ``contends`` is true of do not count:
-    another process of opscope's, which makes the trace, has a processor meanwhile.
+    Time in which opscope starts, stops or writes recordings is not included. Neither are steps
+    that begin while ``contends()`` is true: then opscope's other process competes for the CPUs.
     """
 
     def __init__(self, contends: Callable[[], bool] = lambda: False) -> None:
         self._contends, self._has_contended = contends, False
-        self._ended = self._passed_ns = 0
+        self._ended = self._steps_ns = 0
         self._since_ns = 0
 
-    def step_ended(self, then: Callable[[], None]) -> None:
-        """One has; ``then`` is what opscope does about it."""
+    def step_ended(self, work: Callable[[], None]) -> None:
+        """Count a step; ``then``: opscope's work after the step, whose time does not count."""
         now_ns = time.monotonic_ns()
         if not self._ended:
             self._ended = 1
         elif not self._has_contended:
             self._ended += 1
-            self._passed_ns += now_ns - self._since_ns
+            self._steps_ns += now_ns - self._since_ns
         try:
-            then()
+            work()
         finally:
             self._has_contended = self._contends()
             self._since_ns = time.monotonic_ns()
 
-    def seen(self) -> dict[str, Any] | None:
+    def counted(self) -> dict[str, Any] | None:
         """Number of steps and their time, as metadata; None for fewer than two steps."""
-        return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._passed_ns}
+        return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._steps_ns}
 
 
 def _current_folder() -> Path:
     try:
         return Path.cwd()
-    except OSError:  # it is gone
+    except OSError:  # the folder was removed
         return Path("/")
 
 
-def _leave_programs_limits() -> None:
-    """Undo limits and timers that the program has set, if possible."""
+def _reset_limits() -> None:
+    """Undo limits and timers of the program, if possible."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
         if hasattr(signal, name):

@@ -1,4 +1,4 @@
-"""The trace of a recording whose process ended before it was written."""
+"""Makes traces of recordings whose processes ended before these were written."""
 
 from __future__ import annotations
 
@@ -16,48 +16,46 @@ from opscope.storage.store import remove_begun
 
 
 def recover_all(folder: Path, messages: Messages, owner: str | None = None, how: str = "") -> None:
-    """Recover what is unfinished in ``folder``, of one process or of all, and say so.
+    """Make traces of the unfinished recordings and dumps in ``folder``, and print the results.
 
-    What was recorded lies in a hidden file in the folder; it becomes the usual trace, and the file
-    is removed. In a folder of dumps of a flight recorder, those that were not finished become
-    traces.
+    ``owner``: only those of one process.
     """
     refuse_address(folder)
     remove_begun(folder)
     try:
-        found = list(left_in(folder, owner))
+        artefacts = list(left_in(folder, owner))
     except OSError as refused:
         raise unreadable(folder, refused) from refused
-    if not found:
+    if not artefacts:
         raise TraceFormatError(
             f"There is no unfinished recording in {folder}. If it contains a trace, that is "
             "complete: show it with `opscope summary`."
         )
-    failures = [error for one in found if (error := _recover_one(one, messages, how)) is not None]
-    if len(failures) == len(found):
+    failures = [e for a in artefacts if (e := _recover_one(a, messages, how)) is not None]
+    if len(failures) == len(artefacts):
         raise failures[-1]
     for error in failures:
         messages.fail(str(error))
 
 
-def _recover_one(one: Artefact, messages: Messages, how: str) -> OpscopeError | None:
+def _recover_one(artefact: Artefact, messages: Messages, how: str) -> OpscopeError | None:
     try:
-        with messages.progress(f"recovering {one.path}"):
-            made = rescue(one, how)
+        with messages.progress(f"recovering {artefact.path}"):
+            rescued = rescue(artefact, how)
     except OpscopeError as error:
         return error
-    if made is not None:
-        _say(made, messages)
+    if rescued is not None:
+        _print_result(rescued, messages)
     return None
 
 
-def _say(made: Rescued, messages: Messages) -> None:
-    trace, saved = made.trace, made.folder
-    if made.is_dump:
+def _print_result(rescued: Rescued, messages: Messages) -> None:
+    trace, saved = rescued.trace, rescued.folder
+    if rescued.is_dump:
         messages.say(describe_dump(trace))
     for line in end_of_recording(trace):
         messages.say(line)
-    if not made.is_dump:
+    if not rescued.is_dump:
         messages.say(describe_completeness(trace, int(trace.ledger["events"]["recorded"])))
-    messages.say(f"{'dump' if made.is_dump else 'trace'} written to {saved}")
+    messages.say(f"{'dump' if rescued.is_dump else 'trace'} written to {saved}")
     messages.say(f"details: `opscope summary {quote(str(saved))}`")

@@ -1,4 +1,4 @@
-"""Do one last thing before the process ends, by whichever of the ends that it can notice."""
+"""Runs a last action before the process ends, and handles signals while opscope works."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from opscope import _native
 FATAL_SIGNALS = tuple(
     number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
 )
-"""Requests to end that kill a Python program at once unless it handles them (no SIGHUP on Windows).
+"""Signals that kill a Python program at once unless it handles them (no SIGHUP on Windows).
 
-SIGINT is not among them: Python turns it into KeyboardInterrupt, which ends a program normally.
+SIGINT is not one: Python turns it into KeyboardInterrupt, which ends a program normally.
 """
 
-_PATIENCE = b"opscope: writing what was recorded; press Ctrl-C again to lose it.\n"
+_PATIENCE = b"opscope: writing the recording; press Ctrl-C again to lose it.\n"
 
 
 class LastAction:
     """Calls ``action`` once: at exit, or before a fatal signal kills the process.
 
-    At exit means after the program's non-daemon threads ended and after its own atexit functions,
-    because those are registered later and so run earlier. Signals that the program handles or
-    ignores, now or later, are left to it. Any other signal still kills the process after the
-    action, so that its parent sees the same status. The first Ctrl-C during the action is answered
-    with a message only, because people press it twice. In forked children, which have no action to
-    do, signals get their default back: a child must die at once even while it is busy outside
-    Python.
+    The action runs at exit after the program's non-daemon threads have ended and after its atexit
+    functions, which were registered later and so run earlier. Signals that the program handles or
+    ignores, now or later, do not run the action. Any other fatal signal kills the process after the
+    action, so that the parent sees the same status. The first Ctrl-C during the action only prints
+    a message, because people press it twice. Forked children have no action, and their signals get
+    the default handler: a child must die at once even if it runs C code.
     """
 
     def __init__(self, action: Callable[[], None]) -> None:
         """``action`` must not raise. Main thread only."""
         self._action = action
         self._process = os.getpid()
-        self._begun = False
-        self._ended = False
+        self._has_begun = False
+        self._has_ended = False
         self._interrupted = False
         self._is_patient = True
         self._section = _native.Section()
@@ -53,12 +52,12 @@ class LastAction:
             os.register_at_fork(after_in_child=self._in_child)
 
     def after_interrupt(self) -> None:
-        """Tell that the program is ending by an uncaught KeyboardInterrupt."""
+        """Note that an uncaught KeyboardInterrupt ends the program."""
         self._interrupted = True
 
     def cancel(self) -> None:
-        """Do nothing at the end after all."""
-        self._begun = self._ended = True
+        """Do not run the action."""
+        self._has_begun = self._has_ended = True
 
     def _at_exit(self) -> None:
         self._run()
@@ -68,8 +67,8 @@ class LastAction:
             _reraise_interrupt()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._begun and not self._ended:
-            self._died_of = number  # acted upon when the action has ended
+        if self._has_begun and not self._has_ended:
+            self._died_of = number  # _at_exit() raises it after the action
             if _may_leave:
                 raise KeyboardInterrupt
         else:
@@ -81,15 +80,15 @@ class LastAction:
             self._section.run(self._run_once, self._run_once)
 
     def _run_once(self) -> None:
-        if self._begun:
+        if self._has_begun:
             return
         has_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if has_default:
             signal.signal(signal.SIGINT, self._on_interrupt)
         try:
-            self._begun = True
+            self._has_begun = True
             self._action()
-            self._ended = True
+            self._has_ended = True
         finally:
             if has_default:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -99,7 +98,7 @@ class LastAction:
             raise KeyboardInterrupt
         self._is_patient = False
         with contextlib.suppress(OSError):
-            os.write(2, _PATIENCE)  # not through sys.stderr, which may be in the middle of writing
+            os.write(2, _PATIENCE)  # not sys.stderr: the signal may interrupt a write to it
 
     def _in_child(self) -> None:
         self.cancel()
@@ -113,12 +112,12 @@ class LastAction:
 
 
 _may_leave: list[bool] = []
-"""Not empty while opscope only waits for another process: then nothing is lost by leaving."""
+"""Not empty while opscope only waits for another process, and an interruption loses nothing."""
 
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """A key or signal that ends the process ends this block."""
+    """In this block, Ctrl-C and fatal signals raise KeyboardInterrupt at once."""
     _may_leave.append(True)
     try:
         yield
@@ -128,22 +127,22 @@ def leaving_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """While opscope writes in the middle of the program, the first Ctrl-C waits until it has.
+    """Delay the first Ctrl-C to the end of this block, in which opscope writes; not the second.
 
-    Then it is raised in the program; a second one is at once. Otherwise what the user waits for
-    were lost, and sometimes the interruption: NumPy drops exceptions of signal handlers when it
-    looks for methods of what it is given, as Python does in callbacks of weak references.
+    Otherwise the output would be lost, and sometimes the interruption too: NumPy drops exceptions
+    of signal handlers when it looks up methods of arguments, and Python drops them in callbacks of
+    weak references.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if came:
+        if received:
             raise KeyboardInterrupt
-        came.append(number)
+        received.append(number)
         with contextlib.suppress(OSError):
             os.write(2, _PATIENCE)
 
@@ -153,42 +152,42 @@ def interrupts_wait() -> Iterator[None]:
     finally:
         if signal.getsignal(signal.SIGINT) is on_interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        if came:
+        if received:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def unwound_when_ended() -> Iterator[None]:
-    """Requests to end raise KeyboardInterrupt in the body; the process dies of the first once that
-    has left everything as it was. A second one kills at once.
+    """A fatal signal raises KeyboardInterrupt in this block, and kills the process after it; a
+    second one kills at once.
 
-    Signals with another handler, or ignored ones, are not changed, and all where another thread
-    than the main one asks, as Python hands them to that alone.
+    No effect on signals with another handler or ignored ones, and in threads other than the main
+    thread, because Python runs handlers only there.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        for each in ours:
+        for each in handled:
             signal.signal(each, signal.SIG_DFL)
-        came.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     is_main = threading.current_thread() is threading.main_thread()
     signals = FATAL_SIGNALS if is_main else ()
-    ours = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
-    for number in ours:
+    handled = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
+    for number in handled:
         signal.signal(number, on_signal)
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
-        if came:
-            os.kill(os.getpid(), came[0])
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
 def _reraise_interrupt() -> None:
-    # Python kills itself by SIGINT, as a shell expects, if the last source text it executed ended
-    # in KeyboardInterrupt. The action may have executed some (dataclasses are made that way).
+    # Python kills itself by SIGINT, as a shell expects, if the last source text that it executed
+    # ended in KeyboardInterrupt. The action may have executed another (dataclasses do).
     with contextlib.suppress(KeyboardInterrupt):
         exec("raise KeyboardInterrupt")

@@ -1,1 +1,1 @@
-"""Renderers of results, and texts shared by commands."""
+"""Output of commands: tables, Markdown, JSON, CSV, and texts that several commands print."""

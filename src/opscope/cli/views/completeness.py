@@ -1,4 +1,4 @@
-"""Notes about a trace: completeness, overhead, end, reason of a dump."""
+"""Notes about a trace: dropped events, overhead, how it ended, reason of a dump."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from opscope.timeline.detail import detail_text
 
 
 def describe_completeness(trace: TraceData, events: int | None = None) -> str:
-    """Sentence about recorded and dropped events, and the cost of recording.
+    """Sentence about recorded and dropped events, and the overhead.
 
-    Args:
-        trace: of the recording, or a part of it.
-        events: how many the recording has, where the trace has not all of them.
+    ``events``: number of events of the recording, if the trace is a part of it.
     """
     ledger = trace.ledger
     count = len(trace.events) if events is None else events
     if not ledger:
-        return f"{count:,} events; this file does not say how many were dropped"
+        return f"{count:,} events; the number of dropped events is unknown"
     parts = [f"{count:,} events", _dropped(ledger)]
     parts += [text] if (text := detail_text(trace.metadata)) else []
-    parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
+    parts += [*_clock_notes(ledger), *_budget_notes(ledger), *_newer_notes(ledger)]
     if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
         parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")
     parts += [
@@ -44,7 +42,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
         for what, count in ledger.get("import", {}).items()
         if what.startswith(NOT_SHOWN)
     ]
-    parts += _not_exported(ledger)
+    parts += _export_notes(ledger)
     cost_ns = cost_of_an_event_ns(trace)
     if cost_ns:
         parts.append(f"about {cost_ns:.0f} ns of overhead each")
@@ -52,8 +50,7 @@ def describe_completeness(trace: TraceData, events: int | None = None) -> str:
 
 
 def end_of_recording(trace: TraceData) -> list[str]:
-    """Lines about a recording that was not stopped: how it ended, and the last action of each
-    thread; mostly empty."""
+    """How an unstopped recording ended, and the last action of each thread; else empty."""
     how = how_it_ended(trace)
     if not how:
         return []
@@ -69,16 +66,15 @@ def _dropped(ledger: Ledger) -> str:
     return ", ".join(reasons) or "none dropped"
 
 
-def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """Notes on data that the budget allowed for a part of the time; its counts cover that part."""
+def _budget_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """Notes on data that was recorded only for a part of the time, because of the budget."""
     not_known_ms = ledger.get("flight recorder", {}).get(NOT_KNOWN_MS, 0.0)
     unknown = f"what the budget omitted in its last {not_known_ms / 1e3:.1f} s is unknown"
     recorded = recorded_for(ledger)
     return [f"{recorded} (the budget)"] * bool(recorded) + [unknown] * bool(not_known_ms)
 
 
-def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """Notes on data that the recording has and the exported file has not."""
+def _export_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
     rows = [what for what in ledger.get("import", {}) if what.startswith(NOT_EXPORTED)]
     tables = ", ".join(what.removeprefix(NOT_EXPORTED) for what in rows)
     return (
@@ -86,33 +82,32 @@ def _not_exported(ledger: dict[str, dict[str, float]]) -> list[str]:
     )
 
 
-def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
+def _clock_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
     return [f"the CLOCK {what}: {value:,.0f}" for what, value in ledger.get("clock", {}).items()]
 
 
-def _not_understood(ledger: dict[str, dict[str, float]]) -> list[str]:
-    """Notes on data that only a newer opscope understands."""
-    found = []
+def _newer_notes(ledger: dict[str, dict[str, float]]) -> list[str]:
+    notes = []
     for what, value in ledger.get(NEWER, {}).items():
         fate, _, of_what = what.partition(": ")
         if fate == SHOWN:
-            found.append(f"{value:,.0f} {of_what} {fate}")
+            notes.append(f"{value:,.0f} {of_what} {fate}")
         elif fate == LEFT_OUT:
-            found.append(f"{of_what} {fate}")
-    return [f"from a newer opscope (upgrade to see it): {', '.join(found)}"] if found else []
+            notes.append(f"{of_what} {fate}")
+    return [f"from a newer opscope (upgrade to see it): {', '.join(notes)}"] if notes else []
 
 
 def describe_dump(trace: TraceData) -> str:
-    """Why it was made and when, and how far back it goes; empty for a trace that is no dump."""
+    """Reason, time and duration of a dump; empty for other traces."""
     dump = trace.metadata.get("dump")
     if not isinstance(dump, dict):
         return ""
-    at = datetime.fromtimestamp(dump["time_ns"] / 1e9, timezone.utc)
+    time = datetime.fromtimestamp(dump["time_ns"] / 1e9, timezone.utc)
     why = f"{dump['reason']} ({dump['detail']})" if dump["detail"] else str(dump["reason"])
-    return f"dump because of: {why}, at {at:%Y-%m-%d %H:%M:%S} UTC; {_held(dump)}"
+    return f"dump because of: {why}, at {time:%Y-%m-%d %H:%M:%S} UTC; {_dump_length(dump)}"
 
 
-def _held(dump: dict[str, Any]) -> str:
+def _dump_length(dump: dict[str, Any]) -> str:
     held_s, asked_s = float(dump["held_s"]), float(dump["asked_s"])
     if held_s >= asked_s:
         return f"the last {held_s:.3g} s"

@@ -12,13 +12,13 @@ from opscope.cli.application import parser_of_all
 _HAS_PROGRAM = (
     '"$current_action_nargs" = "A..." && $word_index -gt $current_action_args_start_index'
 )
-"""In the script for bash: the program of ``opscope run`` was typed, so options are its own."""
+"""Bash condition: the program of ``opscope run`` was typed, so later options belong to it."""
 _TAKES_OPTION = 'if [[ " ${current_option_strings[@]} " == *" $this_word "* ]]; then'
 _OFFERS_OPTIONS = 'if [[ $pos_only = 0 && "$completing_word" == -* &&'
 
 
 def completion(shell: str) -> str:
-    """The script for bash, zsh, fish or tcsh."""
+    """Completion script for bash, zsh, fish or tcsh."""
     parser = parser_of_all()
     _complete_values(parser)
     script = shtab.complete(parser, shell)
@@ -28,7 +28,7 @@ def completion(shell: str) -> str:
 
 
 def _complete_values(parser: argparse.ArgumentParser) -> None:
-    """Files where a path is wanted, and values as they are typed."""
+    """Complete files for path arguments, and texts of enumeration values."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():

@@ -1,7 +1,7 @@
-"""Messages on standard error; standard output belongs to the program.
+"""Output to the terminal: messages on standard error, results on standard output.
 
-Whatever reaches a terminal goes through here. Names of events come from programs and from files of
-others, so a stream is given signs only, and only those its encoding has.
+Names of events come from programs and from files of others, so only printable characters that the
+stream's encoding has are written.
 """
 
 from __future__ import annotations
@@ -23,43 +23,40 @@ from opscope.base.progress import listening
 from opscope.storage.remote import with_addresses
 
 WIDTH_OF_FILES = 160
-"""Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
-
+"""Width of a table in a pipe or file, unless COLUMNS is set."""
 
 _LAYOUT = "\n\t\r"
 """Permitted control characters: newline and tab; rich removes carriage returns."""
 
 
-class _SignsOnly(Console):
-    """A console that spells out control characters in a text instead of sending them."""
-
+class _EscapingConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        # Before it is laid out, so that widths are those of what is shown.
+        # Escape before the layout, which depends on the width of the text.
         if isinstance(renderable, Text):
-            renderable = self._signs_of(renderable)
+            renderable = self._escaped_text(renderable)
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
             else:
-                yield Segment(self._signs(segment.text), segment.style)
+                yield Segment(self._escaped(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        # rich would close the program's standard output and end it.
+        # Without this, rich would close standard output and end the process.
         raise
 
-    def _signs_of(self, text: Text) -> Text:
+    def _escaped_text(self, text: Text) -> Text:
         plain = text.plain
-        if self._signs(plain) == plain:
+        if self._escaped(plain) == plain:
             return text
-        shown = [self._signs(character) for character in plain]
+        shown = [self._escaped(character) for character in plain]
         offset = [0, *accumulate(map(len, shown))]
         copy = text.blank_copy("".join(shown))
         copy.spans = [Span(offset[s.start], offset[s.end], s.style) for s in text.spans]
         return copy
 
-    def _signs(self, text: str) -> str:
+    def _escaped(self, text: str) -> str:
         return in_encoding(printable(text, keep=_LAYOUT), self.encoding)
 
 
@@ -67,50 +64,46 @@ class Output:
     """Standard output, for text that needs no layout."""
 
     def write(self, text: str) -> None:
-        """Write printable text or data such as JSON; characters that cannot be encoded are
-        replaced."""
+        """Write text without escapes; characters that cannot be encoded are replaced."""
         if sys.stdout is not None:
             sys.stdout.write(in_encoding(text, sys.stdout.encoding))
 
     def show(self, text: str) -> None:
-        """Write lines for people."""
+        """Write lines; control characters are escaped."""
         self.write(printable(text, keep=_LAYOUT))
 
 
 def console_for(stream: TextIO) -> Console:
-    """A console that writes to ``stream`` only, as wide as the terminal that shows it."""
+    """A console that writes to ``stream``, with the width of the terminal."""
     is_terminal = stream is not None and stream.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
-    # sys.stderr is None in a process without one. With ``stderr``, rich does not take that for
-    # standard output.
-    return _SignsOnly(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
+    # sys.stderr may be None; without ``stderr=True`` rich would then use standard output.
+    return _EscapingConsole(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
 
 
 def wraps(console: Console) -> bool:
-    """Whether sentences are wrapped: in a pipe they stay in one line, unless COLUMNS says more."""
+    """Whether sentences are wrapped: on a terminal, or if COLUMNS is set."""
     return console.is_terminal or "COLUMNS" in os.environ
 
 
 class Messages:
-    """Writes lines to standard error as it was when this object was made.
+    """Writes lines to the standard error of the time when this object was made.
 
-    The stream is kept because a profiled program may replace ``sys.stderr``. One that can no
-    longer be written to (closed, or a terminal that went away) is not an error: there is no reader
-    left to read it.
+    The profiled program may replace ``sys.stderr`` later. Errors of writing, such as a closed
+    terminal, are ignored.
     """
 
     def __init__(self, *, animated: bool = True) -> None:
-        """``animated`` is for progress: a bar, which needs a thread of its own to redraw it.
+        """``animated``: show progress as a bar, which needs a thread; else as a text.
 
-        ``opscope run`` writes its files at interpreter shutdown, when Python no longer starts
-        threads; there, progress is one line that stands still.
+        ``opscope run`` writes files at Python's shutdown, which cannot start threads.
         """
         self._console = console_for(sys.stderr)
         self._animated = animated
 
     @property
     def width(self) -> int:
-        """Characters in a line."""
+        """Width of a line in characters."""
         return self._console.width
 
     @property
@@ -124,54 +117,53 @@ class Messages:
         return wraps(self._console)
 
     def say(self, text: str) -> None:
-        """One paragraph; lines are never wrapped, so that paths can be copied."""
+        """Print a paragraph; lines are never wrapped, so that paths can be copied."""
         self._print(Text.assemble(("opscope: ", "bold cyan"), printable(with_addresses(text))))
 
     def fail(self, text: str) -> None:
-        """One paragraph about what went wrong and what to do."""
+        """Print a paragraph about an error."""
         self._print(Text.assemble(("opscope: ", "bold red"), with_addresses(text)))
 
     def flush(self) -> None:
-        """Leave nothing for a forked child to say once more."""
+        """Flush the stream: a forked child would print buffered text again."""
         with contextlib.suppress(Exception):
             self._console.file.flush()
 
-    def show(self, what: RenderableType) -> None:
-        """Something rich lays out, such as a table."""
+    def show(self, renderable: RenderableType) -> None:
+        """Print a table or another object of rich."""
         with contextlib.suppress(Exception), broken_pipes_are_errors():
-            self._console.print(what, crop=self.wraps)
+            self._console.print(renderable, crop=self.wraps)
 
     @contextlib.contextmanager
-    def progress(self, what: str) -> Iterator[None]:
-        """Show that ``what`` is going on, and how far it is once it tells; nothing in a pipe."""
+    def progress(self, label: str) -> Iterator[None]:
+        """Show ``label`` on a terminal during the block, and the progress that the work reports."""
         if not self._console.is_terminal:
             yield
         elif self._animated:
-            with _progress_bar(what, self._console):
+            with _progress_bar(label, self._console):
                 yield
         else:
-            line = f"opscope: {what} ..."
-            self._stand_still(line)
+            line = f"opscope: {label} ..."
+            self._print_over(line)
             try:
-                with listening(lambda share: self._stand_still(f"{line} {share:4.0%}")):
+                with listening(lambda share: self._print_over(f"{line} {share:4.0%}")):
                     yield
             finally:
-                self._print(Text(" " * (len(line) + len(" 100%"))), end="\r")
+                self._print_over(" " * (len(line) + len(" 100%")))
 
-    def _stand_still(self, line: str) -> None:
+    def _print_over(self, line: str) -> None:
         self._print(Text(line, style="dim"), end="\r")
 
     def _print(self, text: Text, end: str = "\n") -> None:
-        # A message that cannot be printed, also for lack of memory, must not change how the
-        # program ends.
+        # A failed message, for example without memory, must not change how the program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(text, end=end, soft_wrap=True)
 
 
 @contextlib.contextmanager
 def _progress_bar(what: str, console: Console) -> Iterator[None]:
-    """Until the work tells how far it is, the bar only moves; it is gone afterwards."""
-    # Takes as long to import as all else here, and nothing in a pipe needs it.
+    """A bar that shows the progress, or movement until the work reports any."""
+    # Slow to import, and not needed in a pipe.
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     text = TextColumn("{task.description}", markup=False)

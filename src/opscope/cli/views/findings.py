@@ -1,4 +1,4 @@
-"""Findings and the verdict as sections, and as what JSON and CSV hold of them."""
+"""Findings and the verdict as sections, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ CSV_COLUMNS = (
 )
 _MOST_FINDINGS = 3
 MOST_EVENTS = 1_000_000
-"""Of a verdict at the end of a run, which takes about 2 µs and 500 bytes for each."""
+"""Most events for the verdict at the end of a run; each takes about 2 µs and 500 bytes."""
 COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
-"""Of severities."""
 
 
 def saving_text(finding: Finding) -> str:
@@ -46,7 +45,7 @@ def saving_text(finding: Finding) -> str:
 
 
 def place_text(place: Place) -> str:
-    """``train.py:12 in main``: files below the current folder relative to it."""
+    """``train.py:12 in main``; relative to the current folder if possible."""
     if not place.file:
         return place.module
     function = f" in {place.function}" if place.function else ""
@@ -54,39 +53,39 @@ def place_text(place: Place) -> str:
 
 
 def local_line(place: Place) -> str:
-    """``train.py:12``: files below the current folder relative to it."""
+    """``train.py:12``; relative to the current folder if possible."""
     return relative_file(str(place))
 
 
 def relative_file(file: str) -> str:
-    """A file below the current folder relative to it."""
+    """Path relative to the current folder, if the file is below that."""
     return file.removeprefix(os.getcwd() + os.sep)
 
 
 def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Section]:
-    """The most important change, in a few lines; empty if nothing is worth it."""
+    """The findings with the largest savings, in a few lines; empty without such."""
     notes = []
     for finding in findings.foremost(most):
         notes.append(f"  {finding.title}: {saving_text(finding)}")
         for place in finding.places[:1]:
             notes.append(f"    at {place_text(place)}")
-            notes += [f"        {said}"] if (said := place.said(texts)) else []
+            notes += [f"        {source_line}"] if (source_line := place.said(texts)) else []
     return [Section(title="What to change", notes=notes)] if notes else []
 
 
 def finding_sections(
     findings: Findings, texts: LineTexts, limit: int = -1, explain: bool = False
 ) -> list[Section]:
-    """A section for each, at most ``limit`` (-1: all), and how many there are.
+    """A section for each finding, at most ``limit`` (-1: all), and one about the checks.
 
-    With ``explain``, each finding contains how its saving is estimated.
+    ``explain``: add how each saving is estimated.
     """
-    chosen = findings.found if limit < 0 else findings.foremost(limit)
-    notes = [state_of(findings, len(chosen)), *findings.notes_with(local_line), findings.looked_at]
+    shown = findings.found if limit < 0 else findings.foremost(limit)
+    notes = [state_of(findings, len(shown)), *findings.notes_with(local_line), findings.looked_at]
     return [
         *(
             finding_section(one, f": {saving_text(one)}", list(_paragraphs(one, texts, explain)))
-            for one in chosen
+            for one in shown
         ),
         Section(notes=notes),
     ]
@@ -94,28 +93,28 @@ def finding_sections(
 
 def finding_section(finding: Finding, after_title: str, paragraphs: Sequence[str]) -> Section:
     """One finding as a section."""
-    said = [finding.explanation]
-    said += [f"What to do: {finding.advice}"] if finding.advice else []
+    lines = [finding.explanation]
+    lines += [f"What to do: {finding.advice}"] if finding.advice else []
     return Section(
         title=f"{finding.severity:<6} {finding.title}{after_title}",
         style=COLOURS[finding.severity],
-        notes=[f"  {line}" for line in (*said, *paragraphs)],
+        notes=[f"  {line}" for line in (*lines, *paragraphs)],
     )
 
 
 def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[str]:
     for place in finding.places:
-        took = f"{_times(place)}, {time_text(place.time_ns)}"
-        yield f"at {place_text(place)}{_module(place)} ({took})"
-        if said := place.said(texts):
-            yield f"    {said}"
+        cost = f"{_count_text(place)}, {time_text(place.time_ns)}"
+        yield f"at {place_text(place)}{_module(place)} ({cost})"
+        if source_line := place.said(texts):
+            yield f"    {source_line}"
     if finding.place_note:
         yield finding.place_note
     yield f"Estimate: {finding.saved_by}. [{finding.id}]" if explain else f"[{finding.id}]"
 
 
 def state_of(findings: Findings, shown: int | None = None) -> str:
-    """Sentence about the number of checks: with findings, without, and not possible."""
+    """Sentence about the numbers of checks with and without findings, and of skipped ones."""
     found = len(findings)
     parts = [
         f"{found} of {found + len(findings.absent)} checks have findings"
@@ -136,17 +135,17 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
         why = SAMPLES_LOST[0].lower() + SAMPLES_LOST[1:].rstrip(".")
         parts.append(f"{lost} checks skipped, because {why}")
     if needs:
-        said = needs.most_common(1)[0][0]
+        advice = needs.most_common(1)[0][0]
         why = (
             "their data was not recorded"
-            if said.startswith("Record")
+            if advice.startswith("Record")
             else "this period has no data for them"
         )
-        parts.append(f"{needs.total()} checks skipped, because {why}. {said}")
+        parts.append(f"{needs.total()} checks skipped, because {why}. {advice}")
     return "; ".join(parts)
 
 
-def _times(place: Place) -> str:
+def _count_text(place: Place) -> str:
     return "once" if place.occurrences == 1 else f"{place.occurrences:,} times"
 
 
@@ -155,7 +154,7 @@ def _module(place: Place) -> str:
 
 
 def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
-    """See ``Findings.as_dict``; places with the text of their lines."""
+    """``Findings.as_dict`` with the source text of places."""
     content: dict[str, Any] = findings.as_dict()
     for finding, plain in zip(findings, content["findings"], strict=True):
         for place, one in zip(finding.places, plain["places"], strict=True):
@@ -164,18 +163,18 @@ def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
 
 
 def csv_rows(findings: Findings) -> list[list[object]]:
-    """A row per finding, with the place where most of its time lies."""
-    found = []
-    for one in findings:
-        first = one.places[0] if one.places else None
-        where = ["", "", ""] if first is None else [first.file, first.line, first.function]
-        saved = [one.saved_ns, one.saved_share]
-        found.append([one.id, one.title, one.severity, one.time_ns, *saved, *where])
-    return found
+    """A row per finding, with its place that takes most time."""
+    rows = []
+    for finding in findings:
+        place = finding.places[0] if finding.places else None
+        location = ["", "", ""] if place is None else [place.file, place.line, place.function]
+        about = [finding.id, finding.title, finding.severity, finding.time_ns]
+        rows.append([*about, finding.saved_ns, finding.saved_share, *location])
+    return rows
 
 
 def headline(trace: TraceData) -> list[str]:
-    """The verdict in a few lines; none for a trace without operators."""
+    """Lines of the verdict; none for a trace without operators."""
     if not has_work(trace) or not trace.has_times:
         return []
     part = typical_part(trace, MOST_EVENTS)
@@ -195,41 +194,41 @@ def verdict_section(verdict: Verdict) -> Section:
 def top_findings(trace: TraceData, is_wrapped: bool) -> RenderableType:
     """The first few findings, in full."""
     sections = finding_sections(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
-    return as_text(sections, 0, is_wrapped=is_wrapped)  # no table is among them
+    return as_text(sections, 0, is_wrapped=is_wrapped)  # without tables, the width has no effect
 
 
-def findings_result(found: Findings, texts: LineTexts, explain: bool) -> Result:
+def findings_result(findings: Findings, texts: LineTexts, explain: bool) -> Result:
     """Result with all findings of one process."""
     return Result(
-        sections=finding_sections(found, texts, explain=explain),
-        content=json_content(found, texts),
+        sections=finding_sections(findings, texts, explain=explain),
+        content=json_content(findings, texts),
         columns=CSV_COLUMNS,
-        rows=csv_rows(found),
+        rows=csv_rows(findings),
     )
 
 
-def findings_of_all(found: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
-    """Equal findings of several processes are merged; the largest first."""
+def findings_of_all(results: Mapping[Partition, tuple[Findings, LineTexts]]) -> list[Section]:
+    """Findings of several processes, equal ones merged, sorted by saving."""
     from opscope.findings.job_verdict import shared_findings
 
-    texts = {place: text for _, one in found.values() for place, text in one.items()}
-    by_process = {part: findings for part, (findings, _) in found.items()}
+    texts = {place: text for _, one in results.values() for place, text in one.items()}
+    by_process = {part: findings for part, (findings, _) in results.items()}
     sections = []
     for shared in shared_findings(by_process):
         _, finding = shared.most
-        paragraphs = [_saving(shared)]
+        paragraphs = [_saving_text(shared)]
         for place in finding.places[:1]:
             paragraphs.append(f"at {place_text(place)}")
-            paragraphs += [f"    {said}"] if (said := place.said(texts)) else []
-        where = f", in {parts_text(shared.processes, len(found))}"
-        sections.append(finding_section(finding, where, paragraphs))
+            paragraphs += [f"    {source_line}"] if (source_line := place.said(texts)) else []
+        ranks_text = f", in {parts_text(shared.processes, len(results))}"
+        sections.append(finding_section(finding, ranks_text, paragraphs))
     return sections
 
 
-def _saving(shared: SharedFinding) -> str:
+def _saving_text(shared: SharedFinding) -> str:
     process, finding = shared.most
     text = f"{saving_text(finding)} in {process}"
-    middle = shared.middle_share
-    if len(shared.processes) > 1 and middle is not None:
-        text += f", {share_text(middle)} in the median of {len(shared.processes)}"
+    median = shared.middle_share
+    if len(shared.processes) > 1 and median is not None:
+        text += f", {share_text(median)} in the median of {len(shared.processes)}"
     return text

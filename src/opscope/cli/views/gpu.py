@@ -1,4 +1,4 @@
-"""``opscope summary --gpu``: are devices busy, why not, and whose work do they do?"""
+"""``opscope summary --gpu``: device utilisation, causes of idle time, time by module."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime, StreamUse
 from opscope.analysis.memory.counters import ReservedMemory
 from opscope.base.quantity_text import bytes_text, share_text, time_text
-from opscope.cli.trace_argument import (
-    Chosen,
-    shared_notes,
-)
+from opscope.cli.trace_argument import Chosen, shared_notes
 from opscope.cli.views.results import Result, Section, limited
 from opscope.cli.views.side_by_side import answer
 from opscope.columns.labels import device_title
@@ -33,38 +30,37 @@ def device_use(chosen: Chosen, period: Which, row_limit: int | None) -> Result:
         chosen,
         "reading the devices of",
         lambda one: find_device_use(one, period),
-        lambda found: _result(found, most),
+        lambda use: _result(use, most),
         _of_all,
     )
 
 
-def _result(found: DevicesUse, row_limit: int) -> Result:
-    modules, left_out = limited(found.modules_by_time, row_limit, "modules")
-    rows = [*_rows(found), *(_module_row(found, module) for module in modules)]
+def _result(use: DevicesUse, row_limit: int) -> Result:
+    modules, left_out = limited(use.modules_by_time, row_limit, "modules")
+    rows = [*_rows(use), *(_module_row(use, module) for module in modules)]
     return Result(
         sections=[Section(columns=_HEADINGS, rows=rows, wraps=True)] if rows else [],
-        content=found.as_dict(),
+        content=use.as_dict(),
         columns=_CSV_HEADINGS,
-        rows=(row for row in _csv_rows(found) if row[-1] is not None),
-        about=[found.about, *found.advice().values(), *left_out],
-        notes=found.notes,
-        overview=[_overview(found, device) for device in found.devices],
-        shares=_shares(found),
+        rows=(row for row in _csv_rows(use) if row[-1] is not None),
+        about=[use.about, *use.advice().values(), *left_out],
+        notes=use.notes,
+        overview=[_overview(use, device) for device in use.devices],
+        shares=_shares(use),
     )
 
 
-def _of_all(found: Mapping[Partition, DevicesUse]) -> Result:
-    """Explanation of the most frequent causes of idle time, if it is a large share."""
-    causes = {part: {*one.mostly_idle().values()} for part, one in found.items()}
+def _of_all(uses: Mapping[Partition, DevicesUse]) -> Result:
+    causes = {part: {*one.mostly_idle().values()} for part, one in uses.items()}
     notes = {p: [f"idle, {c.title}: {c.meaning}" for c in mostly] for p, mostly in causes.items()}
-    return Result(lines=shared_notes(notes, len(found)))
+    return Result(lines=shared_notes(notes, len(uses)))
 
 
-def _shares(found: DevicesUse) -> dict[str, float]:
+def _shares(use: DevicesUse) -> dict[str, float]:
     """Mean shares of the devices of a process; empty without devices."""
-    times = [_times(device) for device in found.devices]
+    times = [_times(device) for device in use.devices]
     return {
-        what: found.share(sum(one[what] for one in times)) / len(times)
+        what: use.share(sum(one[what] for one in times)) / len(times)
         for what in (times[0] if times else ())
     }
 
@@ -79,25 +75,24 @@ def _times(device: DeviceUse) -> dict[str, int]:
     }
 
 
-def _overview(found: DevicesUse, device: DeviceUse) -> dict[str, str]:
+def _overview(use: DevicesUse, device: DeviceUse) -> dict[str, str]:
     times = _times(device)
     mostly = max(device.idle_ns, key=lambda cause: device.idle_ns[cause], default=None)
     return {
         "Device": device_title(device.device),
         "Mostly idle": mostly.title if mostly is not None else "--",
-        "Busy": share_text(found.share(device.busy_ns)),
-        "Computing": share_text(found.share(device.computing_ns)),
-        "Exposed": share_text(found.share(times["exposed communication"])),
-        "Copies": share_text(found.share(times["exposed copies"])),
-        "Idle": share_text(found.share(sum(device.idle_ns.values()))),
+        "Busy": share_text(use.share(device.busy_ns)),
+        "Computing": share_text(use.share(device.computing_ns)),
+        "Exposed": share_text(use.share(times["exposed communication"])),
+        "Copies": share_text(use.share(times["exposed copies"])),
+        "Idle": share_text(use.share(sum(device.idle_ns.values()))),
     }
 
 
-def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:
-    """Every number with its name in JSON."""
-    whole = found.as_dict()
-    yield "", "", "", "wall_ns", found.wall_ns
-    for device in whole["devices"]:
+def _csv_rows(use: DevicesUse) -> Iterator[tuple[object, ...]]:
+    content = use.as_dict()
+    yield "", "", "", "wall_ns", use.wall_ns
+    for device in content["devices"]:
         name, streams, idle_ns = device.pop("device"), device.pop("streams"), device.pop("idle_ns")
         causes = {f"idle_ns: {cause}": time_ns for cause, time_ns in idle_ns.items()}
         for quantity, value in (device | causes).items():
@@ -106,29 +101,29 @@ def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:
             number = stream.pop("stream")
             for quantity, value in stream.items():
                 yield name, number, "", quantity, value
-    for memory in whole["memory"]:
+    for memory in content["memory"]:
         name = memory.pop("device")
         for quantity, value in memory.items():
             yield name, "", "", quantity, value
-    for module in whole["modules"]:
+    for module in content["modules"]:
         name = module.pop("module")
         for quantity, value in module.items():
             yield "", "", name, quantity, value
 
 
-def _rows(found: DevicesUse) -> Iterator[Row]:
-    for device in found.devices:
+def _rows(use: DevicesUse) -> Iterator[Row]:
+    for device in use.devices:
         title = device_title(device.device)
-        yield from _device_rows(found, device, title)
+        yield from _device_rows(use, device, title)
         for stream in device.streams:
-            yield _stream_row(found, stream, f"{title}, stream {stream.stream}")
-    for memory in found.memory:
+            yield _stream_row(use, stream, f"{title}, stream {stream.stream}")
+    for memory in use.memory:
         yield _memory_row(memory)
 
 
-def _device_rows(found: DevicesUse, device: DeviceUse, title: str) -> Iterator[Row]:
-    def row(what: str, time_ns: int, more: str = "") -> Row:
-        return title, what, time_text(time_ns), share_text(found.share(time_ns)), more
+def _device_rows(use: DevicesUse, device: DeviceUse, title: str) -> Iterator[Row]:
+    def row(what: str, time_ns: int, detail: str = "") -> Row:
+        return title, what, time_text(time_ns), share_text(use.share(time_ns)), detail
 
     occupancy = "" if device.occupancy < 0 else f"occupancy {share_text(device.occupancy)}"
     yield row("busy", device.busy_ns, f"{device.work:,} activities")
@@ -150,7 +145,7 @@ def _device_rows(found: DevicesUse, device: DeviceUse, title: str) -> Iterator[R
         )
 
 
-def _stream_row(found: DevicesUse, stream: StreamUse, title: str) -> Row:
+def _stream_row(use: DevicesUse, stream: StreamUse, title: str) -> Row:
     delay = "launch unknown"
     if stream.delay_median_ns >= 0:
         delay = (
@@ -158,7 +153,7 @@ def _stream_row(found: DevicesUse, stream: StreamUse, title: str) -> Row:
             f"{time_text(stream.delay_90_ns)}); queue length {stream.depth_mean:.1f}, at most "
             f"{stream.depth_max:,}"
         )
-    share = share_text(found.share(stream.busy_ns))
+    share = share_text(use.share(stream.busy_ns))
     return title, "busy", time_text(stream.busy_ns), share, delay
 
 
@@ -173,9 +168,9 @@ def _memory_row(memory: ReservedMemory) -> Row:
     return title, used, "", "", f"{reserved}, {then}; {unused}"
 
 
-def _module_row(found: DevicesUse, module: ModuleDeviceTime) -> Row:
+def _module_row(use: DevicesUse, module: ModuleDeviceTime) -> Row:
     total_ns = module.forward_ns + module.backward_ns
     passes = f"forward {time_text(module.forward_ns)}, backward {time_text(module.backward_ns)}"
     graphs = f", in graphs {time_text(module.graph_ns)}" if module.graph_ns else ""
-    share = share_text(found.share(total_ns))
+    share = share_text(use.share(total_ns))
     return "modules", module.module, time_text(total_ns), share, passes + graphs

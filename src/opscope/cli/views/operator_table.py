@@ -1,4 +1,4 @@
-"""The operators of a summary as a table, and as what JSON and CSV hold of them."""
+"""The operators of a summary as a table, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 _NOT_COUNTED = "--"  # unknown (no formula, or shapes not recorded) rather than 0
 
-_LEFT_OUT_FIRST = (
+_OPTIONAL_COLUMNS = (
     "CPU mean",
     "Device mem",
     "CPU mem",
@@ -36,17 +36,17 @@ _LEFT_OUT_FIRST = (
 
 
 def operator_section(top: TopOperators) -> Section:
-    """A table; what it speaks of comes first."""
+    """The table, and above it sentences about its period."""
     return Section(
         above=describe_period(top.period),
         columns=["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)],
         rows=_rows(top),
-        optional=[heading for heading in _LEFT_OUT_FIRST if heading != top.sorted_by.heading],
+        optional=[heading for heading in _OPTIONAL_COLUMNS if heading != top.sorted_by.heading],
     )
 
 
 def operator_text(top: TopOperators, width: int) -> RenderableType:
-    """The table alone, for a terminal of this width."""
+    """The section for a terminal of this width."""
     return as_text([operator_section(top)], width)
 
 
@@ -55,8 +55,8 @@ def describe_period(period: Period) -> list[str]:
     if not period.trace.has_times:
         return [f"Here {NO_TIMES}: calls, shapes, FLOPs and bytes are counted."]
     about = str(period)
-    of_time = f"{about[0].upper()}{about[1:]}; Self CPU % refers to this time"
-    lines = ["; ".join(filter(None, (of_time, busy_text(waited_share(period.trace))))) + "."]
+    sentence = f"{about[0].upper()}{about[1:]}; Self CPU % refers to this time"
+    lines = ["; ".join(filter(None, (sentence, busy_text(waited_share(period.trace))))) + "."]
     if period.which is Which.STEADY and period.start_up.is_any:
         shown_by = Which.START_UP if period.start_up.took_ns else Which.ALL
         lines.append(f"Not included: {period.start_up} (shown by --period {shown_by.value}).")
@@ -106,7 +106,7 @@ def _headings(top: TopOperators) -> list[str]:
 
 
 def _rows(top: TopOperators) -> list[list[str]]:
-    """The cells of all rows; those of what waits are marked, and no share of the work."""
+    """Cells of all rows; rows of waiting events are last, marked, and without a share."""
     return [_cells(top, row) for row in top.rows] + [
         _cells(top, row, is_work=False) for row in top.waiting
     ]
@@ -134,7 +134,7 @@ def _shown(value: int, column: SummaryColumn) -> str:
 
 
 def _scaled(value: int, scales: tuple[tuple[int, str], ...], smallest: str) -> str:
-    """Three or four digits and the largest unit that leaves something before the point."""
+    """``value`` in the largest unit in which it is at least 1."""
     for size, unit in scales:
         if abs(value) >= size:
             return f"{value / size:.2f} {unit}"

@@ -1,4 +1,4 @@
-"""Memory by what it has in common, as a table."""
+"""Groups of memory as a table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from opscope.cli.views.results import Section
 
 
 def group_section(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int) -> Section:
-    """A table of groups, largest first; the rest is summed up in one row."""
+    """A table of the first groups, and one row with the sum of the others."""
     shown, rest = list(groups[:most_rows]), groups[most_rows:]
     if rest:
         sums = (sum(sizes) for sizes in list(zip(*map(astuple, rest), strict=True))[1:])
         shown.append(PeakGroup(f"({len(rest)} more)", *sums))
     rows = [
         [
-            relative_file(one.name),
-            bytes_text(one.size_bytes),
-            f"{100 * one.size_bytes / total:.1f}%" if total else "-",
-            one.blocks,
-            bytes_text(one.before_bytes) if one.before_bytes else "-",
+            relative_file(group.name),
+            bytes_text(group.size_bytes),
+            f"{100 * group.size_bytes / total:.1f}%" if total else "-",
+            group.blocks,
+            bytes_text(group.before_bytes) if group.before_bytes else "-",
         ]
-        for one in shown
+        for group in shown
     ]
     return Section(columns=(title, "size", "share", "blocks", "from before"), rows=rows)

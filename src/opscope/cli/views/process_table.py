@@ -1,4 +1,4 @@
-"""The processes of a folder: one line each in the summary, a few lines at the end of a run."""
+"""The processes of a folder: a table for the summary, a few lines for the end of a run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_o
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
-_FEW = 16
-_MOST_COMPLAINTS = 3
+_MOST_COMPARED = 16
+_MOST_ERRORS = 3
 _TIMES = {"start_ns", "end_ns"}
 _PYTHON = "python"
 
@@ -37,20 +37,19 @@ _PYTHON = "python"
 class ProcessRow:
     """One row of the table; sizes in bytes, times in nanoseconds."""
 
-    process: int  # its id; 0 if unknown
-    rank: int | None  # in its job; None without one
-    parent: int  # id of the process that began it; 0 if unknown
+    process: int  # process id; 0 if unknown
+    rank: int | None
+    parent: int  # id of the parent process; 0 if unknown
     how_begun: str  # ``program``, ``started`` or ``forked``
-    events: int | None  # that were recorded; None if nothing was
-    time_ns: int | None  # how long was recorded
-    # most memory of torch's on one device; None where memory was not recorded
-    peak_bytes: int | None
+    events: int | None  # number of recorded events; None without a recording
+    time_ns: int | None  # recorded time
+    peak_bytes: int | None  # peak memory of torch on one device; None if not recorded
     ended: str  # how it ended, if known
-    command: tuple[str, ...]  # its command line
+    command: tuple[str, ...]  # command line
 
 
 def process_rows(job: Job) -> list[ProcessRow]:
-    """One per process, in the order in which they began."""
+    """One row per process, in order of start."""
     processes = job.processes
     rows = []
     for entry in processes.entries:
@@ -63,21 +62,21 @@ def process_rows(job: Job) -> list[ProcessRow]:
 
 
 def _row_of_loaded(trace: TraceData, entry: ProcessEntry) -> ProcessRow:
-    """A process without an opscope folder: a file of another tool, or an unfinished recording."""
+    """Row of a process without an opscope folder: file of another tool, or unfinished recording."""
     events = trace.events
     metadata = dict(trace.metadata)
     if len(events) and "end_ns" not in metadata:
         metadata |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
-    named = [int(key) for key in metadata.get("process_names", {}) if str(key).isdecimal()]
-    if len(named) == 1:
-        metadata.setdefault("process_id", named[0])
-    found = (
+    ids = [int(key) for key in metadata.get("process_names", {}) if str(key).isdecimal()]
+    if len(ids) == 1:
+        metadata.setdefault("process_id", ids[0])
+    memories = (
         memory_over_time(where_recorded(trace), categories=False)
         if len(trace.table("allocations"))
         else []
     )
     return _row_of(
-        entry, metadata, len(trace.events), max((one.peak.in_use for one in found), default=None)
+        entry, metadata, len(trace.events), max((one.peak.in_use for one in memories), default=None)
     )
 
 
@@ -99,7 +98,7 @@ def _row_of(
     part = entry.partition
     rank = part.number if part is not None and part.kind == RANK else _rank_of(metadata)
     return ProcessRow(
-        entry.process_id or int(metadata.get("process_id", 0)) or _number_of(part),
+        entry.process_id or int(metadata.get("process_id", 0)) or _process_id(part),
         rank,
         entry.parent_id or int(metadata.get("parent_process_id", 0)),
         entry.how_begun,
@@ -113,8 +112,8 @@ def _row_of(
     )
 
 
-def _number_of(part: Partition | None) -> int:
-    """The process that a part is named after."""
+def _process_id(part: Partition | None) -> int:
+    """Process id in the name of a part; 0 without one."""
     return part.number % AGAIN if part is not None and part.kind == PROCESS else 0
 
 
@@ -139,8 +138,8 @@ def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
     part = entry.partition
     if part is None or not processes.rows_of(part, "allocations"):
         return None
-    found = memory_over_time(where_recorded(processes.load(part)), categories=False)
-    return max((device.peak.in_use for device in found), default=None)
+    memories = memory_over_time(where_recorded(processes.load(part)), categories=False)
+    return max((device.peak.in_use for device in memories), default=None)
 
 
 def _cells(row: ProcessRow) -> list[str]:
@@ -157,7 +156,7 @@ def _cells(row: ProcessRow) -> list[str]:
 
 
 def command_text(row: ProcessRow) -> str:
-    """Its command line, or that it was forked: it has its parent's then."""
+    """Shortened command line; forked processes, which have that of the parent, are marked."""
     text = " ".join(row.command)
     text = text if len(text) <= _LONGEST_COMMAND else f"{text[:_LONGEST_COMMAND]}…"
     return f"forked: {text}" if row.how_begun == "forked" else text
@@ -167,9 +166,9 @@ def print_processes(job: Job, format: RowsFormat) -> None:
     """Print the summary of several processes."""
     rows = process_rows(job)
     verdict = _verdict(job)
-    first = [] if verdict is None else [verdict_section(verdict)]
+    verdict_sections = [] if verdict is None else [verdict_section(verdict)]
     Result(
-        sections=[*first, Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
+        sections=[*verdict_sections, Section(columns=_HEADINGS, rows=list(map(_cells, rows)))],
         content={
             "processes": [asdict(row) for row in rows],
             "verdict": None if verdict is None else verdict.as_dict(),
@@ -182,21 +181,21 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)
         report_missing(job, messages)
-        if other := job.ranks_of_another_job():
-            messages.say(other)
+        if another_job := job.ranks_of_another_job():
+            messages.say(another_job)
         messages.say(f"details of one: {_example(job)}")
 
 
 def _verdict(job: Job) -> Verdict | None:
-    """Verdict on a job that is compared quickly; for others, `opscope ranks` names the rank."""
-    if len(job.compared) > _FEW or job.unfinished:
+    """Verdict on a job that can be compared quickly; None for others."""
+    if len(job.compared) > _MOST_COMPARED or job.unfinished:
         return None
     if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
         return None
     try:
         with Messages().progress("comparing the processes"):
             return job.verdict()
-    except OpscopeError:  # that one cannot be read is said in its row
+    except OpscopeError:  # the table has the unreadable process
         return None
 
 
@@ -214,62 +213,59 @@ def describe_processes(
     """Sentences about the number of processes, and about those without a trace.
 
     Args:
-        processes: of a folder.
-        parts: those that can be looked at, also without a folder of their own.
-        unfinished: those among them whose recordings did not end.
+        processes: the processes of a folder.
+        parts: processes that can be read, including those without a folder.
+        unfinished: those of ``parts`` with unfinished recordings.
     """
     recorded = len({*parts, *processes.parts})
     lines = [f"{len(processes)} processes, {recorded} of them recorded in {processes.folder}"]
     damaged = [text for folder in processes.parts.values() if (text := damage_of(folder))]
-    lines += damaged[:_MOST_COMPLAINTS]
-    if len(damaged) > _MOST_COMPLAINTS:
-        lines.append(f"{len(damaged) - _MOST_COMPLAINTS} more cannot be read")
-    lines += _that_cannot_be_read(processes.folder)
+    lines += damaged[:_MOST_ERRORS]
+    if len(damaged) > _MOST_ERRORS:
+        lines.append(f"{len(damaged) - _MOST_ERRORS} more cannot be read")
+    lines += _unreadable_notes(processes.folder)
     if unfinished:
         lines.append(
             f"{len(unfinished)} of these have unfinished recordings; `opscope doctor --recover "
             f"{processes.folder}` writes the traces of ended processes"
         )
     rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
-    return [*lines, *_about_the_rest(rest)]
+    return [*lines, *_missing_notes(rest)]
 
 
-def _that_cannot_be_read(folder: Path) -> list[str]:
-    """Recordings that did not end, and of which there is no part."""
+def _unreadable_notes(folder: Path) -> list[str]:
     errors = unreadable_recordings(unfinished_below(folder))
-    nothing = sum(isinstance(error, NothingRecorded) for error in errors)
-    lines = [f"{nothing} ended when their recordings began, so these are empty"] if nothing else []
+    empty = sum(isinstance(error, NothingRecorded) for error in errors)
+    lines = [f"{empty} ended when their recordings began, so these are empty"] if empty else []
     others = [str(error) for error in errors if not isinstance(error, NothingRecorded)]
-    return [*lines, *others[:_MOST_COMPLAINTS]]
+    return [*lines, *others[:_MOST_ERRORS]]
 
 
 def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
-    """Sentences about the processes of a job with a schedule, each cycle of which is a trace of its
-    own."""
+    """Sentences about the processes of a job whose cycles are separate traces."""
     lines = [f"{len(processes)} processes"]
     lines += [f"{len(cycle.recorded)} of them recorded in {cycle.folder}" for cycle in cycles]
     recorded = {entry.partition for cycle in cycles for entry in cycle.recorded}
-    return [*lines, *_about_the_rest([e for e in processes.entries if e.partition not in recorded])]
+    return [*lines, *_missing_notes([e for e in processes.entries if e.partition not in recorded])]
 
 
-def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
-    """Sentence about processes without a trace."""
+def _missing_notes(rest: list[ProcessEntry]) -> list[str]:
     lines = []
     refused = [entry for entry in rest if entry.refused]
-    meant = [entry for entry in rest if entry.partition is not None and not entry.refused]
-    silent = [entry for entry in rest if entry.partition is None and not entry.refused]
-    early = sum(entry.has_torch for entry in silent)
+    scheduled = [entry for entry in rest if entry.partition is not None and not entry.refused]
+    plain = [entry for entry in rest if entry.partition is None and not entry.refused]
+    early = sum(entry.has_torch for entry in plain)
     if early:
         lines.append(f"{early} ended before their recordings began")
-    if len(silent) > early:
-        lines.append(f"{len(silent) - early} did not import torch, so they were not recorded")
-    if over := sum(bool(entry.ended) for entry in meant):
-        lines.append(f"{over} ended before a step that was to be recorded")
-    if len(meant) > over:
+    if len(plain) > early:
+        lines.append(f"{len(plain) - early} did not import torch, so they were not recorded")
+    if ended := sum(bool(entry.ended) for entry in scheduled):
+        lines.append(f"{ended} ended before a step that was to be recorded")
+    if len(scheduled) > ended:
         lines.append(
-            f"{len(meant) - over} still run or are not written yet; their traces are written "
+            f"{len(scheduled) - ended} still run or are not written yet; their traces are written "
             "when they end"
         )
-    for entry in refused[:_MOST_COMPLAINTS]:
+    for entry in refused[:_MOST_ERRORS]:
         lines.append(f"process {entry.process_id} was not recorded: {entry.refused}")
     return lines

@@ -19,7 +19,7 @@ _MOST_ROWS = 30
 def replay(
     chosen: Chosen, repeat: int, device: str | None, row_limit: int | None, format: RowsFormat
 ) -> None:
-    """Make every distinct call ``repeat`` times on fresh tensors, and print what it takes."""
+    """Run every distinct call ``repeat`` times on new tensors, and print the durations."""
     loaded = load_chosen(chosen)
     with Messages().progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
@@ -67,7 +67,7 @@ def _summary(result: Replay) -> list[str]:
     if recorded:
         summary += f", {sum(recorded) / 1e6:,.1f} ms when recorded"
     else:
-        summary += "; the file does not say how long they took when recorded"
+        summary += "; the file has no recorded times"
     lines = [summary]
     refused: Counter[tuple[str, str, bool]] = Counter()
     for call in result.refused:

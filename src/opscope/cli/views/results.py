@@ -25,14 +25,14 @@ from opscope.cli.views.console import Messages, Output, console_for, wraps
 _Row = TypeVar("_Row")
 _GAP = 2
 _NARROWEST, _WIDEST = 24, 72
-"""Columns of words: so much is kept of each where the terminal is narrow, and shown at most."""
+"""Minimum and maximum width of a column of text."""
 _SHORT = 14
 _NUMBER = re.compile(r"[-+±]? ?\d[\d.,]*( ?[^\d\s]{1,9})?( \+ .*)?|-{0,2}")
-"""How a cell looks that is a number with its unit, or says that there is none."""
+"""Cells with a number and a unit, or without a value."""
 
 
 class RowsFormat(str, Enum):
-    """Values of ``--format`` in every command that has it."""
+    """Values of ``--format``."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -41,7 +41,7 @@ class RowsFormat(str, Enum):
 
 
 def add_format(parser: ArgumentParser) -> None:
-    """Declare ``--format``."""
+    """Add ``--format``."""
     parser.add_argument(
         "--format",
         default=RowsFormat.TABLE,
@@ -52,40 +52,35 @@ def add_format(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A table with its notes, for people."""
+    """A table with title and notes, for people."""
 
-    title: str = ""  # above it; may be empty
-    style: str = "bold"  # of the title on a terminal
-    above: Sequence[str] = ()  # what the table speaks of
-    columns: Sequence[str] = ()  # its headings
-    rows: Sequence[Sequence[object]] = ()  # its cells
-    # paragraphs below it; those that begin with spaces are so far to the right, and in Markdown
-    # items of a list
-    notes: Sequence[str] = ()
-    # headings of columns that may go where it is too wide, the first first
-    optional: Sequence[str] = ()
-    wraps: bool = False  # words go on in a next line where it is too wide; otherwise they are cut
+    title: str = ""
+    style: str = "bold"  # style of the title
+    above: Sequence[str] = ()  # sentences above the table
+    columns: Sequence[str] = ()  # headings
+    rows: Sequence[Sequence[object]] = ()
+    notes: Sequence[str] = ()  # paragraphs below; with leading spaces, they are list items
+    optional: Sequence[str] = ()  # columns to leave out of a narrow terminal, in this order
+    wraps: bool = False  # wrap long cells; otherwise they are cut
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """Results of a command for one process or several."""
 
-    sections: Sequence[Section] = ()  # for people
+    sections: Sequence[Section] = ()  # for tables and Markdown
     content: object = field(default_factory=dict)  # for JSON
-    columns: Sequence[str] = ()  # of CSV
-    rows: Iterable[Sequence[object]] = ()  # likewise; values, not texts
-    # sentences about all of it, at the end; with CSV, which has no room for them, on standard error
-    lines: Sequence[str] = ()
-    about: Sequence[str] = ()  # messages for standard error, for all formats
-    notes: Sequence[str] = ()  # likewise; equal notes of several processes are printed once
+    columns: Sequence[str] = ()  # headings of CSV
+    rows: Iterable[Sequence[object]] = ()  # values of CSV
+    lines: Sequence[str] = ()  # sentences at the end; with CSV on standard error
+    about: Sequence[str] = ()  # messages for standard error, with all formats
+    notes: Sequence[str] = ()  # more messages; equal ones of several processes are printed once
     overview: Sequence[Mapping[str, str]] = ()  # rows for a table of several processes, by heading
-    weight: float = 0.0  # those that weigh most come first there
-    # what is compared with other processes', by what it is of
-    shares: Mapping[str, float] = field(default_factory=dict)
+    weight: float = 0.0  # sorts the processes in that table, largest first
+    shares: Mapping[str, float] = field(default_factory=dict)  # compared between processes, by name
 
     def show(self, format: RowsFormat) -> None:
-        """Print it."""
+        """Print the result."""
         messages = Messages()
         if format is RowsFormat.JSON:
             Output().write(json.dumps(self.content, indent=2) + "\n")
@@ -106,7 +101,7 @@ class Result:
 def limited(
     rows: Sequence[_Row], limit: int, what: str = "rows"
 ) -> tuple[Sequence[_Row], list[str]]:
-    """The first ``limit`` rows (-1: all), and a sentence about those that are left out, if any."""
+    """The first ``limit`` rows (-1: all), and a sentence about the others, if any."""
     shown = rows if limit < 0 else rows[:limit]
     more = len(rows) - len(shown)
     return shown, [f"{more:,} more {what}: --row-limit -1 shows all"] if more else []
@@ -115,10 +110,7 @@ def limited(
 def as_text(
     sections: Sequence[Section], width: int, lines: Sequence[str] = (), is_wrapped: bool = True
 ) -> RenderableType:
-    """Text for a terminal of this width, with an empty line between sections.
-
-    Unless ``is_wrapped``, sentences stay in one line, for programs that read them from a pipe.
-    """
+    """Text for a terminal of this width; ``is_wrapped``: wrap sentences."""
     shown: list[RenderableType] = []
     for section in (*sections, *([Section(notes=lines)] if lines else [])):
         shown += [Text("")] if shown else []
@@ -132,35 +124,33 @@ def as_text(
 
 
 def table_of(section: Section, width: int) -> RenderableType:
-    """Its table: numbers are never cut; words are, and columns that may go are left out."""
+    """The table of a section: cuts or wraps text, never numbers; leaves out optional columns."""
     cells = [[_cell(cell) for cell in row] for row in section.rows]
     columns = list(zip(section.columns, zip(*cells, strict=True), strict=True))
-    left_out = []
+    hidden = []
     for heading in section.optional:
         if sum(map(_least_width, columns)) > width and heading in dict(columns):
             columns = [column for column in columns if column[0] != heading]
-            left_out.append(heading)
-    rooms = _rooms(columns, width)
+            hidden.append(heading)
+    widths = _widths(columns, width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, cells_of in columns:
-        if are_numbers(cells_of):
+    for heading, cells_in in columns:
+        if are_numbers(cells_in):
             table.add_column(Text(heading), justify="right", no_wrap=True)
         elif section.wraps:
-            is_short = _longest(cells_of) <= _SHORT
+            is_short = _longest(cells_in) <= _SHORT
             table.add_column(Text(heading), overflow="fold", no_wrap=is_short)
         else:
             table.add_column(
-                Text(heading), overflow="ellipsis", no_wrap=True, max_width=rooms[heading]
+                Text(heading), overflow="ellipsis", no_wrap=True, max_width=widths[heading]
             )
-    for row in zip(*(cells_of for _, cells_of in columns), strict=True):
+    for row in zip(*(cells_in for _, cells_in in columns), strict=True):
         table.add_row(*map(Text, row))
-    if not left_out:
+    if not hidden:
         return table
     return Group(
         table,
-        Text(
-            f"columns not shown, because the terminal is too narrow: {', '.join(left_out)}", "dim"
-        ),
+        Text(f"columns not shown, because the terminal is too narrow: {', '.join(hidden)}", "dim"),
     )
 
 
@@ -177,7 +167,7 @@ def as_markdown(sections: Sequence[Section], lines: Sequence[str] = ()) -> str:
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Lines of CSV that a spreadsheet takes for values, never for formulas."""
+    """CSV text, whose cells a spreadsheet does not execute as formulas."""
     file = io.StringIO()
     write_csv(file, columns, rows)
     return file.getvalue()
@@ -186,14 +176,14 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def write_csv(
     file: TextIO | Output, columns: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> None:
-    """Write CSV to standard output line by line."""
+    """Write CSV line by line."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(spreadsheet_cell, columns))
     writer.writerows(map(spreadsheet_cell, row) for row in rows)
 
 
 def are_numbers(cells: Sequence[object]) -> bool:
-    """Whether a column is of numbers, which are never cut."""
+    """Whether all cells of a column are numbers."""
     return bool(cells) and all(
         isinstance(cell, int | float) or _NUMBER.fullmatch(_cell(cell)) for cell in cells
     )
@@ -213,16 +203,16 @@ def _least_width(column: tuple[str, Sequence[str]]) -> int:
     return max(len(heading), longest) + _GAP
 
 
-def _rooms(columns: Sequence[tuple[str, Sequence[str]]], width: int) -> dict[str, int]:
-    """Widths of columns of words: long ones share what the others leave."""
+def _widths(columns: Sequence[tuple[str, Sequence[str]]], width: int) -> dict[str, int]:
+    """Widths of text columns: long ones share the remaining width."""
     words = [column for column in columns if not are_numbers(column[1])]
-    left = width - sum(_least_width(column) for column in columns if column not in words)
-    rooms: dict[str, int] = {}
+    free_width = width - sum(_least_width(column) for column in columns if column not in words)
+    widths: dict[str, int] = {}
     for heading, cells in sorted(words, key=lambda column: _longest(column[1])):
-        share = left // (len(words) - len(rooms)) - _GAP
-        rooms[heading] = min(max(share, _SHORT), _longest([heading, *cells]), _WIDEST)
-        left -= rooms[heading] + _GAP
-    return rooms
+        share = free_width // (len(words) - len(widths)) - _GAP
+        widths[heading] = min(max(share, _SHORT), _longest([heading, *cells]), _WIDEST)
+        free_width -= widths[heading] + _GAP
+    return widths
 
 
 def _paragraph(text: str, is_wrapped: bool, style: str = "") -> RenderableType:
@@ -233,7 +223,7 @@ def _paragraph(text: str, is_wrapped: bool, style: str = "") -> RenderableType:
 
 
 def _paragraphs(notes: Iterable[str]) -> list[str]:
-    """Notes in Markdown: indented ones form one list."""
+    """Notes in Markdown; indented ones become a list."""
     parts: list[str] = []
     is_list = False
     for note in notes:

@@ -1,4 +1,4 @@
-"""``opscope summary --roofline``: how much of what the machine can do operators reach."""
+"""``opscope summary --roofline``: speed of operators against the peak of the machine."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _RATES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 def roofline(chosen: Chosen, period: Which, row_limit: int | None, measure: bool) -> Result:
     """Achieved speed of operators; ``measure``: measure the peaks of this machine again."""
-    known: Peaks | None = None
+    peaks: Peaks | None = None
     most = _MOST_ROWS if row_limit is None else row_limit
     if measure:
         with Messages().progress("measuring this machine"):
             measured_peaks(again=True)
 
-    def find(one: TraceData) -> Roofline:
-        nonlocal known
-        found = find_roofline(one, which=period, known=known)
-        known = found.peaks
-        return found
+    def find(trace: TraceData) -> Roofline:
+        nonlocal peaks
+        model = find_roofline(trace, which=period, known=peaks)
+        peaks = model.peaks
+        return model
 
-    return answer(chosen, "comparing with this machine", find, lambda found: _result(found, most))
+    return answer(chosen, "comparing with this machine", find, lambda model: _result(model, most))
 
 
-def _result(found: Roofline, row_limit: int) -> Result:
-    content = found.as_dict()
-    rows, left_out = limited(found.rows, row_limit)
-    known = (
-        f"known of {share_text(found.coverage)} of the operators' time; other operators have no "
+def _result(model: Roofline, row_limit: int) -> Result:
+    content = model.as_dict()
+    rows, left_out = limited(model.rows, row_limit)
+    coverage_text = (
+        f"known of {share_text(model.coverage)} of the operators' time; other operators have no "
         "formula"
     )
     return Result(
@@ -54,26 +54,26 @@ def _result(found: Roofline, row_limit: int) -> Result:
         content=content,
         columns=_CSV_HEADINGS,
         rows=([row[name] for name in _CSV_HEADINGS] for row in content["rows"]),
-        about=[*left_out, known],
-        notes=[_machine(found.peaks), *found.notes],
-        overview=[_overview(found)],
+        about=[*left_out, coverage_text],
+        notes=[_machine(model.peaks), *model.notes],
+        overview=[_overview(model)],
         shares={
-            **({"reached": found.share} if found.covered_ns else {}),
-            **({"known of operators' time": found.coverage} if found.operator_ns else {}),
+            **({"reached": model.share} if model.covered_ns else {}),
+            **({"known of operators' time": model.coverage} if model.operator_ns else {}),
         },
     )
 
 
-def _overview(found: Roofline) -> dict[str, str]:
-    worst = found.rows[0] if found.covered_ns else None
-    known = share_text(found.coverage) if found.operator_ns else "--"
+def _overview(model: Roofline) -> dict[str, str]:
+    worst = model.rows[0] if model.covered_ns else None
+    coverage_text = share_text(model.coverage) if model.operator_ns else "--"
     return {
         "Most lost in": f"{worst.operator} {time_text(round(worst.lost_ns))}" if worst else "--",
         "Bound by": worst.bound.value if worst else "--",
-        "Time": time_text(found.operator_ns),
-        "Known": known,
-        "Reached": share_text(found.share) if worst else "--",
-        "Lost": time_text(round(found.lost_ns)) if worst else "--",
+        "Time": time_text(model.operator_ns),
+        "Known": coverage_text,
+        "Reached": share_text(model.share) if worst else "--",
+        "Lost": time_text(round(model.lost_ns)) if worst else "--",
     }
 
 

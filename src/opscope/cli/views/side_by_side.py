@@ -1,4 +1,4 @@
-"""Results of several processes side by side, and the differing processes."""
+"""Results of several processes side by side, and differences between these."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
 
 _MOST_DIFFERENCES, _MOST_NOTES = 5, 8
 
-Found = TypeVar("Found")
+Analysis = TypeVar("Analysis")
 
 
 def answer(
     chosen: Chosen,
     doing: str,
-    find: Callable[[TraceData], Found],
-    result_of: Callable[[Found], Result],
-    of_all: Callable[[Mapping[Partition, Found]], Result] = lambda _: Result(),
+    find: Callable[[TraceData], Analysis],
+    result_of: Callable[[Analysis], Result],
+    of_all: Callable[[Mapping[Partition, Analysis]], Result] = lambda _: Result(),
 ) -> Result:
     """Result for the chosen process, or for all.
 
     Args:
-        chosen: what is looked at.
-        doing: what is shown to be going on.
-        find: looks at one process; called for each.
-        result_of: what is shown of it.
-        of_all: further output for several processes: sections in place of the table of processes,
-            lines before those about differences, content for JSON.
+        chosen: the trace and its processes.
+        doing: text of the progress.
+        find: analyses one process.
+        result_of: makes the result of one analysis.
+        of_all: makes further output for several processes: sections in place of the table of
+            processes, lines before those about differences, content for JSON.
     """
     if chosen.is_of_several:
-        found = _find_in_each(chosen, doing, find)
-        results = {part: result_of(one) for part, one in found.items()}
-        return side_by_side(results, chosen, of_all(found))
-    loaded = load_chosen(chosen)
-    if loaded.is_empty:
+        analyses = _analyse_each(chosen, doing, find)
+        results = {part: result_of(one) for part, one in analyses.items()}
+        return side_by_side(results, chosen, of_all(analyses))
+    trace = load_chosen(chosen)
+    if trace.is_empty:
         raise TraceFormatError(
             f"{chosen.path} contains no events. Record a program that runs torch operators."
         )
     with Messages().progress(doing):
-        return result_of(find(loaded))
+        return result_of(find(trace))
 
 
 def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Result) -> Result:
-    """One result of those of several processes."""
+    """Combine the results of several processes."""
     from opscope.jobs.account_comparison import compare_shares_of
 
     ranked = sorted(results.items(), key=lambda one: -one[1].weight)
@@ -62,15 +62,15 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Re
         rows=[[process, *row.values()] for process, row in rows],
         wraps=True,
     )
-    by_what: dict[str, dict[Partition, float]] = {}
+    shares: dict[str, dict[Partition, float]] = {}
     for part, result in results.items():
         for what, share in result.shares.items():
-            by_what.setdefault(what, {})[part] = share
-    compared = compare_shares_of(by_what, chosen.job.only(results).compared)
+            shares.setdefault(what, {})[part] = share
+    compared = compare_shares_of(shares, chosen.job.only(results).compared)
     content = {
         "processes": [{p.kind: p.number, **_plain(r.content)} for p, r in results.items()],
         **_plain(of_all.content),
-        **({"differences": [one.as_dict() for one in compared.differing]} if by_what else {}),
+        **({"differences": [one.as_dict() for one in compared.differing]} if shares else {}),
     }
     return Result(
         sections=of_all.sections or ([table] if rows else []),
@@ -84,30 +84,30 @@ def side_by_side(results: Mapping[Partition, Result], chosen: Chosen, of_all: Re
     )
 
 
-def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
+def difference_text(what: str, share: float, process: object, median: float, compared: int) -> str:
     """Sentence about a share that differs between one process and the median."""
     return (
-        f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the median of "
+        f"{what}: {share_text(share)} in {process}, {share_text(median)} in the median of "
         f"{compared}."
     )
 
 
-def _find_in_each(
-    chosen: Chosen, doing: str, find: Callable[[TraceData], Found]
-) -> dict[Partition, Found]:
-    """The result of each process, or the reason why there is none."""
-    found: dict[Partition, Found] = {}
-    nothing: dict[Partition, list[str]] = {}
+def _analyse_each(
+    chosen: Chosen, doing: str, find: Callable[[TraceData], Analysis]
+) -> dict[Partition, Analysis]:
+    """Analyse each process; prints why some have no result."""
+    analyses: dict[Partition, Analysis] = {}
+    failures: dict[Partition, list[str]] = {}
     for part, trace in each_process(chosen, doing):
         try:
-            found[part] = find(trace)
+            analyses[part] = find(trace)
         except UsageError as error:
-            nothing[part] = [str(error)]
-    for line in shared_notes(nothing, len(chosen.parts)):
+            failures[part] = [str(error)]
+    for line in shared_notes(failures, len(chosen.parts)):
         Messages().say(line)
-    if not found:
+    if not analyses:
         raise UsageError(f"No process in {chosen.path} has the data for this view.")
-    return found
+    return analyses
 
 
 def _plain(content: object) -> Mapping[str, Any]:

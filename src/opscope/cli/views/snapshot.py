@@ -1,4 +1,4 @@
-"""A memory snapshot of torch, as ``opscope memory`` shows it."""
+"""``opscope memory`` for a memory snapshot of torch."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ _BAR = 40
 
 
 def is_snapshot(path: Path) -> bool:
-    """Whether a file is a pickle; any other than a snapshot is refused when it is read."""
+    """Whether a file is a pickle; reading it raises an error if it is no snapshot."""
     return os.path.isfile(path) and file_kind(path) in (FileKind.SNAPSHOT, FileKind.PICKLE)
 
 
 def snapshot_result(path: Path, device: str | None, row_limit: int) -> Result:
     """Result for the device with the highest peak, or for the chosen one."""
     with Messages().progress(f"reading {path}"):
-        found = snapshot_memory(read_snapshot(path), device)
-    groups = [("line at the peak", found.at_peak), ("line at the end", found.at_end)]
-    totals = (found.peak_bytes, found.end_bytes)
+        memory = snapshot_memory(read_snapshot(path), device)
+    groups = [("line at the peak", memory.at_peak), ("line at the end", memory.at_end)]
+    totals = (memory.peak_bytes, memory.end_bytes)
     return Result(
         sections=[
-            Section(notes=list(_about(found))),
+            Section(notes=list(_about(memory))),
             *(
                 group_section(title, group, total, row_limit)
                 for (title, group), total in zip(groups, totals, strict=True)
                 if group
             ),
-            *_over_time(found),
+            *_over_time(memory),
         ],
-        content=found.as_dict(),
+        content=memory.as_dict(),
         columns=_CSV_HEADINGS,
         rows=[[by, *astuple(group)] for by, all_of in groups for group in all_of],
     )
 
 
-def _about(found: SnapshotMemory) -> Iterator[str]:
-    yield f"{bytes_text(found.peak_bytes)} in use on {found.device} at its peak"
-    if found.before_bytes:
-        yield f"  {bytes_text(found.before_bytes)} of it allocated before the record begins"
-    yield f"{bytes_text(found.end_bytes)} in use at the end"
-    if found.reserved_bytes:
+def _about(memory: SnapshotMemory) -> Iterator[str]:
+    yield f"{bytes_text(memory.peak_bytes)} in use on {memory.device} at its peak"
+    if memory.before_bytes:
+        yield f"  {bytes_text(memory.before_bytes)} of it allocated before the record begins"
+    yield f"{bytes_text(memory.end_bytes)} in use at the end"
+    if memory.reserved_bytes:
         yield (
-            f"  {bytes_text(found.reserved_bytes)} reserved then; {bytes_text(found.free_bytes)} "
-            f"of that free, in pieces of at most {bytes_text(found.largest_free_bytes)}"
+            f"  {bytes_text(memory.reserved_bytes)} reserved then; {bytes_text(memory.free_bytes)} "
+            f"of that free, in pieces of at most {bytes_text(memory.largest_free_bytes)}"
         )
-    if found.failed:
-        yield f"{found.failed:,} allocations failed because of missing memory"
-    if found.unmatched:
-        yield f"{found.unmatched:,} frees have no recorded allocation"
+    if memory.failed:
+        yield f"{memory.failed:,} allocations failed because of missing memory"
+    if memory.unmatched:
+        yield f"{memory.unmatched:,} frees have no recorded allocation"
 
 
-def _over_time(found: SnapshotMemory) -> Iterator[Section]:
-    points = found.timeline()
+def _over_time(memory: SnapshotMemory) -> Iterator[Section]:
+    points = memory.timeline()
     if len(points) < 2:
         return
-    every = max(len(points) // _POINTS, 1)
-    stretches = [points[row : row + every] for row in range(0, len(points), every)]
-    fullest = [max(stretch, key=lambda point: point["bytes"]) for stretch in stretches]
-    most = max(found.peak_bytes, 1)
+    size = max(len(points) // _POINTS, 1)
+    intervals = [points[row : row + size] for row in range(0, len(points), size)]
+    fullest = [max(interval, key=lambda point: point["bytes"]) for interval in intervals]
+    most = max(memory.peak_bytes, 1)
     yield Section(
         columns=("after", "in use", ""),
         rows=[

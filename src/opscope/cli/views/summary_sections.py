@@ -34,32 +34,30 @@ _MOST_CATEGORIES = 4
 
 @dataclass(frozen=True)
 class Sections:
-    """Values by keys that stay the same; times in nanoseconds, sizes in bytes."""
+    """Content of the sections, by JSON keys; times in nanoseconds, sizes in bytes."""
 
-    # those with most time of their own, forward and backward; empty if none recorded
-    modules: list[dict[str, Any]]
-    # those of the program at which most time went by; empty if no calls were recorded
-    lines: list[dict[str, Any]]
-    memory: list[dict[str, Any]]  # one entry per device; empty if none recorded
-    findings: Findings | None  # all; None where no times were recorded
-    texts: LineTexts  # what lines of the program say
-    verdict: Verdict | None = None  # what it comes to; None where no times were recorded
+    modules: list[dict[str, Any]]  # modules with most self time; empty if not recorded
+    lines: list[dict[str, Any]]  # source lines with most time; empty if calls were not recorded
+    memory: list[dict[str, Any]]  # one entry per device; empty if not recorded
+    findings: Findings | None  # all findings; None without times
+    texts: LineTexts  # source lines of the program
+    verdict: Verdict | None = None  # None without times
 
     def as_dict(self) -> dict[str, Any]:
         """Content of the JSON."""
-        found = [] if self.findings is None else self.findings.as_dict()["findings"]
+        findings = [] if self.findings is None else self.findings.as_dict()["findings"]
         return {
             "modules": self.modules,
             "lines": self.lines,
             "memory": self.memory,
-            "findings": found[:MOST_FINDINGS],
+            "findings": findings[:MOST_FINDINGS],
             "verdict": None if self.verdict is None else self.verdict.as_dict(),
         }
 
 
 def find_sections(trace: TraceData, period: Period) -> Sections:
-    """Gather them: of the period, or what of it was recorded in detail; but memory of the whole
-    recording, whose peak may be anywhere."""
+    """Make the sections, of the period or its steps in detail; memory is that of the whole
+    recording."""
     if not period.trace.has_times:
         return Sections([], [], _memory(trace), None, line_texts(trace))
     period = detailed_period_of(trace, period.which)
@@ -98,12 +96,12 @@ def _lines(trace: TraceData) -> list[dict[str, Any]]:
 
 
 def _memory(trace: TraceData) -> list[dict[str, Any]]:
-    found = []
+    devices = []
     for device in memory_over_time(where_recorded(trace), categories=False):
         parts = device.by_phase
         at_peak = parts.size_bytes[device.at_peak]
         largest = np.argsort(-at_peak, kind="stable")[:_MOST_CATEGORIES]
-        found.append(
+        devices.append(
             {
                 "device": device_title(device.device),
                 "peak_bytes": device.peak.in_use,
@@ -113,12 +111,12 @@ def _memory(trace: TraceData) -> list[dict[str, Any]]:
                 },
             }
         )
-    return found
+    return devices
 
 
 def shown_sections(sections: Sections) -> list[Section]:
     """Sections for a terminal, without empty ones."""
-    shown = []
+    result = []
     if sections.modules:
         times = ("self_ns", "backward_ns", "total_ns")
         rows = [
@@ -129,29 +127,29 @@ def shown_sections(sections: Sections) -> list[Section]:
             ]
             for one in sections.modules
         ]
-        shown.append(Section(columns=("Module", "Calls", "Self", "Backward", "Total"), rows=rows))
+        result.append(Section(columns=("Module", "Calls", "Self", "Backward", "Total"), rows=rows))
     if sections.lines:
         rows = [[_place(one), *_line_numbers(one), one["text"]] for one in sections.lines]
-        shown.append(Section(columns=("Line of your program", "Calls", "Time", ""), rows=rows))
+        result.append(Section(columns=("Line of your program", "Calls", "Time", ""), rows=rows))
     if sections.memory:
-        shown.append(Section(notes=list(map(_memory_line, sections.memory))))
+        result.append(Section(notes=list(map(_memory_line, sections.memory))))
     if sections.findings:
         (changes,) = foremost_section(sections.findings, sections.texts, MOST_FINDINGS) or [
             Section(title="What to change")
         ]
         state = state_of(sections.findings, len(sections.findings.foremost(MOST_FINDINGS)))
         notes = [*changes.notes, state, *sections.findings.notes_with(local_line)]
-        shown.append(replace(changes, notes=notes))
-    return shown
+        result.append(replace(changes, notes=notes))
+    return result
 
 
 def _line_numbers(line: dict[str, Any]) -> tuple[str, str]:
-    waited = f" + {time_text(line['waiting_ns'])} waiting" if line["waiting_ns"] else ""
-    return f"{line['calls']:,}", time_text(line["time_ns"]) + waited
+    waiting_text = f" + {time_text(line['waiting_ns'])} waiting" if line["waiting_ns"] else ""
+    return f"{line['calls']:,}", time_text(line["time_ns"]) + waiting_text
 
 
 def _place(line: dict[str, Any]) -> str:
-    """``train.py:12 in main``: a path from the root would fill a narrow terminal."""
+    """``train.py:12 in main``; without folders if the file is not in the current one."""
     file = relative_file(os.path.normpath(line["file"]))
     name = os.path.basename(file) if os.path.isabs(file) else file
     return f"{name}:{line['line']} in {line['function']}"

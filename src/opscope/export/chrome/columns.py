@@ -1,4 +1,4 @@
-"""The tables of a trace as the native Chrome writer wants them: flat columns and row ranges."""
+"""Columns for the native Chrome writer: flat columns and row ranges."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _ALLOCATIONS = (
 
 @dataclass
 class Fragments:
-    """Finished ``"key":value`` texts, and which events carry which."""
+    """Complete ``"key":value`` texts and the events that have them."""
 
     texts: list[str] = field(default_factory=list)
     events: list[Rows] = field(default_factory=list)
     numbers: list[Rows] = field(default_factory=list)
 
     def add(self, texts: list[str], events: Rows, numbers: Rows) -> None:
-        """``events[i]`` carries ``texts[numbers[i]]``."""
+        """``events[i]`` has ``texts[numbers[i]]``."""
         self.events.append(events)
         self.numbers.append(numbers + len(self.texts))
         self.texts += texts
 
     def columns(self, event_count: int) -> Columns:
-        """The columns ``extras.*``; none if there are no fragments."""
+        """The columns ``extras.*``; empty if there are no fragments."""
         if not self.texts:
             return {}
         events, numbers = np.concatenate(self.events), np.concatenate(self.numbers)
@@ -61,7 +61,7 @@ class Fragments:
 
 
 def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
-    """Rows of ``events`` to write, by start; a span before those it contains."""
+    """Rows of ``events`` to write, by start; a span comes before those that it contains."""
     events = trace.events
     start = events["start_ns"]
     if with_python:
@@ -83,13 +83,12 @@ def event_columns(trace: TraceData) -> Columns:
 
 
 def extra_columns(trace: TraceData, places: ChromeTracks) -> tuple[Columns, list[str]]:
-    """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript, and the
-    threads of what is on a line beside its thread's."""
+    """``extras.*`` and their texts: threads of lanes, keywords, modules, TorchScript locations."""
     fragments = Fragments()
     _add_threads(places, fragments)
     _add_keywords(trace, fragments)
     _add_modules(trace, fragments)
-    _add_script_places(trace, fragments)
+    _add_script_locations(trace, fragments)
     return fragments.columns(len(trace.events)), fragments.texts
 
 
@@ -131,7 +130,7 @@ def _add_modules(trace: TraceData, fragments: Fragments) -> None:
     )
 
 
-def _add_script_places(trace: TraceData, fragments: Fragments) -> None:
+def _add_script_locations(trace: TraceData, fragments: Fragments) -> None:
     calls = trace.table("script_calls")
     for column, key in (("functions", "Call stack"), ("modules", "Module Hierarchy")):
         wanted = within(calls[column], len(trace.names))
@@ -143,7 +142,7 @@ def _add_script_places(trace: TraceData, fragments: Fragments) -> None:
 
 
 def _instance_numbers(trace: TraceData) -> Iterator[int]:
-    """The N of ``Linear_N`` for every module: how many of its class came before it."""
+    """The N of ``Linear_N`` for every module: the number of earlier modules of its class."""
     seen: dict[int, int] = {}
     for class_name in trace.table("modules")["class_name"]:
         number = seen.get(int(class_name), 0)
@@ -152,18 +151,18 @@ def _instance_numbers(trace: TraceData) -> Iterator[int]:
 
 
 def flow_columns(trace: TraceData) -> Columns:
-    """``flows.*``: where arrows start and end, numbered from 1 in order of their ends."""
+    """``flows.*``: starts and ends of arrows, numbered from 1 in order of their ends."""
     gpu, count = trace.table("gpu"), len(trace.events)
-    links = [_sound(each(trace), count) for each in (forward_backward_links, rank_links)]
+    links = [_valid(each(trace), count) for each in (forward_backward_links, rank_links)]
     numbers = np.arange(1, sum(map(len, links)) + 1)
     launched = np.flatnonzero(within(gpu["launch"], count))
     launches, first = np.unique(gpu["launch"][launched], return_index=True)
     launched = launched[first]  # one arrow per call, also if it launched several kernels
-    sides = [[one.source for one in links], [one.target for one in links]]
+    sides = [[pair.source for pair in links], [pair.target for pair in links]]
     event = np.concatenate([*sides[0], *sides[1], launches])
     if not len(event):
         return {}
-    counts = [*(len(one) for one in links + links), len(launched)]
+    counts = [*(len(pair) for pair in links + links), len(launched)]
     kinds = (FlowEnd.FORWARD, FlowEnd.WAITING, FlowEnd.BACKWARD, FlowEnd.AWAITED, FlowEnd.LAUNCH)
     ends = np.repeat(np.array(kinds, dtype=np.uint8), counts)
     ids = np.concatenate([numbers, numbers, gpu["correlation_id"][launched]])
@@ -175,9 +174,9 @@ def flow_columns(trace: TraceData) -> Columns:
     }
 
 
-def _sound(links: Links, count: int) -> Links:
-    sound = within(links.source, count) & within(links.target, count)
-    return Links(links.source[sound], links.target[sound])
+def _valid(links: Links, count: int) -> Links:
+    valid = within(links.source, count) & within(links.target, count)
+    return Links(links.source[valid], links.target[valid])
 
 
 def allocation_columns(trace: TraceData) -> Columns:
@@ -191,8 +190,8 @@ _PREFIX = b"autograd::engine::evaluate_function: "
 def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """``events.sequence_number`` and ``events.forward_thread``, also for autograd's evaluations.
 
-    torch records them on the node in ``autograd::engine::evaluate_function: MmBackward0`` only;
-    Kineto's files have them on both, and readers tell forward from backward by that.
+    torch records both only on the node inside ``autograd::engine::evaluate_function: MmBackward0``.
+    Kineto's files have them on both spans; readers use them to find backward calls.
     """
     events = trace.events
     number, thread, parent = (
@@ -203,7 +202,8 @@ def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArr
     if not is_evaluation.any():
         return number, thread
     nodes = np.flatnonzero((number >= 0) & (parent >= 0) & (parent < len(events)))
-    nodes = nodes[is_evaluation[parent[nodes]]][::-1]  # of several, the first one is written last
+    # the first is written last
+    nodes = nodes[is_evaluation[parent[nodes]]][::-1]
     number, thread = number.copy(), thread.copy()
     number[parent[nodes]] = number[nodes]
     thread[parent[nodes]] = thread[nodes]
@@ -211,32 +211,30 @@ def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 def _names_with_prefix(names: Names) -> npt.NDArray[np.bool_]:
-    """Whether each name begins with the prefix, with one more entry for name -1. Shape (names +
-    1,)."""
-    found = np.zeros(len(names) + 1, dtype=np.bool_)
+    """Whether each name has the prefix; one more entry for name -1. Shape (names + 1,)."""
+    has_prefix = np.zeros(len(names) + 1, dtype=np.bool_)
     offsets, position = names.offsets, -1
     while (position := names.blob.find(_PREFIX, position + 1)) >= 0:
-        # The name that holds this byte; empty names begin there too, before it.
+        # The name of this byte; empty names before it have the same offset.
         row = int(np.searchsorted(offsets, position, side="right")) - 1
-        found[row] = offsets[row] == position and position + len(_PREFIX) <= offsets[row + 1]
-    return found
+        has_prefix[row] = offsets[row] == position and position + len(_PREFIX) <= offsets[row + 1]
+    return has_prefix
 
 
 RESERVED = frozenset({
     "External id", "Record function id", "Sequence number", "Fwd thread id", "Concrete Inputs",
     "Input type", "Input Strides", "Input Dims", "Ev Idx", "finished",
 })  # fmt: skip
-"""Keys that mean something to readers; a keyword of the same name is left out."""
+"""Keys with a meaning for readers; a keyword argument of that name is omitted."""
 
 _REQUIRED_TYPE = {"stream": ScalarType.INT, "grid": ScalarType.STRING}
 
 
 def keyword_fragment(keyword: str, kind: int, text: str) -> str | None:
-    """``"keyword":value``, or None for what torch leaves out.
+    """``"keyword":value``; None if torch omits it.
 
-    torch writes integers, floats, booleans, strings and lists of strings; ``stream`` only as an
-    integer and ``grid`` only as a string, because readers rely on it. A string with a quote in it
-    becomes "None".
+    torch writes integers, floats, booleans, strings and lists of strings. ``stream`` must be an
+    integer and ``grid`` a string because readers rely on it. A string with a quote becomes "None".
     """
     if keyword in RESERVED or _REQUIRED_TYPE.get(keyword, kind) != kind:
         return None

@@ -1,4 +1,4 @@
-"""Device activity as the native Chrome writer wants it, with what readers of such files expect."""
+"""Columns of device activity for the native Chrome writer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.window import Window
 
 _COLLECTIVE = "record_param_comms"
-"""The span in which torch's communication backends describe a collective."""
+"""The span with which torch's communication backends describe a collective."""
 
 _OVERHEAD_PROCESS = -1
 
@@ -39,16 +39,15 @@ def gpu_columns(trace: TraceData) -> Columns:
 
 
 def _collectives(trace: TraceData) -> Columns:
-    """Event that describes the collective of each kernel launched in one: tools read sizes and
-    process group from the kernel."""
+    """The event that describes a kernel's collective; tools read size and process group from it."""
     events, gpu = trace.events, trace.table("gpu")
     name = trace.names.find(_COLLECTIVE)
     if name < 0 or not len(gpu):
         return {}
     around = nearest_ancestor(event_tree(trace).parent, events["name"] == name)
-    known = within(gpu["launch"], len(events)) & (gpu["kind"] == GpuKind.KERNEL)
+    is_launched = within(gpu["launch"], len(events)) & (gpu["kind"] == GpuKind.KERNEL)
     collective = np.full(len(gpu), -1, dtype=np.int32)
-    collective[known] = around[gpu["launch"][known]]
+    collective[is_launched] = around[gpu["launch"][is_launched]]
     return {"gpu.collective": collective}
 
 
@@ -65,7 +64,7 @@ def _occupancy(trace: TraceData) -> Columns:
 
 
 def call_columns(trace: TraceData) -> Columns:
-    """``events.correlation_id`` and ``events.function``; none where calls were not recorded."""
+    """``events.correlation_id`` and ``events.function``; empty if calls were not recorded."""
     calls, count = trace.table("runtime_calls"), len(trace.events)
     rows = np.flatnonzero(within(calls["event"], count))
     if not len(rows):
@@ -77,9 +76,9 @@ def call_columns(trace: TraceData) -> Columns:
 
 
 def overhead_rows(trace: TraceData, window: Window) -> Iterator[str]:
-    """Rows for what collecting device activity cost, as Kineto has them; none where none is known.
+    """Rows for the overhead of collecting device activity, as in Kineto's files; empty if unknown.
 
-    Each ends in a comma and a newline.
+    Each row ends in a comma and a newline.
     """
     table, threads = trace.table("gpu_overheads"), trace.table("threads")["system_thread_id"]
     if not len(table):
@@ -93,10 +92,10 @@ def overhead_rows(trace: TraceData, window: Window) -> Iterator[str]:
         )
     columns = (table[name].tolist() for name in ("kind", "start_ns", "duration_ns", "thread"))
     for kind, start_ns, duration_ns, thread in zip(*columns, strict=True):
-        whole, rest = divmod(duration_ns, 1000)
+        microseconds, nanoseconds = divmod(duration_ns, 1000)
         thread_id = int(threads[thread]) if 0 <= thread < len(threads) else 0
         yield (
             f'{{"ph":"X","cat":"overhead","name":"{OVERHEAD_NAMES.get(kind, "Unrecognized")}",'
             f'"pid":{_OVERHEAD_PROCESS},"tid":{thread_id},"ts":{window.microseconds(start_ns)},'
-            f'"dur":{whole}.{rest:03d},"args":{{}}}},\n'
+            f'"dur":{microseconds}.{nanoseconds:03d},"args":{{}}}},\n'
         )

@@ -1,9 +1,8 @@
 """The text before and after the events of a Chrome trace, as Kineto writes it.
 
-From the metadata of a recording: ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
-``start_ns``, ``end_ns``, ``device_properties``, the options Kineto names (``with_stack``, ...) and
-``user``, which the program added. A trace read from a Chrome JSON keeps what that file had at its
-top. All may be missing.
+The metadata of a recording has ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
+``start_ns``, ``end_ns``, ``device_properties``, Kineto's options (``with_stack``, ...) and
+``user``, all optional. A trace read from Chrome JSON has the top-level keys of that file.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with
 _SPANS_SORT_INDEX = 0x20000000  # below every process
 _GPU_SORT_INDEX = 5_000_000  # below every host process
 _AFTER_LAST_NS = 1000
-"""A reader adds ts and dur as floats; the end of the file must not come out before that."""
+"""Readers add ts and dur as floats; the end of the file must not be before that sum."""
 
 
 def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track]) -> str:
-    """From the first brace to the rows that name processes and threads."""
+    """The text from the first brace to the rows that name processes and threads."""
     devices = metadata.get("device_properties", metadata.get("deviceProperties", []))
     top: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": devices}
     if metadata.get("trace_id"):
@@ -57,13 +56,13 @@ def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def footer(window: Window) -> str:
-    """The last four rows, in the places where readers look for them, and the end of the list."""
+    """The last four rows, at the positions that readers expect, and the end of the list."""
     start = window.microseconds(window.start_ns)
     end = window.microseconds(window.end_ns + _AFTER_LAST_NS)
-    whole, rest = divmod(window.end_ns - window.start_ns, 1000)
+    microseconds, nanoseconds = divmod(window.end_ns - window.start_ns, 1000)
     return (
         '{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans",'
-        f'"tid":"PyTorch Profiler","ts":{start},"dur":{whole}.{rest:03d},'
+        f'"tid":"PyTorch Profiler","ts":{start},"dur":{microseconds}.{nanoseconds:03d},'
         '"args":{"Op count":0}},\n'
         f'{{"ph":"M","name":"process_sort_index","ts":{start},"pid":"Spans","tid":0,'
         f'"args":{{"sort_index":{_SPANS_SORT_INDEX}}}}},\n'
@@ -76,7 +75,7 @@ def footer(window: Window) -> str:
 
 
 def end_of_file(trace_name: str, of_ours: Mapping[str, Any]) -> str:
-    """The text after the rows, with ``of_ours`` if there is any."""
+    """The text after the rows, with ``of_ours`` if it is not empty."""
     ours = f"{to_json(KEY)}: {to_json(of_ours)},\n" if of_ours else ""
     return f'{ours}"traceName": {to_json(trace_name)}\n}}\n'
 

@@ -1,4 +1,4 @@
-"""The lines a Chrome trace is drawn on: one per thread and stream, more where spans overlap."""
+"""The tracks of a Chrome trace: one per thread and stream, more if spans overlap."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from opscope.timeline.timeline import Yields, on_lanes, yields
 
 Indices = npt.NDArray[np.int32]
 
-_FIRST_FREE_TID = 1 << 22
-"""Linux gives threads smaller numbers, so lanes that are no thread can have these."""
+_FIRST_FREE_TID = 1 << 22  # Linux thread ids are smaller, so lanes can have these numbers
 
 
 @dataclass(frozen=True)
 class Track:
-    """One line of the timeline.
+    """One track of the timeline.
 
     Attributes:
         pid: process, or device for a stream.
-        tid: thread, stream, or a number of its own for a lane beside one.
+        tid: thread, stream, or a unique number for a lane.
         name: as shown.
-        sort_index: lines of a process are shown in this order.
-        device: the device of a stream; -1 for a thread.
-        beside: of a lane, ``tid`` of the thread or stream that it is beside; -1 for those.
+        sort_index: order of the tracks within a process.
+        device: device of a stream; -1 for a thread.
+        beside: for a lane, ``tid`` of its thread or stream; -1 otherwise.
     """
 
     pid: int
@@ -46,10 +45,10 @@ class Track:
 
 @dataclass(frozen=True)
 class ChromeTracks:
-    """Lines of the timeline, and the line of every row.
+    """The tracks, and the track of every row.
 
     Attributes:
-        tracks: in the order they are listed in the file.
+        tracks: in the order of the file.
         events: row in ``tracks``, shape (events,).
         allocations: row in ``tracks``, shape (allocations,).
         gpu: row in ``tracks``, shape (gpu,).
@@ -64,16 +63,15 @@ class ChromeTracks:
 def place_on_tracks(
     trace: TraceData, order: Indices, process_id: int, process_name: str
 ) -> ChromeTracks:
-    """Give every row its line so that spans on one line nest; ``order`` has the events to place."""
-    threads = _thread_tracks(trace, process_id, process_name)
-    tracks, row_of_thread = threads
+    """Give every row a track on which spans nest; ``order`` has the events to place."""
+    tracks, row_of_thread = _thread_tracks(trace, process_id, process_name)
     events, gpu = trace.events, trace.table("gpu")
     streams, stream_of_row = _stream_tracks(trace)
     event_track = row_of_thread[events["thread"]]
     event_track = _spread(tracks, event_track, order, events, yields(events))
     gpu_order = np.argsort(gpu["start_ns"], kind="stable").astype(np.int32)
-    never = np.broadcast_to(np.uint8(0), len(gpu))
-    gpu_track = _spread(streams, stream_of_row, gpu_order, gpu, never)
+    no_yields = np.broadcast_to(np.uint8(0), len(gpu))
+    gpu_track = _spread(streams, stream_of_row, gpu_order, gpu, no_yields)
     return ChromeTracks(
         tracks + streams,
         event_track,
@@ -84,12 +82,11 @@ def place_on_tracks(
 
 def _thread_tracks(trace: TraceData, process_id: int, name: str) -> tuple[list[Track], Indices]:
     threads = trace.table("threads")
-    if not len(threads):  # traces of other tools may have no threads: all rows are on one track
+    if not len(threads):  # traces of other tools may have no threads: all rows share a track
         return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
             np.zeros(1, dtype=np.int32)
         )
-    # The system reuses ids of threads that ended, and readers identify a track by its id alone:
-    # such threads share a track.
+    # Readers identify a track by its id, and ids are reused: equal ids share a track.
     groups = group_rows(threads["process_id"], threads["system_thread_id"])
     tracks = []
     for (process, number), thread in zip(groups.rows(), groups.first, strict=True):
@@ -109,7 +106,7 @@ def _stream_tracks(trace: TraceData) -> tuple[list[Track], Indices]:
 def _spread(
     tracks: list[Track], track: Indices, order: Indices, table: Table, yielding: Yields
 ) -> Indices:
-    """Move spans that partly overlap what is around them to further tracks, appended here."""
+    """Move spans that overlap without nesting to new tracks, appended to ``tracks``."""
     start, duration = table["start_ns"], table["duration_ns"]
     spread, beside = on_lanes(len(tracks), track, start, duration, order, yielding)
     free = max(_FIRST_FREE_TID, *(t.tid for t in tracks)) + 1 if beside else 0

@@ -1,7 +1,6 @@
-"""A trace as Chrome JSON with the fields of torch.profiler's files, for the tools that read those.
+"""A trace as Chrome JSON with the fields of torch.profiler's files.
 
-The rows are written by native code, block by block, without the GIL; memory stays at a few blocks
-whatever the length of the trace.
+Native code writes the rows in blocks without the GIL; memory is a few blocks at any trace length.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ BLOCK_BYTES = 4 << 20
 def write_chrome_trace(
     trace: TraceData, path: str | os.PathLike[str], *, with_python: bool = True
 ) -> None:
-    """Write ``trace`` to ``path``, compressed if that ends in ``.gz``. Any number of times.
+    """Write ``trace`` to ``path``, compressed if ``path`` ends in ``.gz``.
 
-    Times are microseconds with three decimals, exact to the nanosecond, from
-    ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
-    named "(overlap N)", because viewers drop them otherwise. The end of the file counts the rows
-    of tables that such a file cannot hold (``storage/chrome/vocabulary.py``).
+    Times are microseconds after ``baseTimeNanoseconds``, with three decimals: exact to the
+    nanosecond. Spans that overlap without nesting are on tracks named "(overlap N)", because
+    viewers drop them otherwise. The end of the file counts rows of tables that have no place in
+    such a file (``storage/chrome/vocabulary.py``).
     """
     write_file(path, chrome_blocks(trace, os.fspath(path), with_python=with_python))
 
 
 def chrome_blocks(trace: TraceData, name: str, *, with_python: bool = True) -> Iterator[Block]:
-    """The file in blocks of a few megabytes; ``name`` is what it says its name is."""
+    """The file in blocks of a few megabytes; ``name`` is the ``traceName`` in it."""
     metadata = trace.metadata
     window = window_of(trace, metadata)
     order = columns.event_order(trace, with_python)

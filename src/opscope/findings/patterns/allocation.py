@@ -13,7 +13,7 @@ _WORTH_SAYING = 0.005
 
 
 def _find_device_growth(subject: Subject) -> Evidence | None:
-    """Allocations during which the device's pool grew: each asked the driver, which is slow."""
+    """Allocations that grew the device's memory pool, each with a slow call of the driver."""
     table = subject.trace.table("allocations")
     on_device = np.flatnonzero((table["device_type"] == CUDA) & (table["event"] >= 0))
     if len(on_device) < 2:

@@ -1,4 +1,4 @@
-"""A bias that batch normalisation takes away again."""
+"""Convolutions with a bias that batch normalisation removes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
-_BIAS = 2
-"""Position of the bias among a convolution's arguments."""
-
-_TRAINING = 5
-"""Position of ``training`` among batch normalisation's arguments."""
-
+_BIAS = 2  # position of the bias among a convolution's arguments
+_TRAINING = 5  # position of ``training`` among batch normalisation's arguments
 _TRUE = ("True", "1")
 
 _NORMALISATION_PASSES = 5
@@ -28,7 +24,7 @@ def _find(subject: Subject) -> Evidence | None:
     follower = _following(subject)
     rows = _with_bias(subject)
     norms = follower[rows]
-    # nn.BatchNorm counts its batches in between.
+    # nn.BatchNorm counts batches with an add_ in between.
     counting = subject.named("aten::add_")
     norms = np.where(counting[norms], follower[norms], norms)
     normalised = (norms >= 0) & _of_batches(subject)[norms]
@@ -56,10 +52,10 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _of_batches(subject: Subject) -> Flags:
-    """Batch normalisations that subtract the mean of their batch, as they do in training.
+    """Batch normalisations in training, which subtract the mean of the batch.
 
-    In evaluation it is the running mean, which is the same whatever the bias is. Where the argument
-    was not recorded, one that has a backward pass is taken for one in training.
+    In evaluation they subtract the running mean, so the bias has an effect. If the argument was not
+    recorded, a backward pass means training.
     """
     said, names = subject.scalar_argument(_TRAINING), subject.trace.names
     true = [row for row in np.unique(said[said >= 0]).tolist() if names[row] in _TRUE]
@@ -69,7 +65,7 @@ def _of_batches(subject: Subject) -> Flags:
 
 
 def _with_bias(subject: Subject) -> Values:
-    """Convolutions with one; files that do not tell tensors apart say what sizes it has."""
+    """Convolutions with a bias; files without tensor identity only have its sizes."""
     bias, tensors = subject.tensor_argument(_BIAS), subject.trace.table("tensors")
     defined = bias >= 0
     if len(tensors):

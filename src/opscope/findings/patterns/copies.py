@@ -12,17 +12,14 @@ from opscope.findings.subject import CUDA, Subject, Values
 _FILLS = ("aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::random_")
 _FLOATING = [c for c, name in TORCH_NAMES.items() if name in ("float16", "float32", "bfloat16")]
 _CASTS_WORTH_SAYING = 0.01
-_KERNEL_NS = 10_000
-"""What an operator takes that launches a kernel."""
-
-_NEARBY = 6
-"""Operators between a fill and the copy of it: what ``.to`` itself calls."""
+_KERNEL_NS = 10_000  # time of an operator that launches a kernel
+_NEARBY = 6  # most operators between a fill and its copy: those that ``.to`` itself calls
 
 
 def _find_casts(subject: Subject) -> Evidence | None:
     tensor, table = subject.tensor_argument(0), subject.trace.table("tensors")
     rows = np.flatnonzero(subject.named("aten::_to_copy") & (tensor >= 0))
-    # Single numbers torch makes of Python's wherever one is in arithmetic.
+    # Without tensors of one number, which torch makes of Python numbers in arithmetic.
     rows = rows[np.diff(table.lists("sizes").offsets)[tensor[rows]] > 0]
     names = subject.trace.names
     codes = {str(code): code for code in _FLOATING}
@@ -53,7 +50,7 @@ def _find_casts(subject: Subject) -> Evidence | None:
 
 
 def _find_filled_on_host(subject: Subject) -> Evidence | None:
-    """A copy to the device of what the last operator on that memory filled, on the CPU."""
+    """Copies to the device of memory that an operator has just filled on the CPU."""
     table = subject.trace.table("tensors")
     tensor, copied = subject.tensor_argument(0), subject.tensor_argument(1)
     copies = np.flatnonzero(subject.named("aten::copy_") & (tensor >= 0) & (copied >= 0))

@@ -1,4 +1,4 @@
-"""Steps that wait for their data."""
+"""Steps that wait for data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _WORTH_SAYING, _WORKERS = 0.01, 2
 
 _OF_TOLIST = ("aten::resolve_conj", "aten::resolve_neg")
 _FEWEST_PASSES, _OF_BATCHES = 5, 0.75
-"""Share of batches that are the first of their epoch. A program with epochs of one batch requests
-another, which there is not, so that half of the loads begin one."""
+"""Fewest epochs, and least share of batches that begin one. With epochs of one batch it is a half,
+because the program also requests a second one."""
 
 _LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
-"""Long waits: this many times the median, at most this share of batches, at least this share of the
-waiting time."""
+"""Long waits: minimum multiple of the median, maximum share of batches, minimum of waiting."""
 
 _FEW_WAITS = (
     "If these are the first batches of an epoch, keep the workers alive with "
@@ -31,15 +30,14 @@ _FEW_WAITS = (
 
 
 def _loads(subject: Subject, name: str) -> Values:
-    """Spans of one kind of loader, but the one inside another. Rows."""
+    """Rows of outermost spans whose name contains ``name``."""
     return np.flatnonzero(subject.outermost_of(subject.name_contains(name)))
 
 
 def _shuffling_ns(subject: Subject, loads: Values) -> Values:
-    """Time that each load spends on the order of the whole data set, before its first sample, and
-    on freeing it.
+    """Time that each load takes to shuffle the data set and to free the order. Shape (loads,).
 
-    Zeros where not nearly every load begins a pass. Shape (loads,).
+    Zeros unless nearly every load begins an epoch.
     """
     around = subject.inside(subject.flags(loads))
     shuffles = np.flatnonzero(subject.named("aten::randperm") & (around >= 0))
@@ -50,11 +48,11 @@ def _shuffling_ns(subject: Subject, loads: Values) -> Values:
     rows = rows[(rows > last[around[rows]]) & (last[around[rows]] > 0)]
     first = subject.end_ns.copy()
     np.minimum.at(first, around[rows], subject.start_ns[rows])
-    begins = subject.flags(around[rows])[loads]  # a load that ends a pass shuffles, too
+    begins = subject.flags(around[rows])[loads]  # a load that ends an epoch shuffles, too
     if begins.sum() < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
         return np.zeros(len(loads), dtype=np.int64)
     shuffling = np.where(begins, first[loads] - subject.start_ns[loads], 0)
-    # The iterator goes when the call that the program made has returned.
+    # The iterator is freed when the program's call has returned.
     is_call = subject.line_calls.row >= 0
     outer = subject.inside(is_call)[loads]
     ends = subject.end_ns[np.where(is_call[loads] | (outer < 0), loads, outer)]
@@ -66,7 +64,7 @@ def _shuffling_ns(subject: Subject, loads: Values) -> Values:
 
 
 def _find_restarted_loaders(subject: Subject) -> Evidence | None:
-    """A new pass over shuffled data for every batch, which is all that is taken from it."""
+    """Epochs over shuffled data of which the program takes only one batch."""
     loads = _loads(subject, _IN_PROCESS)
     took = _shuffling_ns(subject, loads)
     passes, total = loads[took > 0], int(took.sum())

@@ -1,4 +1,4 @@
-"""A task that keeps an event loop from running others."""
+"""Tasks that block an event loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject
 
 _BLOCKED_NS = 10_000_000
-"""A tenth of what asyncio warns of in its debug mode: a request waits for all of it."""
+"""Shortest run that counts; asyncio's debug mode warns from ten times this on."""
 
 
 def _find(subject: Subject) -> Evidence | None:
     runs = subject.trace.table("task_runs")
     events = runs["event"].astype(np.int64)
-    # A server's loop has others whether or not one came meanwhile.
+    # The event loop of a server has other tasks, even if none ran at that time.
     spans = request_spans(subject.trace)
     of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
     others = runs_other_tasks(subject) | of_request
@@ -44,7 +44,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def runs_other_tasks(subject: Subject) -> Flags:
-    """Whether a task that ran before each run runs again after it. Shape (task runs,)."""
+    """Whether, at each run, another task has begun and will run again. Shape (task runs,)."""
     runs = subject.trace.table("task_runs")
     start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
     if not len(task):

@@ -1,4 +1,4 @@
-"""Another thread's Python keeps the program from running its own."""
+"""Waits for the GIL while another thread runs Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from opscope.findings.program_time import main_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject
 
-_BUSY = 0.1
-"""Of the time, what another thread computes before it is named."""
+_BUSY = 0.1  # least share of the time that a named thread computes
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -23,7 +22,7 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     waits = main_time(subject.recorded, causes=(Cause.GIL,))
     total = int(waits.time_ns.sum())
-    # The event that each wait was in; of one in none, as between operators, the next.
+    # The event around each wait or, between operators, the next one.
     own = np.flatnonzero(subject.is_main)
     own = own[np.argsort(subject.recorded.events["start_ns"][own], kind="stable")]
     following = np.searchsorted(subject.recorded.events["start_ns"][own], waits.end_ns)
@@ -52,7 +51,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def computing_beside(subject: Subject) -> list[tuple[float, int]]:
-    """Other threads that computed much: share of the time and system id, most first."""
+    """Other busy threads: share of the time and system id, most first."""
     samples, found = subject.trace.table("thread_samples"), []
     for number in np.unique(samples["system_thread_id"]).tolist():
         own = np.flatnonzero(samples["system_thread_id"] == number)

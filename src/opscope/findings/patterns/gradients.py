@@ -1,4 +1,4 @@
-"""Gradients that are recorded for nothing, and a debugging aid that was left on."""
+"""Autograd during inference, and anomaly detection that was left on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opscope.timeline.tree.links import forward_backward_links
 
 _FEWEST = 16
 _NODE_NS = 2_500
-"""What making a node of the graph takes, and taking it down again: 500 to 1,300 where caches are
-warm, and 2,600 in programs, whose results it keeps from being used again."""
+"""Time to make and free a node of the graph: 500 to 1,300 with warm caches, and 2,600 in programs,
+where it also delays the reuse of results."""
 
 _QUICKER_PERCENT = 25
 _VIEWS = tuple(
@@ -57,14 +57,14 @@ def _nodes(subject: Subject, rows: Values) -> int:
 
 
 def _without_backward(subject: Subject) -> Values:
-    """Operators with gradients switched on, at lines none of whose calls had a backward pass."""
+    """Operators with autograd on, at lines without any backward pass."""
     events = subject.events
     forward = subject.wants_gradients & (events["sequence_number"] >= 0) & subject.is_outermost
     forward &= (events["scope"] == RecordScope.FUNCTION) & ~subject.within(subject.is_training)
     rows = np.flatnonzero(forward)
     if not len(rows) or not subject.is_backward.any():
         return rows
-    # An operator may make several nodes; and one may be the graph's last before a detach.
+    # By line: an operator may make several nodes, or the graph's last one before a detach.
     every = np.arange(len(events))
     frame, line = subject.sites.at if subject.sites.known else (every, every)
     group = group_rows(frame[rows], line[rows]).group
@@ -73,9 +73,9 @@ def _without_backward(subject: Subject) -> Values:
 
 
 def _find_anomaly(subject: Subject) -> Evidence | None:
-    """Gradients looked through for NaN in a backward pass, and what is written down for each node.
+    """Searches for NaN in gradients, and Python stacks stored for each node.
 
-    Python's stack is written down inside each operator that autograd makes a node for.
+    Autograd stores the stack inside each operator that makes a node.
     """
     looks = subject.named("aten::isnan", "aten::_is_any_true", "aten::item")
     looks &= subject.within(subject.name_contains("autograd::engine::evaluate_function: "))
@@ -103,11 +103,10 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
 
 
 def _writing_stacks_ns(subject: Subject) -> int:
-    """Time of operators with a graph node that only make views: they compute nothing, so the time
-    is that of writing stacks.
+    """Time for storing stacks in operators with a graph node.
 
-    They compute nothing, so that it is writing; without any, the quicker quarter of all. Operators
-    in one another share the number of the node that the innermost makes.
+    Estimated from operators that only make views, which compute nothing; without any, from the
+    quickest quarter of all. Nested operators share the number of the innermost one's node.
     """
     source = forward_backward_links(subject.trace).source
     if not len(source):

@@ -1,4 +1,4 @@
-"""Graphs for the backward pass that are larger than they need to be, or gone through in vain."""
+"""Autograd graphs that grow, are never used, or are recomputed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from opscope.findings.subject import Subject, Values
 
 _WORTH_SAYING, _FEWEST = 0.02, 8
 _GROWS, _RISES = 2.0, 0.9
-"""The last backward pass over the first; share of the passes that are no smaller than the last."""
+"""Least ratio of the last backward pass to the first; least share of passes that do not shrink."""
 
-_NODE_NS = 3_000
-"""What an operator of a backward pass takes to be in a graph of its own."""
-
+_NODE_NS = 3_000  # time that recording a graph node adds to an operator of a backward pass
 _NODE = "autograd::engine::evaluate_function: "
 _CHECKPOINT = "torch/utils/checkpoint.py"
 
@@ -32,7 +30,7 @@ def _find_growing(subject: Subject) -> Evidence | None:
         return None
     first = nodes[np.searchsorted(of_pass, np.arange(len(count)))]
     called_here = subject.sites.called_here
-    # Where the line has the nodes themselves, these are the pass.
+    # If the line calls the nodes directly, the first node stands for the pass.
     asked = np.where(called_here[first], -1, subject.inside(called_here)[first])
     events = np.where(asked >= 0, asked, first)
     took = np.bincount(of_pass, weights=subject.duration_ns[nodes]).astype(np.int64)
@@ -53,7 +51,7 @@ def _find_growing(subject: Subject) -> Evidence | None:
 
 
 def _passes(subject: Subject, nodes: Values) -> Values:
-    """Which backward pass each node is of: a pass ends where the program calls an operator."""
+    """Number of the backward pass of each node; a pass ends where the program calls an operator."""
     called = subject.outermost[~np.isin(subject.outermost, nodes)]
     _, number = np.unique(np.searchsorted(called, nodes), return_inverse=True)
     return np.asarray(number.reshape(-1), dtype=np.int64)
@@ -65,7 +63,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
     made = inside & subject.is_operator & subject.wants_gradients
     made &= subject.events["sequence_number"] >= 0
     rows = np.flatnonzero(made & (subject.events["scope"] == RecordScope.FUNCTION))
-    # Operators that the graph of a graph has a node for: some of them one, most none.
+    # Any second backward pass over them uses the graph.
     if len(rows) < _FEWEST or has_backward(subject, rows).any():
         return None
     asked = subject.inside(subject.sites.called_here)[rows]
@@ -84,7 +82,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
 
 def _find_recomputation(subject: Subject) -> Evidence | None:
     inside = subject.within(subject.name_contains(_NODE) & subject.is_operator)
-    # Without the calls of libraries: what calls modules in a backward pass is checkpointing.
+    # Without library calls, a module call in a backward pass is checkpointing.
     knows_calls = has_calls_of_libraries(subject)
     own = subject.calls_of(_CHECKPOINT) if knows_calls else subject.is_module_call
     outer = subject.outermost_of(own & inside)

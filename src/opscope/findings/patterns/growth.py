@@ -1,4 +1,4 @@
-"""Tensors that grow or are kept from round to round: concatenations, and memory."""
+"""Tensors that grow or are kept from iteration to iteration: concatenations, and memory."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from opscope.findings.subject import Flags, Subject, Values
 CONCATENATIONS = ("aten::cat", "aten::concat", "aten::concatenate", "aten::hstack", "aten::vstack")
 _FEWEST = 8
 _LEAST_BYTES, _LEAST_SHARE = 1 << 20, 0.2
-"""Of memory that grows: in all, and of what is in use at its peak."""
+"""Least growth of memory: in total, and as a share of the peak."""
 
-_MUCH_MORE = 4
-"""Times what a round keeps in the median."""
+_MUCH_MORE = 4  # most that one iteration counts, in medians over all iterations
 
 _STEADY, _MOST_OF_IT = 0.6, 0.5
-"""Of the rounds that must add to what is kept."""
+"""Least share of iterations that keep memory, and of the recording that they cover."""
 
 _READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
-"""These keep nothing of what they get; backward() begins with the last."""
+"""Operators that keep none of their inputs; backward() begins with the last one."""
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
-    """Concatenations of all gathered so far in every round, and what is computed of long lists."""
+    """Concatenations of everything gathered so far, and operators on their results."""
     is_join = subject.named(*CONCATENATIONS) & subject.is_outermost
-    # Of a list of tensors the row is that of the first, which may be what has been gathered so far.
+    # The first tensor of a list may be the previous result.
     first, values = subject.tensor_argument(0), computed_values(subject)
     joins = np.flatnonzero(is_join & (first >= 0))
     allocation = subject.trace.table("tensors")["allocation_id"][first[joins]]
@@ -51,16 +50,16 @@ def _find_growing(subject: Subject) -> Evidence | None:
         events=events,
         explanation=(
             f"{len(growing):,} concatenations each copy what the previous one copied: the "
-            "cost grows with the square of their number, so far, with what is computed of their "
-            f"results outside networks, {subject.share(total)} of the time."
+            "cost grows with the square of their number. So far, with the operators on their "
+            f"results outside networks, it is {subject.share(total)} of the time."
         ),
         saved_ns=total - total // len(growing),
-        saved_by="all concatenations but one, and what is computed of them",
+        saved_by="all concatenations but one, and the operators on their results",
     )
 
 
 def _of_longer_lists(subject: Subject, joins: Values) -> Flags:
-    """Which concatenations are at a line whose lists get longer and longer. Shape (joins,)."""
+    """Which concatenations are at a line whose lists grow. Shape (joins,)."""
     tensors, (frame, line) = subject.trace.table("tensors"), subject.sites.at
     given = np.bincount(tensors["event"][tensors["role"] == Role.INPUT], minlength=len(line))[joins]
     lines = group_rows(frame[joins], line[joins])
@@ -73,7 +72,7 @@ def _of_longer_lists(subject: Subject, joins: Values) -> Flags:
 
 
 def _find_kept(subject: Subject) -> Evidence | None:
-    """Memory that every round adds to and nothing frees until the end of the recording."""
+    """Memory that every iteration allocates and nothing frees until the end of the recording."""
     table, rounds = subject.trace.table("allocations"), _rounds(subject)
     if rounds is None:
         return None
@@ -85,7 +84,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
     inside = (row >= 0) & (row < len(rounds) - 1)
     by_round = np.bincount(row[inside], weights=size[inside], minlength=len(rounds) - 1)
     typical = int(np.median(by_round))
-    # What one round alone keeps, as the last one its gradients, is no growth.
+    # Memory that only one iteration keeps, such as the last one's gradients, is no growth.
     total = int(np.minimum(by_round, _MUCH_MORE * typical).sum())
     peak = int(max(np.cumsum(table["size_bytes"]).max(initial=0), 1))
     if typical <= 0 or (by_round >= typical / 4).mean() < _STEADY:
@@ -115,10 +114,10 @@ def _find_kept(subject: Subject) -> Evidence | None:
 
 
 def _rounds(subject: Subject) -> Values | None:
-    """Starts of rounds, rows: the line of the program that keeps a steady beat and takes longest.
+    """Rows where iterations start: calls of the longest line that repeats during the recording.
 
-    What a function of the program calls again and again, at one line, over most of the recording:
-    making a network is a loop as well. Last comes the number of events.
+    It covers at least half of the time. The last entry is the number of events. None without such a
+    line.
     """
     lines = subject.line_calls
     if not len(lines.events):
@@ -142,7 +141,7 @@ def _rounds(subject: Subject) -> Values | None:
 def _keeper(
     subject: Subject, rounds: Values, events: Values, kept_bytes: Values
 ) -> tuple[Place, ...]:
-    """The line that keeps it: an operator on what an earlier round made, or what fills a list."""
+    """Lines that keep the memory: an operator on an earlier result, or an append to a list."""
     least = _STEADY * (len(rounds) - 1)
     rows = _carried(subject, rounds)
     places = subject.sites.places(rows, subject.duration_ns[rows])
@@ -160,8 +159,7 @@ def _keeper(
 
 
 def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) -> Place | None:
-    """Line where the function of the rounds stores the result of the line that makes most of the
-    kept memory."""
+    """Line that stores the result of the line with most kept memory; None if unknown."""
     lines, frames = subject.line_calls, subject.trace.table("frames")
     of_function = lines.events[lines.function == lines.function[lines.row[beat]]]
     called = subject.flags(of_function)[:-1]
@@ -178,12 +176,13 @@ def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) 
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:
-    """Operators called from the program on a tensor with gradients that an earlier round made."""
+    """Rows of the program's operators on tensors with gradients from an earlier iteration."""
     tensors, training = subject.trace.table("tensors"), subject.is_training
     rows = np.flatnonzero(tensors["requires_grad"] & (tensors["allocation_id"] >= 0))
     event = tensors["event"][rows].astype(np.int64)
     made = computed_values(subject).makers_of(tensors["allocation_id"][rows])
-    made_in = np.searchsorted(rounds, made, side="right")  # 0: before the rounds, as parameters
+    # 0: before the iterations, such as parameters
+    made_in = np.searchsorted(rounds, made, side="right")
     earlier = (made_in > 0) & (made_in < np.searchsorted(rounds, event, side="right"))
     inside = training | subject.within(training) | subject.named(*_READING)
     wanted = earlier & (made >= 0) & (subject.operator_parent[event] < 0) & ~inside[event]

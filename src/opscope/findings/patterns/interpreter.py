@@ -18,11 +18,8 @@ from opscope.findings.time_split import TimeSplit
 _COMPILE, _REGION = "_compile.compile_inner", "Torch-Compiled Region: "
 _COLLECT = "<built-in function collect>"
 
-_MANY = 100
-"""Operators; of fewer the call overhead is not what takes the time."""
-
-_LULL_NS = 100_000_000
-"""Without an operator for so long, a program is starting, importing or waiting."""
+_MANY = 100  # fewest small operators: with fewer, call overhead is not the problem
+_LULL_NS = 100_000_000  # a program without operators for this long starts, imports or waits
 
 _COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING, _MOSTLY = 0.005, 0.2, 0.5
 
@@ -33,10 +30,10 @@ def _find_collections(subject: Subject) -> Evidence | None:
     total = int(took.sum())
     if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
         return None
-    # One alone of its generation is no rate.
+    # A single collection of a generation gives no rate.
     generation, count = np.unique(subject.events["name"][pauses], return_counts=True)
     again = np.isin(subject.events["name"][pauses], generation[count > 1])
-    # The program may still want one of those that it asked for, at its end.
+    # The program may still need one of its own gc.collect() calls.
     asked = took[again & subject.within(subject.name_contains(_COLLECT))[pauses]]
     once = int(np.median(asked)) if len(asked) else 0
     alone = int(took[~again].sum())
@@ -60,10 +57,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
 
 
 def _while_working(subject: Subject, pauses: Values) -> Values:
-    """The pauses in no import, inside an operator or with one less than a lull away.
-
-    Shape (kept pauses,).
-    """
+    """Rows of pauses outside imports, and in or near an operator (``_LULL_NS``)."""
     importing = subject.within(subject.calls_of("importlib._bootstrap>"))
     pauses, rows = pauses[~importing[pauses]], subject.outermost
     if not len(rows):
@@ -128,7 +122,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
 
 
 def _all_but_computing_ns(subject: Subject) -> int:
-    """Without loading data and what is outside torch, which each sample needs by itself."""
+    """Time of torch beyond computing, without data loading, which each sample needs."""
     split = subject.once(TimeSplit)
     outside = int((split.outside_ns + split.own_ns).sum())
     loading = subject.time_ns(subject.outermost_of(subject.name_contains("enumerate(DataLoader)")))
@@ -150,11 +144,10 @@ def _gets_one_sample(subject: Subject) -> bool:
 
 
 def _taking_and_calling_ns(subject: Subject, calls: Values) -> tuple[Values, Values]:
-    """Time of operators since the previous one on their thread, and the part of it that is not
-    computing.
+    """Time of each operator since the previous one, and its call overhead. Shapes as ``calls``.
 
-    Of time between two as much as Python needs for a call, and of one what calling those in it
-    takes. Shapes as ``calls``.
+    The time in between is limited to the cost of a Python call, and the overhead inside an operator
+    to that of calling its inner operators.
     """
     rows, thread = subject.outermost, subject.events["thread"]
     order = rows[np.lexsort((rows, thread[rows]))]
@@ -167,10 +160,10 @@ def _taking_and_calling_ns(subject: Subject, calls: Values) -> tuple[Values, Val
 
 
 def _called_by_the_program(subject: Subject) -> Flags:
-    """Outermost operators, without what autograd calls from C++ that the program did not call.
+    """Outermost operators that the program called, without those that autograd adds from C++.
 
-    The layers of a recurrent network are one call of the program's; autograd goes through all of
-    what that did. It also stores a gradient for each parameter.
+    A recurrent network is one call of the program, but autograd runs a node for each inner
+    operator. It also stores a gradient for each parameter.
     """
     forward, scope = subject.sites.source, subject.events["scope"]
     inner = (scope == RecordScope.BACKWARD_FUNCTION) & (forward >= 0)

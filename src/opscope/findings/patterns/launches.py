@@ -1,4 +1,4 @@
-"""A GPU that waits for the host: its work is sooner done than launched."""
+"""A GPU that waits for the host, because launches take longer than the work."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import union_of
 
 _MANY, _WORTH_SAYING = 100, 0.08
-"""Operators; share of the time in which the GPU has nothing to do."""
+"""Fewest operators; least share of the time in which the GPU is idle."""
 
 
 def _find(subject: Subject) -> Evidence | None:
-    """Calls of the program that take longer than the work that they launch, all of it on a GPU.
+    """Calls that take longer than the GPU work that they launch, if a CUDA graph can replace them.
 
-    A graph launches all of it at once. It cannot hold what the host waits for.
+    A graph cannot contain operators whose result the host waits for.
     """
     outermost, took = subject.outermost, subject.duration_ns
     waits = subject.flags(subject.outermost_operator[waiting_calls(subject)])
     on_device = is_on_device(subject, outermost)
-    # What a line of the program calls goes as a whole, with the Python of the libraries in it.
+    # A call of the program counts as a whole, with the library code in it.
     above, called = subject.inside(subject.sites.called_here), subject.sites.called_here[outermost]
     called |= above[outermost] < 0
     call, group = np.unique(np.where(called, outermost, above[outermost]), return_inverse=True)
@@ -64,7 +64,7 @@ def _launched_ns(subject: Subject) -> Values:
 
 
 def is_on_device(subject: Subject, operators: Values) -> Flags:
-    """Which outermost operators launch work, or get a tensor of a device."""
+    """Which outermost operators launch work, or have a tensor on a GPU as first argument."""
     tensor = subject.tensor_argument(0)[operators]
     there = subject.tensor_column("device_type", tensor) == CUDA
     return np.asarray(there | (_launched_ns(subject)[operators] > 0))

@@ -1,4 +1,4 @@
-"""Tables of which few rows are wanted, and all are worked on."""
+"""Tables of which a step needs few rows but processes all."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import Subject, Values
 
 _DENSE = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
-_ROWS = (2, 5)
-"""Position of the number of rows in the table among the arguments of either."""
+_ROWS = (2, 5)  # position of the number of rows in the table among the arguments of either
 
 _WORTH_SAYING, _FEW = 0.02, 4
 """Minimum ratio of table rows to rows that a step looks up."""
 
-_BYTES_A_NS = 8
-"""Memory of an ordinary machine is read and written so fast by one thread."""
-
+_BYTES_A_NS = 8  # memory bandwidth of one thread of an ordinary machine
 _CONVERSIONS = ("aten::to", "aten::_to_copy", "aten::type_as", "aten::view", "aten::reshape")
 
 
@@ -48,8 +45,7 @@ def _find_dense(subject: Subject) -> Evidence | None:
 
 
 def _dense_backward(subject: Subject) -> tuple[Values, Values, Values]:
-    """Dense gradients of large tables: event rows, rows of each table, and number of rows looked
-    up."""
+    """Dense gradients of large tables: event, rows of the table, and rows looked up."""
     rows_of, names = np.full(len(subject.parent), -1, dtype=np.int64), subject.trace.names
     for name, position in zip(_DENSE, _ROWS, strict=True):
         said = subject.scalar_argument(position)
@@ -62,7 +58,7 @@ def _dense_backward(subject: Subject) -> tuple[Values, Values, Values]:
 
 
 def _work_on(subject: Subject, elements: Values) -> int:
-    """Time of the outermost optimizer operators for tensors of this size."""
+    """Time of the outermost optimizer operators for tensors of these sizes."""
     counts, event = subject.elements[:-1], subject.trace.table("tensors")["event"].astype(np.int64)
     chosen = (subject.within(subject.is_training & ~subject.is_operator) & subject.is_outermost)[
         event
@@ -84,7 +80,7 @@ def _find_one_hot(subject: Subject) -> Evidence | None:
         return None
     before = encoding | (made_of_it & converting & subject.is_outermost)
     events = np.flatnonzero(products | before)
-    # A lookup reads and writes what the products made, in one call each.
+    # A lookup reads and writes the result of the product, in one call.
     made = int(subject.bytes_made[products].sum())
     lookups_ns = 2 * made // _BYTES_A_NS + int(products.sum()) * subject.call_cost_ns
     return Evidence(

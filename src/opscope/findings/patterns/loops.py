@@ -1,7 +1,7 @@
-"""Loops of the program that do the same to one part after the other.
+"""Loops of the program that process parts one by one.
 
-The parts are those of a tensor, tensors of a list, or modules of one class that get the same
-input. One call for all of them does the same work without calling it from Python each time.
+Parts are slices of a tensor, tensors of a list, or modules of one class with the same input. One
+call for all parts does the same work without the call overhead of Python.
 """
 
 from __future__ import annotations
@@ -34,30 +34,23 @@ from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.listing import launched_work
 
 _ALIKE, _OF_NAMES = 2.5, 10.0
-"""Lines of one loop are run about equally often: by no more than this factor apart. Where lines are
-not known, operators are: a round may call one several times."""
+"""Lines of one loop run about equally often, within this factor; operators, if lines are unknown,
+within the second one, because an iteration may call an operator several times."""
 
-_OF_CALLS = 0.25
-"""Of a line's calls, those on tensors: else the line is something else."""
-
-_OF_INNER = 0.2
-"""A line of whose time so much is that of a loop deeper in is none of its own."""
+_OF_CALLS = 0.25  # least share of a line's calls that are such operators on tensors
+_OF_INNER = 0.2  # a line with this share of its time in an inner loop is no loop itself
 
 _IN_ORDER, _LINEAR = 0.5, 0.95
-"""Of the calling that goes where a round needs the one before; nn.GRU measured 0.4 to 0.5.
+"""Share of the call overhead that the fix saves if an iteration needs the previous one (measured
+for nn.GRU: 0.4 to 0.5), and if all are sums and products with numbers: a convolution or running
+sum."""
 
-What is multiplied by numbers and added to the rest is a convolution, or a running sum.
-"""
-
-_OTHERS = 2
-"""Of the fewest parts of a loop, a round gets this share at most: one in so many."""
-
-_LEVELS = 3
-"""Calls of the program's own functions between the loop and what handles a part of the tensor."""
+_OTHERS = 2  # most parts that one iteration visits, of each ``FEWEST_ROUNDS`` parts
+_LEVELS = 3  # most calls of the program's functions between the loop and the operator on a part
 
 _OF_LISTS, _ALONE_NS = 0.85, 1_500
-"""Of operators, what functions for lists take on the CPU, as they go through all tensors too (0.5
-to 0.95, a norm 1 to 1.3); on a GPU what each kernel takes beyond its start."""
+"""Time of functions for lists on the CPU, relative to single operators (0.5 to 0.95, a norm 1 to
+1.3); on a GPU, the fixed part of each kernel's time."""
 
 _TOGETHER = tuple(f"aten::{name}" for name in (
     "add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "copy_", "zero_", "clamp_",
@@ -69,27 +62,27 @@ _TOGETHER = tuple(f"aten::{name}" for name in (
 _MAKING = tuple(f"aten::{name}" for name in (
     "add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "sqrt", "neg", "exp", "abs", "pow",
 ))  # fmt: skip
-"""Likewise, with new tensors as results: of parameters alone, as networks call these, too."""
+"""Likewise, with new tensors as results; only on parameters, because networks call these, too."""
 
 _SPLITTING, _LONGEST_ROUND = ("aten::unbind", "aten::split", "aten::chunk"), 16
-"""What begins a loop over the parts of a tensor, and operators in a round of it."""
+"""Operators that begin a loop over the parts of a tensor; most operators in an iteration."""
 
 _TENSOR = "torch/_tensor.py"
 _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
-"""A number for a place in some memory."""
+"""Factor and mask of a hash of memory and offset."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Kind of a loop, by the parts that it goes over.
+    """Kind of loop, by its parts.
 
     Attributes:
-        find: lines that handle enough different ones in a call of their function: 1 for single
-            numbers, 2 for larger ones. Shape (lines,); 0: none.
-        fewest: rounds.
+        find: lines with enough different parts in one call of their function: 1 for single numbers,
+            2 for larger parts, 0 for none. Shape (lines,).
+        fewest: fewest iterations.
         seen: what was seen, in words.
-        work_ns: what remains of each event, in place of what the lines compute.
-        mostly: of a loop's time, what must be calling and not that.
+        work_ns: time of each event that remains; by default the computing time of the lines.
+        mostly: least share of the loop's time that is not work.
     """
 
     find: Callable[[Subject, LineCalls], Values]
@@ -151,8 +144,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
 
 
 def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[Flags, Flags]:
-    """Which lines are in a loop over such parts that mostly calls, and which in one whose rounds
-    need the one before."""
+    """Lines in loops over parts with much call overhead; and those with dependent iterations."""
     chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
     looping = lines.rounds >= kind.fewest
     for anchor in np.flatnonzero((sizes > 0) & looping).tolist():
@@ -173,7 +165,7 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[
 
 
 def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Flags:
-    """Chosen lines, without those around others that are chosen."""
+    """Chosen lines without those whose time is mostly in other chosen lines."""
     flagged = subject.flags(calls.events[chosen[calls.group]])[:-1]
     inside = subject.inside(flagged)
     rows = np.flatnonzero(flagged & (inside >= 0))
@@ -184,19 +176,17 @@ def _without_outer(subject: Subject, calls: LineCalls, lines: LoopLines, chosen:
 
 
 def _parts(subject: Subject, calls: LineCalls) -> Values:
-    """Lines that process many different parts of tensors: 1 for parts of a single number, 2 for
-    larger parts, 0 for other lines.
+    """Lines that process many parts of tensors: 1 for single numbers, 2 for larger parts, 0: none.
 
-    Parts differ by where in their tensor they begin, whichever tensor that is: a round that changes
-    a part of its own copy goes over the parts too, and only addresses that are used again by chance
-    would tell its copies to be one tensor.
+    An offset identifies a part, whichever tensor has it: iterations may work on copies of their
+    own.
     """
     found = np.zeros(len(calls.lines), dtype=np.int64)
     above = subject.inside(calls.row >= 0)
     has_tensors = len(subject.trace.table("tensors")) > 0
     event, part = _parts_passed(subject) if has_tensors else _parts_by_sequence(subject, calls)
     at = np.where(calls.row[event] >= 0, event, above[event])
-    # Without arguments nothing tells which part a call further in is about.
+    # Without arguments, the parts of nested calls are unknown.
     for _ in range(_LEVELS if has_tensors else 1):
         known = at >= 0
         part, at = part[known], at[known]
@@ -205,25 +195,28 @@ def _parts(subject: Subject, calls: LineCalls) -> Values:
         row = calls.row[at]
         parts = group_rows(calls.function[row], calls.group[row], *part.T)
         tensors = group_rows(*parts.columns[:4])
-        # A loop gets to other parts in each round: what gets the same ones again goes over none.
+        # Each iteration of a loop visits other parts; repeated visits of the same parts are no
+        # loop.
         visits = group_rows(tensors.group[parts.group], at, parts.group)
         visited = np.bincount(visits.columns[0])
         rounds = np.bincount(group_rows(*visits.columns[:2]).columns[0])
         many = tensors.count >= FEWEST_ROUNDS
         many &= _OTHERS * tensors.count * rounds >= FEWEST_ROUNDS * visited
         np.maximum.at(found, tensors.columns[1][many], tensors.columns[2][many])
-        # A call that goes over many of them is no round of a loop around it.
+        # A call that visits many parts is a loop itself, no iteration of a loop around it.
         outer = found[calls.group[row]] == 0
         part, at = part[outer], above[at[outer]]
     return found
 
 
 def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
-    """Outermost operators that got a tensor, with the size of the part as above, the memory that it
-    is chosen from by another tensor (0: by its place), and where in it the part begins."""
+    """Outermost operators with a tensor, and the part: size, memory, begin.
+
+    The size is 1 or 2 as above. The memory is 0 unless another tensor selects the part.
+    """
     tensors = subject.trace.table("tensors")
     event = tensors["event"].astype(np.int64)
-    # To print a tensor torch goes over its parts, and not the program.
+    # torch iterates over the parts of a tensor to print it.
     other = subject.calls_of(_TENSOR, name="__repr__") | subject.calls_of(
         _TENSOR, name="__format__"
     )
@@ -237,10 +230,9 @@ def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
 
 
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
-    """The kind of loop of each line where arguments were not recorded: operators that index, and
-    sequences of operators that repeat after a tensor was taken apart."""
+    """Parts if no arguments were recorded: indexing, and repeating sequences after a split."""
     found = [np.flatnonzero(subject.named("aten::select") & subject.is_outermost)]
-    owner = calls.function[calls.row]  # of what no line calls, any
+    owner = calls.function[calls.row]  # arbitrary for events that no line calls
     splitting = subject.named(*_SPLITTING) & subject.is_outermost & (calls.row >= 0)
     for at in np.flatnonzero(splitting[subject.outermost]).tolist():
         after = subject.outermost[at + 1 : at + 1 + _LONGEST_ROUND * FEWEST_ROUNDS]
@@ -257,8 +249,7 @@ def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.
 
 
 def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
-    """Part of the tensor that each row refers to: its begin, or for an operator that selects by
-    another tensor, the identity of that tensor."""
+    """Part of each row: its begin or, if another tensor selects the part, that tensor's hash."""
     tensors = subject.trace.table("tensors")
     event, choosing = tensors["event"][rows], subject.named(*CHOOSING)
     is_whole = (tensors["argument"][rows] == 0) & (tensors["role"][rows] == Role.INPUT)
@@ -271,22 +262,22 @@ def _chosen(subject: Subject, rows: Values, begin: Values) -> Values:
 
 
 def _tensors(subject: Subject, calls: LineCalls) -> Values:
-    """Lines where operators that have a form for lists get many tensors, each with its memory."""
+    """Lines whose operators have a form for lists and get many tensors with different memory."""
     together = subject.named(*_TOGETHER) | (subject.named(*_MAKING) & _on_parameters(subject))
     operators = np.flatnonzero(together & subject.is_outermost)
     site = subject.sites.around[operators]
-    # Where a function of a library stands in between, the loop is that one's; but not where it
-    # is a method of a tensor that torch has in Python, such as norm().
+    # In a library function, the loop is the library's; but some methods of tensors are Python
+    # functions of torch, such as norm().
     own = (subject.sites.frame < 0) | subject.calls_of(_TENSOR)
     row = np.where((site >= 0) & own[site], calls.row[site], -1)
-    # What a network or an optimizer does that the line calls is no loop of the line.
+    # A network or an optimizer that the line calls is no loop of the line.
     calling = subject.inside(subject.is_module_call | subject.is_training)[operators]
     called = (row >= 0) & (calling <= calls.function[row])
     operators, row = operators[called], row[called]
     count = len(calls.lines)
     every = np.bincount(calls.group, minlength=count)
     mostly = np.bincount(calls.group[row], minlength=count) >= _OF_CALLS * every
-    # What a round made itself is in no list that the loop goes over.
+    # A tensor that the iteration made itself is not in the list.
     given = subject.tensor_argument(0)[operators]
     made_by = computed_values(subject).makers_of(subject.tensor_column("allocation_id", given))
     kept = made_by <= _last(calls)[row]
@@ -299,8 +290,7 @@ def _tensors(subject: Subject, calls: LineCalls) -> Values:
 
 
 def _last(calls: LineCalls) -> Values:
-    """Call of the previous round for each call, a row in events: the same call of the same line in
-    the same call of its function. The number of all events for the first."""
+    """Row of the same call in the previous iteration; the number of events for the first."""
     order = order_rows(calls.group, calls.function, calls.what, calls.events)
     same = np.diff(group_rows(calls.group, calls.function, calls.what).group[order]) == 0
     last = np.full(len(order), len(calls.row), dtype=np.int64)
@@ -317,7 +307,7 @@ def _on_parameters(subject: Subject) -> Flags:
 
 
 def _in_lists_ns(subject: Subject) -> Values:
-    """Time of each event inside a function for lists of tensors."""
+    """Time of each event's work in a function for lists of tensors."""
     gpu, result = subject.trace.table("gpu"), np.zeros(len(subject.parent), dtype=np.int64)
     launched = launched_work(subject.trace)
     if len(launched):
@@ -326,7 +316,7 @@ def _in_lists_ns(subject: Subject) -> Values:
         return result
     rows, tensor = subject.outermost, subject.tensor_argument(0)
     result[rows] = _OF_LISTS * subject.duration_ns[rows]
-    # Multiplied, and then added to, is one lerp; and so is the sum of two products.
+    # mul_ followed by add_ is one lerp, and so is the sum of two products.
     memory = subject.tensor_column("storage", tensor[rows])
     averaged = subject.named("aten::mul_")[rows[:-1]] & subject.named("aten::add_")[rows[1:]]
     result[rows[:-1][averaged & (memory[1:] == memory[:-1]) & (memory[1:] > 0)]] = 0
@@ -341,7 +331,7 @@ def _modules(subject: Subject, calls: LineCalls) -> Values:
     called = calls.row >= 0
     modules, outermost = np.flatnonzero(subject.is_module_call), subject.outermost
     by = np.where(called[modules], modules, subject.inside(called)[modules])
-    # What such a module calls by itself, such as the layers of nn.Sequential, is not among them.
+    # Without modules that such a module calls, such as the layers of nn.Sequential.
     own = (by >= 0) & (subject.inside(subject.is_module_call)[modules] < by)
     modules, row = modules[own], calls.row[by[own]]
     found = np.zeros(len(calls.lines), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Matrix products that miss the fast units of the GPU."""
+"""Matrix products that do not use the GPU's matrix units."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opscope.findings.saving import Saves
 from opscope.findings.subject import Flags, Subject, Values
 
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
-"""Products, each with its two matrices as the last of its tensor arguments."""
+"""Products; their last two tensor arguments are the matrices."""
 
 PRODUCT_CALLS = (*PRODUCTS, "aten::matmul", "aten::linear", "aten::einsum")
-"""The same and what calls them: how programs ask for a product."""
+"""Products, and operators by which programs call them."""
 
 HALF = tuple(c for c, name in TORCH_NAMES.items() if name in ("float16", "bfloat16"))
 _FLOAT = next(c for c, name in TORCH_NAMES.items() if name == "float32")
@@ -22,15 +22,13 @@ _ALIGNMENT = 8
 _FULL_PRECISION_KERNELS = ("sgemm", "f32f32_f32f32")
 _WITH_TF32 = (8, 0)
 _TF32_SPEEDUPS = {(8, 0): 6.5, (9, 0): 6.5, (10, 0): 6.5}
-"""How many times as fast large products are with TF32, by compute capability.
+"""Speed-up of large products by TF32, by compute capability.
 
-Of 4096 x 4096 measured on an H100: 6.8. Its peak is 8 times that of FP32 there and on an A100, and
-twice that on cards for games and workstations.
-"""
+Measured for 4096 x 4096 on an H100: 6.8. The peak ratio is 8 there and on an A100, and 2 on cards
+for games and workstations."""
 _OTHER_SPEEDUP = 2.0
 
-_LEAST_KERNEL_NS = 5_000
-"""No product takes less, however fast its units are."""
+_LEAST_KERNEL_NS = 5_000  # shortest time of a product's kernel
 
 
 def _find_unaligned(subject: Subject) -> Evidence | None:
@@ -70,7 +68,7 @@ def _is_aligned(subject: Subject, tensor: Values) -> Flags:
 
 
 def _find_full_precision(subject: Subject) -> Evidence | None:
-    """Products of float32 whose kernels say that they compute in full precision."""
+    """Products of float32 whose kernels' names show full precision."""
     product = subject.named(*PRODUCTS)
     tensor = subject.tensor_argument(0)
     product &= (tensor >= 0) & (subject.tensor_column("dtype", tensor) == _FLOAT)
@@ -108,7 +106,7 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
 
 
 def _tf32_speedup(subject: Subject) -> float:
-    """By the slowest device of the recording; 1 where one is known to have no TF32."""
+    """Speed-up on the slowest device of the recording; 1 if a device is known to have no TF32."""
     known = [
         (int(one["computeMajor"]), int(one["computeMinor"]))
         for one in subject.trace.metadata.get("deviceProperties") or ()

@@ -22,7 +22,7 @@ _STEP = "Optimizer.step#"
 _ZERO_GRAD = ("Optimizer.zero_grad#", ": zero_grad")
 _TOGETHER = ("_foreach_", "_fused_")
 _LARGE_BYTES, _FEWEST = 1 << 17, 8
-"""Operators in a step below which there is nothing to group."""
+"""Size of a large gradient; fewest operators in a step that can be grouped."""
 
 _WITHOUT_LISTS = ("LBFGS", "Muon", "SparseAdam")
 """torch's optimizers that offer neither foreach nor fused."""
@@ -31,22 +31,23 @@ _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 _FOREACH = ("Adadelta", "Adafactor", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 
 _FUSED_LEAVES, _LISTS_LEAVE = 0.2, 0.74
-"""Of what goes, so much stays: Python and the call still go through all parameters to collect them,
-and on the CPU functions for lists go through these, too.
+"""Share of the call overhead that remains with fused=True and with foreach=True: Python still
+collects all parameters, and on the CPU functions for lists loop over them.
 
-Fused Adam, AdamW and SGD with momentum took 14 to 23 % of what they take one by one over 50 to 160
-tiny parameters (SGD without momentum 43 to 51 %); Adadelta, RMSprop, NAdam and Adamax with foreach
-66 to 84 % over 9 and 60.
-"""
+Measured with tiny parameters: fused Adam, AdamW and SGD with momentum took 14 to 23 % of the time
+over 50 to 160 (SGD without momentum 43 to 51 %); Adadelta, RMSprop, NAdam and Adamax with foreach
+66 to 84 % over 9 and 60."""
 
 
 def _single_tensor_steps(subject: Subject) -> tuple[Values, Values, Values]:
-    """Steps without an operator on lists of tensors (rows), how long each takes after the closure
-    that it was given, and of each event the step that it is in, -1 for none."""
+    """Steps without operators on lists: rows, and time of each without its closure.
+
+    Third, the step around each event, -1 for none.
+    """
     step = subject.name_contains(_STEP)
     around = subject.during(np.flatnonzero(step))
-    # `step(closure)`, as Lightning and LBFGS have it, runs forward and backward pass before it
-    # updates anything: what follows the last operator of a backward pass is the optimizer's own.
+    # `step(closure)`, as in Lightning and LBFGS, first runs forward and backward pass: the
+    # optimizer's own part begins after the last operator of a backward pass.
     since_ns = subject.start_ns.copy()
     inside = np.flatnonzero(subject.is_backward & (around >= 0))
     np.maximum.at(since_ns, around[inside], subject.end_ns[inside])
@@ -86,7 +87,7 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
             f"fused step keeps {left[most]:.0%} of it, to collect the parameters"
         ),
         advice=_advice(name.removesuffix(".step")),
-        # Where operators are long, it is their passes over memory that fused ones save.
+        # With long operators, a fused step saves passes over memory.
         status=Status.OPERATORS if took.sum() > MOST_FIXED_COST_NS * len(operators) else None,
     )
 
@@ -136,17 +137,14 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
 
 
 def _of_small_blocks(subject: Subject) -> Flags:
-    """Operators whose first tensor is not a large one on the CPU; all where none was recorded."""
+    """Operators whose first tensor is small or on a GPU; all operators without recorded tensors."""
     tensor = subject.tensor_argument(0)
     large = FLOAT_BYTES * subject.elements[tensor] > _LARGE_BYTES
     return np.asarray(~large | (subject.tensor_column("device_type", tensor) == CUDA))
 
 
 def _additions_ns(subject: Subject, wanted: Flags | None = None) -> int:
-    """Time of nodes that accumulate gradients with ``add_``, and not by keeping what they got.
-
-    With what such a node does around the addition: one that only keeps takes next to nothing.
-    """
+    """Time of nodes that add to a gradient; a node that only stores one takes almost no time."""
     storing = subject.inside(subject.named("torch::autograd::AccumulateGrad"))
     adding = subject.named("aten::add_") & (storing >= 0)
     return subject.time_ns(np.unique(storing[adding if wanted is None else adding & wanted]))

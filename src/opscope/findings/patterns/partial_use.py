@@ -15,10 +15,10 @@ _BY_ROWS = (
     "aten::stack", "aten::cat", "aten::concat", "aten::linear", "aten::addmm", "aten::mm",
     "aten::matmul",
 )  # fmt: skip
-"""Operators that make each row by itself: of fewer rows they take less time by as much."""
+"""Operators that compute each row separately, in time proportional to the rows."""
 
 _SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
-"""Of what these order, the first few are found by one look at each element (topk: 2.8 ns)."""
+"""Operators that sort; time per element to find only the first few (topk: 2.8 ns)."""
 
 _VIEWING = (
     "aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::split", "aten::chunk",
@@ -26,13 +26,13 @@ _VIEWING = (
     "aten::squeeze", "aten::unsqueeze", "aten::expand", "aten::unflatten", "aten::flatten",
     "aten::alias", "aten::numpy_T",
 )  # fmt: skip
-"""These read nothing."""
+"""Operators that read no elements."""
 
 _CHOOSING = (
     "aten::index", "aten::index_select", "aten::gather", "aten::take_along_dim",
     "aten::masked_select", "aten::embedding", "aten::take",
 )  # fmt: skip
-"""These read as much as they make."""
+"""Operators that read as much as they write."""
 
 _LITTLE, _FEWEST = 0.25, 3
 
@@ -64,9 +64,9 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _read(subject: Subject) -> Values:
-    """Bytes that others read of the result of each outermost operator; 0 where unknown.
+    """Bytes of each outermost operator's result that others read; 0 if unknown. Shape (events,).
 
-    What was read more than once counts each time, so that it is at most so much. Shape (events,).
+    An upper bound: bytes that are read twice count twice.
     """
     values, tensors = computed_values(subject), subject.trace.table("tensors")
     event = values.event
@@ -77,7 +77,7 @@ def _read(subject: Subject) -> Values:
     size = np.where(chooses, np.minimum(size, subject.bytes_made[event]), size)
     known, read = values.producer >= 0, np.zeros(len(subject.parent), dtype=np.int64)
     np.add.at(read, values.producer[known], size[known])
-    # What is kept beyond the recording, or was written to, the program may read without torch.
+    # The program may read kept or modified results without torch.
     table = subject.trace.table("allocations")
     freed = table["allocation_id"][table["action"] == AllocationAction.FREE]
     kept = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)

@@ -1,6 +1,6 @@
 """Repeated computations, conversions and copies of existing results.
 
-The same operator gets the same inputs again, so that the first result of each could be kept.
+The same operator gets the same inputs again, so the program could keep the first result.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from opscope.findings.subject import Flags, Subject, Values
 _WORTH_SAYING, _LONGEST_CHAIN = 0.01, 64
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
 _BUFFERS = tuple(f"aten::{n}" for n in ("zeros", "zeros_like", "new_zeros", "detach", "lift_fresh"))
-"""A result of these is there to be written to, or none of its own."""
+"""Operators whose result is a buffer to write to, or not their own."""
 
-_Alike = tuple[Values, Values]
-"""Events, and a number for the value of each."""
+_Alike = tuple[Values, Values]  # events, and a number for the value of each
 
 
 def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> Evidence | None:
@@ -54,7 +53,7 @@ def _alike(subject: Subject, wanted: Flags, fewest: int) -> _Alike:
 
 
 def _again(subject: Subject, fewest: int) -> Flags:
-    """Outermost operators whose value is there so often, and not written to by others."""
+    """Outermost operators whose value occurs ``fewest`` times and is not overwritten by others."""
     rows, _ = _alike(subject, subject.is_outermost, fewest)
     again = subject.flags(rows)[:-1]
     return again & ~computed_values(subject).overwritten(again)
@@ -76,7 +75,7 @@ def _copies(subject: Subject) -> _Alike:
 
 
 def _copied_for_products(subject: Subject) -> _Alike:
-    """Copies that a product makes of a tensor whose strides it cannot take, of the same again."""
+    """Repeated copies of a tensor by products that do not support its strides."""
     products = np.append(subject.named(*PRODUCTS), False)
     tensor, table = subject.tensor_argument(0), subject.trace.table("tensors")
     copying = subject.named("aten::clone") & products[subject.operator_parent] & (tensor >= 0)
@@ -88,26 +87,26 @@ def _copied_for_products(subject: Subject) -> _Alike:
 
 
 def _long(subject: Subject) -> Flags:
-    """Results that take longer to compute than to call, neither copies nor constants."""
+    """Operators that compute longer than their call takes; neither copies nor constants."""
     found = subject.duration_ns > subject.fixed_cost_ns
     constant = computed_values(subject).from_nothing
     return found & ~constant & ~subject.named(*_COPIES, *_BUFFERS)
 
 
 def _results(subject: Subject) -> _Alike:
-    """Rows with the same value in every round, which lead to values that differ.
+    """Operators with the same value in every iteration that feed varying values.
 
-    Where nothing differs, as in a benchmark, doing it again is what the program is for.
+    If nothing varies, as in a benchmark, the repetition is intended.
     """
     values, again = computed_values(subject), _again(subject, 2)
     wanted = again & _long(subject) & ~values.rests_on_numbers
     rows, number = _alike(subject, wanted, 3)
-    # Those whose result goes into others, at last into one that is not of them.
+    # Only results that finally reach an operator that varies.
     known = np.where(values.is_deep[values.event], -1, values.source)
     useful = again & values.feeds(~again, again, known, _LONGEST_CHAIN)
     used = values.number[useful].view(np.int64)
     going = subject.flags(rows[np.isin(number, used)])[:-1]
-    # What is computed for these alone goes too. Constants and copies have findings of their own.
+    # Include operators that only feed these. Constants and copies have their own findings.
     others = ~subject.named(*_COPIES) & (~values.from_nothing | subject.named(*_BUFFERS))
     known = values.source >= 0
     event, source = values.event[known], values.source[known]
@@ -126,7 +125,7 @@ def _twice(subject: Subject) -> _Alike:
     """Rows with the same value at more than one line, one row for each line."""
     rows, number = _alike(subject, _again(subject, 2) & _long(subject), 2)
     frame, line = (column[rows] for column in subject.sites.at)
-    # With the line that called its function: a function may compute for two.
+    # With the line that called the function: a function may have two callers.
     pairs = group_rows(number, frame, line, subject.sites.outer_lines()[rows])
     first = np.sort(pairs.first)
     return rows[first], number[first]

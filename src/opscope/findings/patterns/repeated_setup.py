@@ -14,7 +14,7 @@ _LAYERS, _LOADER = "torch/nn/modules/", "torch/utils/data/dataloader.py"
 
 
 def _find_modules(subject: Subject) -> Evidence | None:
-    """Layers made while a module runs: what they learn is lost with them."""
+    """Layers created during the call of a module; their weights are lost afterwards."""
     forward = subject.calls_of("torch/nn/modules/module.py", name="_call_impl")
     making = subject.outermost_of(subject.calls_of(_LAYERS, name="__init__"))
     rows = np.flatnonzero(making & subject.within(subject.is_module_call | forward))
@@ -33,7 +33,7 @@ def _find_modules(subject: Subject) -> Evidence | None:
 
 
 def _find_workers(subject: Subject) -> Evidence | None:
-    """Iterators of a DataLoader that start processes, each anew."""
+    """DataLoader iterators that start worker processes."""
     starting = subject.calls_of("multiprocessing/process.py", name="start")
     loading = subject.inside(subject.calls_of(_LOADER, name="_get_iterator"))
     epochs = np.unique(loading[starting & (loading >= 0)])
@@ -41,16 +41,16 @@ def _find_workers(subject: Subject) -> Evidence | None:
         return None
     ending = subject.outermost_of(subject.calls_of(_LOADER, name="_shutdown_workers"))
     asked = np.flatnonzero(subject.calls_of(_LOADER, name="__next__") & subject.is_main)
-    # The first batch asked for after each start of the workers, where there is one.
+    # The first batch requested after each start of the workers.
     at = np.searchsorted(asked, epochs)
     first = np.unique(asked[at[at < len(asked)]])
     took = subject.time_ns(epochs) + subject.time_ns(ending)
     total = took + subject.time_ns(first)
-    # Workers that are there already take of the first waits what later ones take.
+    # With persistent workers, a first wait is as long as later ones.
     later = subject.duration_ns[np.setdiff1d(asked, first)]
     usual = int(np.median(later)) if len(later) else 0
     going = total - int(np.minimum(subject.duration_ns[first], usual).sum())
-    # A program that asks for a batch before all of these had started its workers before.
+    # If a batch was requested before the first start, earlier workers had been started.
     once = 0 if len(asked) and asked[0] < epochs[0] else going // len(epochs)
     return Evidence(
         events=epochs,

@@ -1,4 +1,4 @@
-"""Waiting for the device: values read back, and copies that hold the program up."""
+"""Waits for the device: reads of values, and blocking copies."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Subject, Values
 
 _READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select")
-"""Operators whose result's value or shape Python needs before it can go on."""
+"""Operators whose value or shape Python needs before it can continue."""
 
 _ASKED = ("aten::item", "aten::index", "aten::equal")
-"""Operators that a program calls for such a value, directly or as ``x[mask]``."""
+"""Operators that a program calls to read a value, directly or as ``x[mask]``."""
 
 _WAITS = ("Synchronize", "cudaMemcpy")
 _WORTH_SAYING = 0.005
-_PAGEABLE = 1
-"""CUpti_ActivityMemoryKind of memory that the system may move."""
+_PAGEABLE = 1  # CUpti_ActivityMemoryKind of memory that the system may move
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -30,13 +29,13 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def waiting_calls(subject: Subject) -> Values:
-    """Runtime calls that return only when the device is done. Rows."""
+    """Rows of runtime calls that return only when the device has finished."""
     calls = np.asarray(subject.events["kind"] == EventKind.RUNTIME_CALL)
     return np.flatnonzero(calls & subject.name_contains(*_WAITS) & ~subject.name_contains("Async"))
 
 
 def _on_device(subject: Subject, waits: Values) -> Evidence | None:
-    """Each wait holds back what is launched next: the device idles until that arrives."""
+    """Evidence from device work: after a wait, the device is idle until the next launch."""
     start, end = subject.device_work
     idle = np.zeros(len(waits), dtype=np.int64)
     if len(start):
@@ -45,7 +44,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
         known = (after > 0) & (after < len(start))
         before = np.maximum(subject.start_ns[waits[known]], busy_until[after[known] - 1])
         idle[known] = np.maximum(start[after[known]] - before, 0)
-    # After the last there is nothing to launch: the program waits for its end.
+    # After the last launch, the program only waits for its end.
     held_up = (subject.outermost_operator[waits] >= 0) | (idle > 0)
     waits, idle = waits[held_up], idle[held_up]
     if not len(waits):
@@ -61,7 +60,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
         if len(copies)
         else ""
     )
-    # Looking for where a mask is true, which torch.where does not need.
+    # Search for the true elements of a mask, which torch.where does not need.
     looks = np.flatnonzero(subject.named("aten::nonzero"))
     looks = looks[np.isin(subject.outermost_operator[looks], around)]
     looking = int((subject.duration_ns - subject.host_ns)[looks].sum())
@@ -90,7 +89,7 @@ def _on_device(subject: Subject, waits: Values) -> Evidence | None:
 
 
 def _pageable_copies(subject: Subject, around: Values) -> Values:
-    """Calls in these operators that copy from memory that the driver has to copy first: rows."""
+    """Rows of calls in these operators that copy from or to pageable memory."""
     gpu = subject.trace.table("gpu")
     copied = (gpu["kind"] == GpuKind.COPY) & (gpu["launch"] >= 0)
     copied &= (gpu["source_memory"] == _PAGEABLE) | (gpu["destination_memory"] == _PAGEABLE)
@@ -106,7 +105,7 @@ def _on_host(subject: Subject) -> Evidence | None:
     around = np.unique(subject.outermost_operator[reads[on_device] if has_device else reads])
     around = around[around >= 0]
     if not has_device:
-        # Without a device an operator that looks at a value inside has something else to do too.
+        # Without a device, other operators that read a value also do other work.
         around = around[subject.named(*_READS, *_ASKED)[around]]
     around = around[~subject.within(subject.is_training)[around]]
     total = subject.time_ns(around)

@@ -1,4 +1,4 @@
-"""Time that passes outside torch: in Python of the program's own, and in other libraries."""
+"""Time outside torch: in the program's own Python code, and in other libraries."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _OF_A_THREAD = (
     "processes (DataLoader workers): the main thread waits for it at the next line."
 )
 _MUCH = 0.3
-"""A call is outside torch if more than this of its time is, and what it calls of torch with it: a
-deep copy of tensors is one."""
+"""A call with more than this share outside torch counts as outside, including the torch calls in
+it; for example, a deep copy of tensors."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,10 @@ class _Line:
     """Time outside torch at one place.
 
     Attributes:
-        place: where.
-        what: passes there, in words.
-        events: calls from there, rows; or what runs in a function.
-        time_ns: outside torch.
-        is_between_calls: nothing was recorded there; the line follows from the calls around it.
+        what: what runs there, in words.
+        events: rows of calls from there, or of calls of a function.
+        time_ns: time outside torch.
+        is_between_calls: the line is estimated from the calls around it.
     """
 
     place: Place
@@ -58,7 +57,7 @@ def _find(subject: Subject) -> Evidence | None:
     split, least = subject.once(TimeSplit), _LINE_WORTH_NAMING * subject.wall_ns
     lines = [*_calls(subject, split), *_own_code(subject, split)]
     lines = [one for one in lines if one.time_ns >= least]
-    at_line: Counter[tuple[str, int]] = Counter()  # which may call something and compute as well
+    at_line: Counter[tuple[str, int]] = Counter()  # a line may both call and compute
     for one in lines:
         at_line[one.place.file, one.place.line] += one.time_ns
     lines.sort(key=lambda one: (-at_line[one.place.file, one.place.line], -one.time_ns))
@@ -96,14 +95,14 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _computed_beside(subject: Subject) -> tuple[Place, ...]:
-    """The line that takes most of the time of the other thread that computes most."""
+    """The line with most time of the busiest other thread."""
     numbers = subject.trace.table("threads")["system_thread_id"][subject.events["thread"]]
     of_it = np.isin(numbers, [number for _, number in computing_beside(subject)[:1]])
     return places_inside(subject, np.flatnonzero(of_it & (subject.parent < 0)))[:1]
 
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
-    """Lines of the program that call what is not torch."""
+    """Lines of the program that call code outside torch."""
     spent, functions = split.outside_ns, subject.sites.defined_here
     events = np.flatnonzero((spent > 0) & (subject.sites.around >= 0))
     site = subject.sites.around[events]
@@ -121,7 +120,7 @@ def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
         longest = own[np.argmax(subject.duration_ns[own])]
         where = (int(at.columns[0][row]), int(at.columns[1][row]))
         place = subject.sites.place(*where, -1, len(own), int(total[row]))
-        if functions[own].any():  # calls of which only the function is known: they, and not that
+        if functions[own].any():  # only the function is known: use the calls in it
             within = events[np.isin(site, own[functions[own]])]
             own = np.union1d(own[~functions[own]], within)
         lines.append(_Line(place, _short(texts[label[longest]]), own, int(total[row])))
@@ -129,10 +128,9 @@ def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
 
 
 def _mostly_outside(subject: Subject, split: TimeSplit, by_site: Values) -> Flags:
-    """Calls that count as outside torch with all they call of it.
+    """Calls that count as outside torch, with the torch calls in them.
 
-    Of what a library that is not torch does by means of torch's Python, less is enough: where no
-    network is trained or runs in it.
+    For a library that uses torch's Python but runs no network, half of the share is enough.
     """
     much, took = by_site > _MUCH * subject.duration_ns, subject.duration_ns
     of_torch = np.where(split.is_spent(Spent.TORCH_PYTHON), split.self_ns, 0)
@@ -144,14 +142,14 @@ def _mostly_outside(subject: Subject, split: TimeSplit, by_site: Values) -> Flag
 
 
 def _short(text: str) -> str:
-    """``json/__init__.py(299): loads`` as loads; a built-in one without its object's address."""
+    """Function name: loads for ``json/__init__.py(299): loads``; no address for built-in ones."""
     if text.startswith("<"):
         return text.strip("<>").partition(" of ")[0].partition(" object at ")[0]
     return text.rpartition(": ")[2]
 
 
 def _own_code(subject: Subject, split: TimeSplit) -> list[_Line]:
-    """Functions of the program that compute in Python, at the lines between what they call."""
+    """Functions of the program with own Python code, at the lines between their calls."""
     spent = split.own_ns
     rows = np.flatnonzero(spent > 0)
     frame = subject.sites.frame[rows]

@@ -1,4 +1,4 @@
-"""Gradients that are computed but freed, or kept for ever, without being read."""
+"""Gradients that are computed but never read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opscope.findings.subject import EVALUATING, Flags, Subject, Values
 
 _FEWEST = 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
-"""A copy of what it is given keeps that of another tensor, which is not known."""
+"""Node that stores gradients, and its operators; if it stores a copy, the memory is unknown."""
 
 _CLEARING = ("aten::zero_", "aten::_foreach_zero_")
 _VIEWING = tuple(
@@ -23,21 +23,20 @@ _VIEWING = tuple(
     for name in ("t", "transpose", "permute", "view", "_unsafe_view", "expand", "as_strided",
                  "select", "slice", "squeeze", "unsqueeze", "reshape", "alias")
 )  # fmt: skip
-"""What only looks at memory anew: what is computed with it has that memory as well."""
+"""Views: operators on a view use the memory of its base."""
 
-_DEPTH = 256
-"""Of what is computed in a backward pass, one from another."""
+_DEPTH = 256  # longest chain of operators in a backward pass that is followed
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """Memory that operators got as arguments, in order of memory and then of time.
+    """Uses of memory as arguments, in order of memory, then of time.
 
     Attributes:
         memory: number of the allocation.
-        by: the part of a backward step that got it, or else the outermost operator.
-        stores: it was stored as a gradient, or added to one.
-        clears: it was filled with zeros.
+        by: the user: an operator inside a backward node, else the outermost operator.
+        stores: the use stores a gradient, or adds to one.
+        clears: the use fills it with zeros.
     """
 
     memory: Values
@@ -47,7 +46,7 @@ class _Uses:
 
 
 def _find(subject: Subject) -> Evidence | None:
-    # A hook that a program has there may update the parameter: that reads the gradient.
+    # Only direct children: a hook of the program at this node may read the gradient.
     node = np.append(subject.name_contains(_STORING), False)[subject.parent]
     storing = node & subject.named(*_STORES)
     if not storing.any():
@@ -62,7 +61,7 @@ def _find(subject: Subject) -> Evidence | None:
     every = np.ones(len(tensors), dtype=np.bool_)
     useless = _useless(subject, part, _uses(subject, part, storing, every), lost)
     steps, forward = backward_steps(subject)
-    # A step goes altogether where all that it computes is useless.
+    # A step disappears entirely if all that it computes is unused.
     own = (part == np.arange(len(part))) & ~subject.named(*_VIEWING)
     of_these = subject.sums(own & useless)[steps]
     inside = subject.sums(np.where(own & useless, subject.duration_ns, 0))[steps]
@@ -86,15 +85,14 @@ def _find(subject: Subject) -> Evidence | None:
 
 
 def _parts(subject: Subject) -> Values:
-    """Operator run by a graph node that each event is, or is inside of; -1 for none."""
+    """Operator directly inside a graph node that each event is, or is inside of; -1 for none."""
     runs = subject.is_backward | subject.name_contains(EVALUATING)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
     return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 
 
 def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
-    """Uses of the memory of rows of ``tensors``; operators of a node use what the node gets, or
-    pass it on."""
+    """Uses of the memory of tensor rows ``of``; backward nodes and views only pass memory on."""
     tensors = subject.trace.table("tensors")
     passes = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
     passes |= subject.named(*_VIEWING)
@@ -111,10 +109,9 @@ def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
 
 
 def _wasted(subject: Subject, uses: _Uses) -> Flags:
-    """Which uses store a gradient that nothing reads before it is cleared or freed.
+    """Which uses store a gradient that nothing reads before it is cleared or freed. Shape (uses,).
 
-    In passes that store others which are read: else nothing of what was recorded uses any, as in
-    a benchmark of forward and backward pass. Shape (uses,).
+    Only in passes that also store gradients that are read: a benchmark of both passes reads none.
     """
     same, at = group_rows(uses.memory), np.arange(len(uses.memory))
     first = np.full(len(same), len(at))
@@ -122,7 +119,7 @@ def _wasted(subject: Subject, uses: _Uses) -> Flags:
     reads = ~uses.stores & ~uses.clears & (at > first[same.group])
     never = np.bincount(same.group, weights=reads, minlength=len(same)) == 0
     again = np.bincount(same.group, weights=uses.stores, minlength=len(same)) > 1
-    # The next that is no storing says what becomes of what was stored.
+    # The next use that does not store decides what happens to the gradient.
     following = np.minimum.accumulate(np.where(uses.stores, len(at), at)[::-1])[::-1]
     within = np.append(same.group, -1)[following] == same.group
     table = subject.trace.table("allocations")
@@ -136,17 +133,14 @@ def _wasted(subject: Subject, uses: _Uses) -> Flags:
 
 
 def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags:
-    """Whether an event only stores ``lost`` gradients, or only computes input of such events.
-
-    Shape (events,).
-    """
+    """Whether an event only stores ``lost`` gradients or feeds such events. Shape (events,)."""
     table = subject.trace.table("allocations")
     event = table["event"].astype(np.int64)
     made = (table["action"] == AllocationAction.ALLOCATE) & (event >= 0) & (part[event] >= 0)
     rows = np.flatnonzero(made & np.isin(table["allocation_id"], uses.memory))
     rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
     memory, maker = table["allocation_id"][rows].astype(np.int64), part[event[rows]]
-    # Each use of what a part made, by another one.
+    # Uses of a part's results by other parts.
     at = np.searchsorted(memory, uses.memory)
     known = np.append(memory, -1)[at] == uses.memory
     known &= np.append(maker, -1)[at] != uses.by

@@ -21,14 +21,10 @@ class JobAnswer:
     """Rows that answer a question about a job.
 
     Attributes:
-        question: which.
-        engine: that was asked.
-        processes: how many it is about.
-        columns: their names; times are nanoseconds, sizes bytes.
-        rows: in order.
-        incomplete: the processes of which something was dropped, or is known to a newer opscope
-            alone, so that the answer is about less than they did; ``losses`` tells of what.
-        silent: those without any event, which it is not about.
+        processes: number of processes in the answer.
+        columns: column names; times are nanoseconds, sizes bytes.
+        incomplete: processes with dropped data, or data of a newer opscope; see ``losses``.
+        silent: processes without events, which are not in the answer.
     """
 
     question: JobQuestion
@@ -43,11 +39,11 @@ class JobAnswer:
         return len(self.rows)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """Every row by the names of its columns: what JSON can hold."""
+        """Each row as a dictionary of plain values for JSON."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def to_pandas(self) -> Any:
-        """The rows as a ``pandas.DataFrame``, which Ibis brings."""
+        """The rows as a ``pandas.DataFrame``; Ibis requires pandas."""
         import pandas
 
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
@@ -75,9 +71,9 @@ def ask_job(
     limit: int | None = None,
     master: str | None = None,
 ) -> JobAnswer:
-    """Query processes that are all of one kind; ``limit`` None for all rows.
+    """Query processes of one kind; ``limit`` None for all rows.
 
-    ``master`` of Spark: None for that of the environment, or else this machine.
+    ``master`` of Spark: None for that of the environment, else this machine.
 
     Raises:
         MissingDependencyError: the engine is not installed.
@@ -93,7 +89,7 @@ def ask_job(
                 for name in question.tables
             }
             expression = expression_of(question, tables, [part.number for part in rollups])
-            found = ready.run(expression if limit is None else expression.limit(limit))
+            result = ready.run(expression if limit is None else expression.limit(limit))
         except Exception as error:
             if isinstance(error, MemoryError):
                 raise
@@ -104,17 +100,17 @@ def ask_job(
                 "`opscope ranks --rollup --again`."
             ) from error
     kind = next(iter(rollups)).kind
-    columns = found.column_names
+    columns = result.column_names
     return JobAnswer(
         question=question,
         engine=engine,
         processes=len(rollups),
-        columns=tuple(name if kind == RANK else _of_processes(name) for name in columns),
-        rows=tuple(zip(*(found[name].to_pylist() for name in columns), strict=True)),
+        columns=tuple(name if kind == RANK else _column_name(name) for name in columns),
+        rows=tuple(zip(*(result[name].to_pylist() for name in columns), strict=True)),
         incomplete=tuple(part for part, one in rollups.items() if one.mark.lost),
     )
 
 
-def _of_processes(column: str) -> str:
-    """Name of a column about ranks where a job has processes without ranks."""
+def _column_name(column: str) -> str:
+    """Name of a column about ranks, for a job of processes without ranks."""
     return "processes" if column == "ranks" else column.replace("rank", "process")

@@ -1,7 +1,4 @@
-"""Query engines: DuckDB in this process, or Spark.
-
-Each reads the same files and is given the same expressions.
-"""
+"""Query engines: DuckDB in this process, or Spark. Both read the same files and expressions."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from typing import Any, Protocol
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.jobs.rollup.schema import ROLLUP_TABLES
 
-MASTER = "OPSCOPE_SPARK_MASTER"
-"""In the environment: the master of the Spark to ask."""
+MASTER = "OPSCOPE_SPARK_MASTER"  # environment variable with the Spark master
 LOCAL = "local[*]"
 
 _SETTINGS = {
@@ -33,15 +29,15 @@ _SETTINGS = {
 _OF_LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # With Spark's 200, each of nearly nothing, a question takes seconds more.
+    # Spark's default of 200 almost empty partitions takes seconds more.
     "spark.sql.shuffle.partitions": "4",
-    # Files are small and here: to look at each by a task of its own takes longer than all else.
+    # Files are small and local: a task for each takes longer than all else.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
 
 class EngineName(str, Enum):
-    """Which engines there are."""
+    """The available engines."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -51,15 +47,15 @@ class Engine(Protocol):
     """Reads tables and runs expressions over them."""
 
     def table(self, name: str, files: Sequence[Path]) -> Any:
-        """One table of rollups, of all processes, for expressions."""
+        """One table of the rollups of all processes, for expressions."""
 
     def run(self, expression: Any) -> Any:
-        """The rows, as a ``pyarrow.Table``."""
+        """The resulting rows, as a ``pyarrow.Table``."""
 
 
 @contextmanager
 def engine_called(name: EngineName, master: str | None = None) -> Iterator[Engine]:
-    """An engine that is ready; errors and ``master`` as of :func:`ask_job`."""
+    """An engine, ready to use; errors and ``master`` as in :func:`ask_job`."""
     if name is EngineName.DUCKDB:
         if master is not None:
             raise UsageError("--master is for Spark. Add --engine spark, or omit --master.")
@@ -81,7 +77,7 @@ class _DuckDB:
         return self._connection.read_parquet(paths, table_name=name, hive_partitioning=False)
 
     def run(self, expression: Any) -> Any:
-        # Without pandas, which Ibis imports for what it makes of rows.
+        # Avoids pandas, which Ibis imports to convert rows.
         rows = self._connection.con.sql(self._connection.compile(expression)).to_arrow_table()
         return rows.cast(expression.schema().to_pyarrow())
 
@@ -109,14 +105,14 @@ class _Spark:
         return rows.cast(expression.schema().to_pyarrow())
 
     def forget(self) -> None:
-        """The session stays, as starting one takes seconds; what was read for one question goes."""
+        """Drop the tables of one question; the session stays, as starting one takes seconds."""
         for view in self._views:
             with suppress(Exception):
                 self._session.catalog.dropTempView(view)
 
 
 def _escaped(path: Path, special: str, how: str) -> str:
-    """A path that an engine would take for a pattern."""
+    """A path without characters that an engine takes for a pattern."""
     return re.sub(f"[{re.escape(special)}]", lambda one: how.format(one[0]), os.fspath(path))
 
 
@@ -138,7 +134,7 @@ def _ibis() -> Any:
 
 
 def _session(master: str | None) -> Any:
-    """The session of Spark that this process has, or a new one."""
+    """This process's Spark session, or a new one."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -146,14 +142,14 @@ def _session(master: str | None) -> Any:
             "The engine spark needs PySpark, which is not installed. Run: pip install "
             "'opscope[spark]' (or use the engine duckdb, which gives the same results)."
         ) from error
-    wanted = master or os.environ.get(MASTER) or ""
+    chosen = master or os.environ.get(MASTER) or ""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     _check_java()
-    builder = SparkSession.builder.master(wanted or LOCAL)
+    builder = SparkSession.builder.master(chosen or LOCAL)
     settings = dict(_SETTINGS)
-    if not wanted or wanted.startswith("local"):
+    if not chosen or chosen.startswith("local"):
         settings |= _OF_LOCAL
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -162,7 +158,7 @@ def _session(master: str | None) -> Any:
     except Exception as error:
         first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
         raise UsageError(
-            f"Spark does not start with master {wanted or LOCAL}: {first}. Check the master "
+            f"Spark does not start with master {chosen or LOCAL}: {first}. Check the master "
             f"(--master, {MASTER}) and that Java runs here, or use the engine duckdb."
         ) from error
 

@@ -67,7 +67,7 @@ _TABLES = {
 
 
 def one_of(kind: type[_Choice], value: str, what: str) -> _Choice:
-    """The member of an enumeration with this value; UsageError where there is none."""
+    """The enumeration's member with this value; UsageError without one."""
     try:
         return kind(value)
     except ValueError:

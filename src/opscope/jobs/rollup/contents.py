@@ -1,4 +1,4 @@
-"""The tables of a rollup, made of a trace."""
+"""Computes the tables of a rollup from a trace."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ Columns = dict[str, Any]
 class RollupContents:
     """Tables and facts of a rollup, before they are written."""
 
-    tables: dict[str, Table]  # by name, as ``ROLLUP_TABLES`` has them
-    events: int  # how many the trace has
-    steps_are: str  # what a step is, where the program does not mark them; else empty
-    step_ns: dict[str, int]  # what a step takes on average, by period; -1 without steps
+    tables: dict[str, Table]  # by name in ``ROLLUP_TABLES``
+    events: int  # number of events of the trace
+    steps_are: str  # what a step is, if the program does not mark steps; else empty
+    step_ns: dict[str, int]  # mean duration of a step by period; -1 without steps
 
 
 class TorchNeededError(RuntimeError):
@@ -63,14 +63,14 @@ class TorchNeededError(RuntimeError):
 
 
 def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True) -> RollupContents:
-    """Make the rollup of a trace.
+    """Compute the rollup of a trace.
 
-    ``may_import_torch``: torch may be imported, if it is not yet. A process without torch may be
-    about to end, and torch does not survive being imported then.
+    ``may_import_torch``: whether torch may be imported if it is not yet. A process without torch
+    may be about to end, and importing torch then crashes.
 
     Raises:
-        MemoryError: there is not enough.
-        TorchNeededError: torch may not be imported, and would have to be.
+        MemoryError: there is not enough memory.
+        TorchNeededError: torch is needed, and may not be imported.
     """
     accounts = {}
     for which in Which:
@@ -84,8 +84,8 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
     columns = {
         STEPS.name: _step_columns(accounts[Which.ALL]),
         CAUSES.name: joined([_cause_columns(one, which) for which, one in accounts.items()]),
-        OPERATORS.name: _those_of(OPERATORS, operators),
-        OPERATOR_DETAILS.name: _those_of(OPERATOR_DETAILS, operators),
+        OPERATORS.name: _columns_of(OPERATORS, operators),
+        OPERATOR_DETAILS.name: _columns_of(OPERATOR_DETAILS, operators),
         LINES.name: line_columns(sites),
         PLACES.name: place_columns(sites, all_steps / steps if steps else 1.0),
         MEMORY.name: _memory_columns(
@@ -110,7 +110,7 @@ def _table(name: str, columns: Columns, part: Partition) -> Table:
     return Table(ROLLUP_TABLES[name], {**of, **columns})
 
 
-def _those_of(schema: TableSchema, columns: Columns) -> Columns:
+def _columns_of(schema: TableSchema, columns: Columns) -> Columns:
     return {one.name: columns[one.name] for one in schema.columns if one.name in columns}
 
 
@@ -137,26 +137,27 @@ def _cause_columns(account: Account, which: Which) -> Columns:
 
 
 def _memory_columns(trace: TraceData, has_torch: bool) -> Columns:
-    found: list[tuple[str, str, int, int]] = []
+    rows: list[tuple[str, str, int, int]] = []
     if memory_was_recorded(trace):
         for device in devices_with_memory(trace):
             peak = find_peak(trace, device)
-            found.append((device, ALL_CATEGORIES, peak.in_use, peak.time_ns))
-            found += [
+            rows.append((device, ALL_CATEGORIES, peak.in_use, peak.time_ns))
+            rows += [
                 (device, name, size, peak.time_ns)
                 for name, size in _by_category(trace, peak, has_torch)
             ]
     return {
-        "device": [row[0] for row in found],
-        "category": [row[1] for row in found],
-        "bytes": np.array([row[2] for row in found], dtype=np.int64),
-        "time_ns": np.array([row[3] for row in found], dtype=np.int64),
+        "device": [row[0] for row in rows],
+        "category": [row[1] for row in rows],
+        "bytes": np.array([row[2] for row in rows], dtype=np.int64),
+        "time_ns": np.array([row[3] for row in rows], dtype=np.int64),
     }
 
 
 def _by_category(trace: TraceData, peak: PeakMoment, has_torch: bool) -> list[tuple[str, int]]:
-    """Bytes in use at the peak by category; empty where categories are unknown."""
-    if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
+    """Bytes in use at the peak by category; empty if categories are unknown."""
+    # without tensors there are no categories: do not import torch for them
+    if not len(trace.table("tensors")):
         return []
     if not has_torch and not trace.metadata.get("overloads"):
         raise TorchNeededError
@@ -177,11 +178,11 @@ def _ledger_columns(trace: TraceData, collectives: ProcessCollectives) -> Column
     return {name: [*ledger[name].tolist(), value] for name, value in more.items()}
 
 
-def _collective_columns(found: ProcessCollectives) -> Columns:
-    of = [found.groups[row] for row in found.group.tolist()]
+def _collective_columns(collectives: ProcessCollectives) -> Columns:
+    group_of_row = [collectives.groups[row] for row in collectives.group.tolist()]
     return {
-        **{name: getattr(found, name) for name in COLLECTIVE_NUMBERS},
-        "name": list(found.name),
-        "group_name": [group.name for group in of],
-        "group_ranks": [",".join(map(str, group.ranks)) for group in of],
+        **{name: getattr(collectives, name) for name in COLLECTIVE_NUMBERS},
+        "name": list(collectives.name),
+        "group_name": [group.name for group in group_of_row],
+        "group_ranks": [",".join(map(str, group.ranks)) for group in group_of_row],
     }

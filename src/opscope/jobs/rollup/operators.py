@@ -1,4 +1,4 @@
-"""Time by operator, part of a step and module; and by line of the program."""
+"""Time by operator, phase and module; and by line of the program."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _FEWEST = -1
 
 
 def operator_columns(trace: TraceData) -> Columns:
-    """The columns of ``rollup_operators`` and of ``rollup_operator_details``, without whose they
-    are: rows are the same."""
+    """Columns of ``rollup_operators`` and ``rollup_operator_details``, without the process."""
     host = _of_host(trace)
     return joined([host, _of_devices(trace)]) if len(trace.table("gpu")) else host
 
@@ -45,37 +44,37 @@ def joined(parts: Sequence[Columns]) -> Columns:
 
 
 def line_columns(sites: Sites) -> Columns:
-    """The columns of ``rollup_lines``, without whose they are."""
+    """Columns of ``rollup_lines``, without the process."""
     trace = sites.listing.trace
     frames, names = trace.table("frames"), trace.names
     frame, line = sites.at
     events = np.flatnonzero(frame >= 0)
-    # Frames of one function may be several: of code that was made again.
+    # A function may have several frames, of code that was made again.
     file, function = (frames[name][frame[events]] for name in ("file", "function"))
-    found = group_rows(file, line[events], function)
+    groups = group_rows(file, line[events], function)
     return {
-        "file": [names[row] for row in found.columns[0].tolist()],
-        "line": found.columns[1],
-        "function": [names[row] for row in found.columns[2].tolist()],
-        "count": found.count,
-        "self_ns": group_sums(own_times(trace)[events], found.group, len(found)),
+        "file": [names[row] for row in groups.columns[0].tolist()],
+        "line": groups.columns[1],
+        "function": [names[row] for row in groups.columns[2].tolist()],
+        "count": groups.count,
+        "self_ns": group_sums(own_times(trace)[events], groups.group, len(groups)),
     }
 
 
 def _of_host(trace: TraceData) -> Columns:
     """Columns of host operators; for nested calls of one row, the time of the outer call counts."""
     events = np.flatnonzero(trace.events["kind"] == EventKind.OPERATOR)
-    found = _groups(trace, events, trace.events["name"][events])
+    groups = _groups(trace, events, trace.events["name"][events])
     own_ns, took_ns = own_times(trace)[events], trace.events["duration_ns"][events]
-    outer = outermost_of(trace, events, found.group)
+    outer = outermost_of(trace, events, groups.group)
     return {
-        **_texts(trace, *found.columns),
-        "device": [HOST] * len(found),
-        "count": found.count,
-        "total_ns": group_sums(np.where(outer, took_ns, 0), found.group, len(found)),
-        "self_ns": group_sums(own_ns, found.group, len(found)),
-        **_of_steps(trace, found, event_tree(trace).start_ns[events], own_ns),
-        "allocated_bytes": _allocated_bytes(trace, events, found),
+        **_texts(trace, *groups.columns),
+        "device": [HOST] * len(groups),
+        "count": groups.count,
+        "total_ns": group_sums(np.where(outer, took_ns, 0), groups.group, len(groups)),
+        "self_ns": group_sums(own_ns, groups.group, len(groups)),
+        **_of_steps(trace, groups, event_tree(trace).start_ns[events], own_ns),
+        "allocated_bytes": _allocated_bytes(trace, events, groups),
     }
 
 
@@ -84,17 +83,17 @@ def _of_devices(trace: TraceData) -> Columns:
     gpu = trace.table("gpu")
     launch = gpu["launch"].astype(np.int64)
     device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
-    found = _groups(trace, launch, gpu["name"], device)
-    pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
-    took_ns = group_sums(gpu["duration_ns"], found.group, len(found))
+    groups = _groups(trace, launch, gpu["name"], device)
+    pairs = [divmod(code + 128, 256) for code in groups.columns[3].tolist()]
+    took_ns = group_sums(gpu["duration_ns"], groups.group, len(groups))
     return {
-        **_texts(trace, *found.columns[:3]),
+        **_texts(trace, *groups.columns[:3]),
         "device": [device_name(kind, index - 128) for kind, index in pairs],
-        "count": found.count,
+        "count": groups.count,
         "total_ns": took_ns,
         "self_ns": took_ns,
-        **_of_steps(trace, found, gpu["start_ns"], gpu["duration_ns"]),
-        "allocated_bytes": np.full(len(found), -1, dtype=np.int64),
+        **_of_steps(trace, groups, gpu["start_ns"], gpu["duration_ns"]),
+        "allocated_bytes": np.full(len(groups), -1, dtype=np.int64),
     }
 
 
@@ -114,35 +113,35 @@ def _texts(trace: TraceData, name: Values, phase: Values, path: Values) -> Colum
     }
 
 
-def _of_steps(trace: TraceData, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
+def _of_steps(trace: TraceData, row_groups: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
     """Number of steps with each group, and its own time in these steps."""
-    groups = len(found)
+    count = len(row_groups)
     step = program_steps(trace)[0].row_at(start_ns)
     inside = np.flatnonzero(step >= 0)
-    cells = group_rows(found.group[inside], step[inside])
-    of = cells.columns[0]
+    cells = group_rows(row_groups.group[inside], step[inside])
+    group = cells.columns[0]
     times = group_sums(own_ns[inside], cells.group, len(cells))
-    least, most = np.full((2, groups), _FEWEST, dtype=np.int64)
-    least[of] = np.iinfo(np.int64).max
-    np.minimum.at(least, of, times)
-    np.maximum.at(most, of, times)
-    steps = np.bincount(of, minlength=groups)
-    middle = medians(times, of, groups) if len(times) else most.copy()
+    shortest, longest = np.full((2, count), _FEWEST, dtype=np.int64)
+    shortest[group] = np.iinfo(np.int64).max
+    np.minimum.at(shortest, group, times)
+    np.maximum.at(longest, group, times)
+    steps = np.bincount(group, minlength=count)
+    middle = medians(times, group, count) if len(times) else longest.copy()
     return {
         "steps": steps,
-        "step_min_ns": least,
+        "step_min_ns": shortest,
         "step_median_ns": np.where(steps > 0, middle, _FEWEST),
-        "step_max_ns": most,
+        "step_max_ns": longest,
     }
 
 
-def _allocated_bytes(trace: TraceData, events: Values, found: RowGroups) -> Values:
-    """Bytes allocated by the events of each group; -1 where memory was not recorded."""
+def _allocated_bytes(trace: TraceData, events: Values, groups: RowGroups) -> Values:
+    """Bytes allocated by the events of each group; -1 if memory was not recorded."""
     if not memory_was_recorded(trace):
-        return np.full(len(found), -1, dtype=np.int64)
+        return np.full(len(groups), -1, dtype=np.int64)
     table = trace.table("allocations")
-    group = np.full(len(trace.events) + 1, -1, dtype=np.int64)  # the last of no event
-    group[events] = found.group
-    of = group[table["event"]]
-    made = (table["action"] == AllocationAction.ALLOCATE) & (of >= 0)
-    return group_sums(table["size_bytes"][made], of[made], len(found))
+    group = np.full(len(trace.events) + 1, -1, dtype=np.int64)  # last: no event
+    group[events] = groups.group
+    group_of_row = group[table["event"]]
+    made = (table["action"] == AllocationAction.ALLOCATE) & (group_of_row >= 0)
+    return group_sums(table["size_bytes"][made], group_of_row[made], len(groups))

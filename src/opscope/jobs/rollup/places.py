@@ -1,5 +1,7 @@
-"""Step time of one process by place: cause, phase, line, module and operator, so that two processes
-can be laid beside each other without their traces."""
+"""Step time of one process by cause and place, to compare two processes without their traces.
+
+A place is a phase, line, module and operator.
+"""
 
 from __future__ import annotations
 
@@ -32,53 +34,50 @@ _PLACE = ("file", "line", "function", "phase", "module", "operator")
 class ProgramPlace(Location):
     """A place that two processes of a program have in common."""
 
-    phase: str = ""  # part of a step, as in :data:`PHASE_NAMES`; empty for what is between them
+    phase: str = ""  # phase of a step, as in :data:`PHASE_NAMES`; empty between phases
     module: str = ""  # path and class; empty for none
-    operator: str = ""  # the outermost one; empty for none
+    operator: str = ""  # outermost operator; empty for none
 
 
 @dataclass(frozen=True, eq=False)
 class ProcessPlaces:
     """The time of a process by place."""
 
-    steps: int  # how many it has
-    # of a cause, of each place that it passed at, in the steps of the thread that the program runs
-    # on
-    time_ns: Mapping[Cause, Mapping[ProgramPlace, int]]
-    # of places where a function computes itself the line that most of that is at
-    own_line: Mapping[ProgramPlace, int]
+    steps: int  # number of its steps
+    time_ns: Mapping[Cause, Mapping[ProgramPlace, int]]  # main thread's time in steps
+    own_line: Mapping[ProgramPlace, int]  # line with most self time of a function
 
 
 def place_columns(sites: Sites, scale: float = 1.0) -> Columns:
-    """The columns of ``rollup_places``, without whose they are.
+    """Columns of ``rollup_places``, without the process.
 
-    ``scale``: how many times as many steps the recording has as that of ``sites``.
+    ``scale``: number of steps of the recording, relative to that of ``sites``.
     """
     group, places = _places_of_events(sites)
     numbers = {place: number for number, place in enumerate(sorted({*places, ProgramPlace()}))}
-    # Two files, or two functions of one name and line, are one place in words.
+    # Two files, or two functions with one name and line, have the same place.
     of_group = np.array([numbers[place] for place in (*places, ProgramPlace())], dtype=np.int32)
     time = np.zeros((len(numbers), len(Cause)), dtype=np.int64)
     np.add.at(time, of_group, time_of_groups(sites.listing.trace, group, len(places)))
     row, cause = np.nonzero(time)
     named = list(numbers)
     lines = _own_lines(sites, of_group[group], named)
-    found = [named[number] for number in row.tolist()]
+    places_of_row = [named[number] for number in row.tolist()]
     return {
         "cause": [Cause(one).name.lower() for one in cause.tolist()],
-        "phase": [one.phase for one in found],
-        "file": [one.file for one in found],
-        "line": np.array([one.line for one in found], dtype=np.int64),
-        "function": [one.function for one in found],
-        "module": [one.module for one in found],
-        "operator": [one.operator for one in found],
+        "phase": [one.phase for one in places_of_row],
+        "file": [one.file for one in places_of_row],
+        "line": np.array([one.line for one in places_of_row], dtype=np.int64),
+        "function": [one.function for one in places_of_row],
+        "module": [one.module for one in places_of_row],
+        "operator": [one.operator for one in places_of_row],
         "own_line": np.array([lines.get(number, -1) for number in row.tolist()], dtype=np.int64),
         "time_ns": (time[row, cause] * scale).astype(np.int64),
     }
 
 
 def places_of_table(table: Table, steps: int) -> ProcessPlaces:
-    """The stored statistics of a process, with its number of steps."""
+    """Stored times of a process by place; ``steps``: its number of steps."""
     places = [ProgramPlace(*row) for row in zip(*(table[n].tolist() for n in _PLACE), strict=True)]
     time_ns: dict[Cause, dict[ProgramPlace, int]] = {}
     own_line: dict[ProgramPlace, int] = {}
@@ -96,8 +95,8 @@ def _places_of_events(
 ) -> tuple[Rows, list[ProgramPlace]]:
     """Number of the place of every event, and the places by number.
 
-    Python code of a module without a phase of its own belongs to the forward pass, too. Own time of
-    the program's functions is at the function, also where a backward pass calls it.
+    Python code of a module without its own phase belongs to the forward pass. Self time of the
+    program's functions is at the function, even if a backward pass calls it.
     """
     trace = sites.listing.trace
     names, modules = trace.names, attribute_to_modules(trace)
@@ -112,7 +111,7 @@ def _places_of_events(
     outermost = outermost_ancestor(
         event_tree(trace).parent, trace.events["kind"] == EventKind.OPERATOR
     )
-    found = group_rows(
+    groups = group_rows(
         np.where((phase < 0) & (path >= 0), Phase.FORWARD, phase),
         frame,
         line,
@@ -128,13 +127,13 @@ def _places_of_events(
             module=modules.text(path) if path >= 0 else "",
             operator=names[name] if name >= 0 else "",
         )
-        for phase, of, at, path, name in found.rows()
+        for phase, of, at, path, name in groups.rows()
     ]
-    return found.group.astype(np.int32), places
+    return groups.group.astype(np.int32), places
 
 
 def _own_lines(sites: Sites, place: Rows, places: list[ProgramPlace]) -> dict[int, int]:
-    """The line with most own time of each function, by the number of its place."""
+    """Line with most self time of each function, by the number of its place."""
     where = [(one.file, one.line) for one in places]
     tree = sites.listing.tree
     times_ns = (tree.start_ns, tree.duration_ns)
@@ -189,23 +188,22 @@ class Excess:
 
 
 def find_excess(slow: ProcessPlaces, other: ProcessPlaces, cause: Cause) -> Excess | None:
-    """Find the place where the slow process spends most additional time of a cause; None if it
-    spends no more.
+    """The place with most additional time of a cause in the slow process; None without any.
 
-    Of waiting for a CPU, which strikes anywhere, only the phase.
+    For waits for a CPU, which can happen anywhere, only the phase.
     """
-    more = _of_a_step(slow, cause)
+    excess_ns = _of_a_step(slow, cause)
     for place, time in _of_a_step(other, cause).items():
-        more[place] = more.get(place, 0.0) - time
+        excess_ns[place] = excess_ns.get(place, 0.0) - time
     by_phase: dict[str, float] = {}
-    for place, time in more.items():
+    for place, time in excess_ns.items():
         by_phase[place.phase] = by_phase.get(place.phase, 0.0) + time
     if not by_phase or max(by_phase.values()) <= 0:
         return None
     phase = max(by_phase, key=lambda one: by_phase[one])
     if cause is Cause.DESCHEDULED:
         return Excess(phase, by_phase[phase], "", "", "", "", 0.0)
-    places = {place: time for place, time in more.items() if place.phase == phase}
+    places = {place: time for place, time in excess_ns.items() if place.phase == phase}
     best = max(places, key=lambda place: places[place])
     at = replace(best, line=slow.own_line.get(best, best.line))
     return Excess(

@@ -46,28 +46,28 @@ _MANIFEST_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class RollupMark:
-    """Facts that a rollup states about itself."""
+    """Facts of a rollup, stored with it."""
 
-    of: str  # hash of the manifest of the trace, SHA-256
+    of: str  # SHA-256 hash of the trace's manifest
     part: str  # name of the folder of the trace
-    events: int  # how many it has
-    lost: int  # how much its ledger says was dropped, or is known to a newer opscope alone
-    steps_are: str  # what a step is, where the program does not mark them; else empty
-    step_ns: Mapping[str, int]  # what a step takes on average, by period; -1 without steps
+    events: int  # number of events
+    lost: int  # data that was dropped, or that only a newer opscope can read
+    steps_are: str  # what a step is, if the program does not mark steps; else empty
+    step_ns: Mapping[str, int]  # mean duration of a step by period; -1 without steps
     tables: Mapping[str, Mapping[str, int]]  # rows and bytes of every file, by table name
     version: int = VERSION  # ``schema.VERSION`` of the writer
-    opscope_version: str = field(default_factory=opscope_version)  # of the writer
+    opscope_version: str = field(default_factory=opscope_version)  # version of the writer
     format: str = FORMAT  # always "opscope-rollup"
 
     def write(self, folder: Path) -> None:
-        """Put it into the folder, in place of an earlier one."""
+        """Write the file, in place of an earlier one."""
         unfinished = folder / unfinished_name(ROLLUP)
         unfinished.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
         unfinished.replace(folder / ROLLUP)
 
 
 def content_of(folder: Path) -> str:
-    """A hash of the manifest in a part's folder; empty where there is none that can be read."""
+    """Hash of the manifest in a part's folder; empty if it cannot be read."""
     try:
         with open_in_folder(folder / MANIFEST) as file:
             return hashlib.sha256(file.read(_MANIFEST_BYTES)).hexdigest()
@@ -76,7 +76,7 @@ def content_of(folder: Path) -> str:
 
 
 def right_mark(folder: Path, of: Path) -> RollupMark | None:
-    """The mark of the rollup in ``folder`` if it is valid for the trace in ``of``, else None."""
+    """Mark of the rollup in ``folder`` if it is valid for the trace in ``of``, else None."""
     mark = _read(folder)
     if mark is None or mark.tables.keys() != ROLLUP_TABLES.keys():
         return None
@@ -134,12 +134,12 @@ _CAUSES = {cause.name.lower(): cause for cause in Cause}
 class Rollup:
     """The rollup of a process."""
 
-    folder: Path  # where it lies
-    mark: RollupMark  # what it says of itself
+    folder: Path  # folder of the rollup
+    mark: RollupMark  # its stored facts
 
     @classmethod
     def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
-        """The rollup of the trace in ``part``, if it is valid; ``folder`` where it is elsewhere."""
+        """The rollup of the trace in ``part`` if it is valid; ``folder``: where else it is."""
         mark = right_mark(folder or part, part)
         return None if mark is None else cls(folder or part, mark)
 
@@ -148,7 +148,7 @@ class Rollup:
         return checked_in_folder(self.folder / f"{table}.parquet")
 
     def table(self, name: str) -> Table:
-        """One of its tables; UnreadableProcessError where it is damaged, also below."""
+        """One of its tables; UnreadableProcessError if it is damaged."""
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_in_folder(self.folder / f"{name}.parquet") as file:
@@ -170,12 +170,12 @@ class Rollup:
     def causes_ns(self, which: Which) -> Values:
         """Time of a period by cause, shape (causes,)."""
         table = self.table(CAUSES.name)
-        found = np.zeros(len(Cause), dtype=np.int64)
+        sums = np.zeros(len(Cause), dtype=np.int64)
         columns: list[Any] = [table[name].tolist() for name in ("period", "cause", "time_ns")]
         for period, cause, time_ns in zip(*columns, strict=True):
             if period == which.value and cause in _CAUSES:
-                found[_CAUSES[cause]] = time_ns
-        return found
+                sums[_CAUSES[cause]] = time_ns
+        return sums
 
     def _damaged(self, table: str) -> UnreadableProcessError:
         part = part_of_folder(Path(self.mark.part))
@@ -185,19 +185,19 @@ class Rollup:
 
 
 def _collectives_of(table: Table, ledger: Table) -> ProcessCollectives:
-    """Collectives of one process from the stored table; ValueError where it is damaged."""
+    """Collectives of one process from the stored table; ValueError if it is damaged."""
     texts = zip(table["group_name"].tolist(), table["group_ranks"].tolist(), strict=True)
-    of = [
+    group_of_row = [
         ProcessGroup(name, tuple(map(int, ranks.split(","))) if ranks else ())
         for name, ranks in texts
     ]
-    groups = tuple(sorted(set(of)))
+    groups = tuple(sorted(set(group_of_row)))
     place = {group: row for row, group in enumerate(groups)}
     is_row = (ledger["source"] == STRAYS_SOURCE) & (ledger["what"] == STRAYS)
     return ProcessCollectives(
         **{name: table[name] for name in COLLECTIVE_NUMBERS},
         name=tuple(table["name"].tolist()),
-        group=np.array([place[group] for group in of], dtype=np.int64),
+        group=np.array([place[group] for group in group_of_row], dtype=np.int64),
         groups=groups,
         strays=int(ledger["value"][is_row].sum()),
     )

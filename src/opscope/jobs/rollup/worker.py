@@ -1,6 +1,6 @@
-"""Runs the tasks on its standard input one after the other, in a process of its own.
+"""Runs tasks from its standard input one after the other, in a process of its own.
 
-Each line is a task and what it is about; each answer why that failed, or empty.
+Each line is a task with its arguments; each answer is an error, or empty.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from opscope.storage.partition import Partition
 
 
 def main() -> None:
-    """Until there are no more lines."""
-    # What libraries print while they are imported is no answer.
+    """Run tasks until the input ends."""
+    # Output of libraries during their import is no answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def roll_up(folder: str, target: str) -> str:
-    """Make the rollup of a part; why that failed, or empty."""
+    """Make the rollup of a part; returns an error, or empty."""
     part, into = Path(folder), Path(target)
     try:
         with memory_for(f"adding up {part}"):
@@ -52,7 +52,7 @@ def roll_up(folder: str, target: str) -> str:
 
 
 def read_chrome(file: str, folder: str, kind: str, number: str) -> str:
-    """Make a trace of a Chrome file, of a process; why that failed, or empty."""
+    """Convert a Chrome file of one process to a trace; returns an error, or empty."""
     try:
         with memory_for(f"reading {file}"):
             save_trace(load_chrome_trace(file), folder, Partition(kind, int(number)))

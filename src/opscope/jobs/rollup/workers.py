@@ -21,18 +21,16 @@ _KEEPS_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-"""Columns that are freed are used for the next ones, and for those of the next trace: having the
-kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
+"""glibc settings that reuse freed columns: new pages would take a tenth of a rollup's time."""
 
 _BYTES_OF_PROCESS = 200 << 20
-_ENDS_S = 5
-"""So long after its last answer a process may take to end by itself."""
+_ENDS_S = 5  # longest time that a process may take to end after its last answer
 
 
 def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[str]:
-    """Run tasks of ``worker``, as many at a time as there are processors and memory for.
+    """Run tasks of ``worker`` in parallel, limited by CPUs and memory.
 
-    ``largest_bytes``: memory of the largest. Yields why each failed, in order; empty for success.
+    ``largest_bytes``: memory of the largest. Yields the error of each, in order; empty for success.
     """
     idle: SimpleQueue[_Worker] = SimpleQueue()
     with ExitStack() as stack:
@@ -41,16 +39,16 @@ def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[s
             idle.put(stack.enter_context(_Worker()))
         pool = stack.enter_context(ThreadPool(max_workers=workers))
         is_over = threading.Event()
-        stack.callback(is_over.set)  # an interrupt waits for those under way, and not for all
+        stack.callback(is_over.set)  # after an interrupt, only running tasks finish
 
         def do(task: Sequence[str]) -> str:
             if is_over.is_set():
                 return ""
-            one = idle.get()
+            worker = idle.get()
             try:
-                return one.do(task)
+                return worker.do(task)
             finally:
-                idle.put(one)
+                idle.put(worker)
 
         for count, why in enumerate(pool.map(do, tasks)):
             tell(count + 1, len(tasks))
@@ -65,7 +63,7 @@ def _at_once(tasks: int, largest_bytes: int) -> int:
 
 
 class _Worker:
-    """A process that does one task after the other."""
+    """A process that runs tasks one after the other."""
 
     def __init__(self) -> None:
         self._process = _begin()
@@ -77,7 +75,7 @@ class _Worker:
         self._end()
 
     def do(self, task: Sequence[str]) -> str:
-        """Why it failed; empty where it was done."""
+        """Error of a task; empty for success."""
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None and answers is not None
         try:

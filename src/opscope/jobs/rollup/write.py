@@ -1,4 +1,4 @@
-"""Writing the rollup of a process into its folder, or elsewhere."""
+"""Writes the rollup of a process into its folder, or elsewhere."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ from opscope.storage.parquet import pq, writer_options
 from opscope.storage.partition import part_of_folder
 from opscope.storage.read_part import part_as_needed
 
-_BYTES_PER_EVENT = 400
-"""About what making one takes, beside the trace."""
-BYTES_PER_EVENT_READ = 800
-"""The same with the trace and what reading it takes."""
-_MOST_LOST = 1 << 53
-"""Up to which a float of the ledger counts."""
+_BYTES_PER_EVENT = 400  # approximate memory for making a rollup, besides the trace
+BYTES_PER_EVENT_READ = 800  # the same including reading the trace
+_MOST_LOST = 1 << 53  # largest exact float of the ledger
 
 
 def roll_up_saved(folder: Path, trace: TraceData) -> None:
-    """Write the rollup of a trace that was saved just now; without one where that fails.
+    """Write the rollup of a trace that was just saved; none if that fails.
 
-    The first question makes it again, so nothing that goes wrong here is worth an error in a
-    program that saves. torch is not imported: the process may be about to end.
+    The first question makes it again, so no error here matters to a program that saves. torch is
+    not imported: the process may be about to end.
     """
     try:
         write_rollup(folder, folder, trace, may_import_torch=False)
@@ -47,7 +44,7 @@ def write_rollup(
     trace: TraceData | None = None,
     may_import_torch: bool = True,
 ) -> RollupMark:
-    """Make the rollup of the part in ``folder``; ``trace``: its trace, where that is in memory.
+    """Make the rollup of the part in ``folder``; ``trace``: its trace, if it is in memory.
 
     Raises:
         TorchNeededError: see :func:`contents_of`.
@@ -58,7 +55,7 @@ def write_rollup(
     part = part_of_folder(folder)
     if part is None:
         raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
-    of = content_of(folder)
+    manifest_hash = content_of(folder)
     with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
         require_memory(
             len(trace.events) * _BYTES_PER_EVENT, f"computing statistics of {shown_path(folder)}"
@@ -68,7 +65,7 @@ def write_rollup(
     # A concurrent reader finds no rollup, instead of parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(
-        of=of,
+        of=manifest_hash,
         part=folder.name,
         events=contents.events,
         lost=ceil(min(lost, _MOST_LOST)),

@@ -1,1 +1,1 @@
-"""Recording the processes that a program starts, each as a part of one folder."""
+"""Records the processes that a program starts, each as a part of one folder."""

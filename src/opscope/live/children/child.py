@@ -1,7 +1,7 @@
-"""The recording of a started or forked process: begun here, finished by other processes.
+"""The recording of a started or forked process; other processes make the trace.
 
-It is in a file from its first event on. Making a trace would delay the end of this process, so the
-first process of the job does it, or the process that waits for this one.
+All events are in a file. Making the trace here would delay the end of this process, so the first
+process of the job makes it, or the keeper.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.launch.torch_import import when_imported
-from opscope.live.children.own_recording import OwnRecording, way_of_recording
+from opscope.live.children.own_recording import OwnRecording, recording_factory
 from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
 from opscope.recording.facts.process_facts import launched_rank
@@ -31,8 +31,8 @@ def expect_torch(folder: str) -> MetaPathFinder | None:
     """Record this process once torch is imported; returns the finder that waits for torch."""
     child = ChildRecording(ChildSettings.read(Path(folder)))
     when_imported("torch", child.begin)
-    found = sys.meta_path[0]
-    return found if isinstance(found, MetaPathFinder) else None
+    finder = sys.meta_path[0]
+    return finder if isinstance(finder, MetaPathFinder) else None
 
 
 def own_rank() -> int | None:
@@ -42,7 +42,7 @@ def own_rank() -> int | None:
 
 
 def take_rank(rank: int | None) -> None:
-    """Mark the rank as taken: processes started from now on inherit it but do not have it."""
+    """Mark the rank as taken: child processes inherit the variable, but are not that rank."""
     if rank is not None:
         os.environ[ANCESTOR_WITH_RANK] = str(rank)
 
@@ -52,18 +52,18 @@ class ChildRecording:
 
     def __init__(self, settings: ChildSettings) -> None:
         self._settings = settings
-        self._new_recording = way_of_recording(settings)
+        self._new_recording = recording_factory(settings)
         self._recording: OwnRecording | None = None
         self._inherited: OwnRecording | None = None
         self._process = 0
         self._follows_forks = False
 
     def begin(self) -> None:
-        """Start recording; torch is imported. Errors are noted and not raised."""
+        """Start recording once torch is imported. Errors are noted in the journal, not raised."""
         try:
             self._begin(own_rank())
         except Exception as error:
-            self._refused(error)
+            self._note_refusal(error)
 
     def follow_forks(self) -> None:
         """Record processes forked from this one, from their start."""
@@ -72,7 +72,7 @@ class ChildRecording:
             os.register_at_fork(after_in_child=self._forked)
 
     def end(self) -> None:
-        """Stop. Traces are made here only of data that exists in this process's memory alone."""
+        """Stop; a trace is made here only if its data is in this process's memory alone."""
         recording = self._recording
         if recording is None or self._process != os.getpid():
             return
@@ -89,11 +89,11 @@ class ChildRecording:
             install_and_answer()
         self._process = os.getpid()
         number = reserve_number(settings.folder, os.getpid()) if rank is None else None
-        recording = self._new_recording(self._streams(rank, number), self._refused)
+        recording = self._new_recording(self._streams(rank, number), self._note_refusal)
         recording.start()
         self._recording = recording
-        place = {"part": number} if rank is None else {"rank": rank}
-        note(str(settings.folder), "recording", **place)
+        part = {"part": number} if rank is None else {"rank": rank}
+        note(str(settings.folder), "recording", **part)
         take_rank(rank)
         atexit.register(self.end)
         self._end_with_multiprocessing()
@@ -112,18 +112,18 @@ class ChildRecording:
         )
 
     def _forked(self) -> None:
-        # The parent's recording must not be ended.
+        # Keep a reference, so that the parent's recording is not ended.
         self._inherited, self._recording = self._recording, None
         try:
             self._begin(None)
         except Exception as error:
-            self._refused(error)
+            self._note_refusal(error)
 
-    def _refused(self, error: Exception) -> None:
+    def _note_refusal(self, error: Exception) -> None:
         note(str(self._settings.folder), "refused", why=str(error))
 
     def _end_with_multiprocessing(self) -> None:
-        """Register the end for children of multiprocessing too, which leave by ``os._exit``."""
+        """Register the end for children of multiprocessing, which exit by ``os._exit``."""
         util: Any = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(self, _finalize_last)

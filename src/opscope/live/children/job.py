@@ -1,4 +1,4 @@
-"""The processes of one opscope run --children: their folder, and the set-up that reaches them."""
+"""The job of ``opscope run --children``: its folder, and the set-up for child processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ChildrenOfRun:
         return os.getpid() if self.rank is None else None
 
     def prepare(self) -> None:
-        """Prepare the folder, and reach child processes from now on."""
+        """Prepare the folder; processes that start from now on are recorded."""
         folder = self._settings.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class ChildrenOfRun:
                 "writable folder with --output."
             ) from error
         note_process(str(folder), "program")
-        self._enter_environment()
+        self._set_environment()
         follow_forks(str(folder))
         if self._keeper:
             _begin_keeper(folder)
@@ -84,10 +84,10 @@ class ChildrenOfRun:
 
     @property
     def has_cycles(self) -> bool:
-        """Whether a schedule may make each process record several times."""
+        """Whether a process may make several recordings, because of a schedule."""
         return self._settings.has_cycles
 
-    def _enter_environment(self) -> None:
+    def _set_environment(self) -> None:
         hook = os.path.dirname(os.path.abspath(start_hook.__file__))
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = hook if not others else os.pathsep.join((hook, others))
@@ -96,38 +96,37 @@ class ChildrenOfRun:
 
 
 def _clear(folder: Path) -> None:
-    """Remove parts of an earlier trace, which would look like processes of this run.
+    """Remove the processes of an earlier trace, which would look like processes of this run.
 
-    Unfinished recordings stay: they can still be recovered.
+    Unfinished recordings stay, because they can be recovered.
     """
-    for place in (folder, *cycle_folders(folder)):
-        for part in partition_folders(place).values():
+    for parent in (folder, *cycle_folders(folder)):
+        for part in partition_folders(parent).values():
             if is_opscope_rank(part):
-                remove_inside(place, part.name)
-        for left in (PROCESSES, DOORBELL):
-            remove_inside(place, left)
-        if place != folder:
+                remove_inside(parent, part.name)
+        for name in (PROCESSES, DOORBELL):
+            remove_inside(parent, name)
+        if parent != folder:
             with suppress(OSError):  # the folder has other files
-                place.rmdir()
+                parent.rmdir()
 
 
 def _begin_keeper(folder: Path) -> None:
-    """Start a keeper, which notes how processes ended and makes traces of later ones."""
+    """Start the keeper, which records how processes ended and makes traces of remaining files."""
     with suppress(OSError, ValueError):
         begin_watching(keeper_process.__file__, ["job", str(folder / PROCESSES)])
 
 
 class FlightJob(ChildrenOfRun):
-    """A job whose processes have flight recorders; it uses no file in the folder of dumps.
+    """A job whose processes have flight recorders; its journal is in a temporary folder.
 
-    Several programs may share that folder. The processes are listed in a temporary folder, removed
-    at the program's end: processes that still run then keep their flight recorders, and their
-    children have none.
+    Several programs may share the folder of dumps. ``end`` removes the temporary folder; processes
+    that still run then keep their flight recorders, but their new children have none.
     """
 
     @classmethod
     def begin(cls, arguments: Mapping[str, Any]) -> FlightJob:
-        """Reach child processes from now on."""
+        """Make and prepare the job; processes that start from now on have flight recorders."""
         job = cls(
             ChildSettings(
                 folder=Path(tempfile.mkdtemp(prefix="opscope-job-")),
@@ -140,9 +139,9 @@ class FlightJob(ChildrenOfRun):
         return job
 
     def processes(self) -> list[int]:
-        """Ids of the processes so far, in order of start."""
+        """Ids of all processes so far, in order of start."""
         return list(dict.fromkeys(entry.process_id for entry in read_journal(self.folder)))
 
     def end(self) -> None:
-        """Remove the temporary folder: the program has ended."""
+        """Remove the temporary folder."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,7 +1,7 @@
 """The recording of one child process, with the settings of the job.
 
-Its own process starts and stops it once. It is in files, and other processes make the traces,
-unless devices were used: only the process itself can query them.
+It is in files, and other processes make the traces, unless devices were used: only the process
+itself can query these.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ WhenFailed: TypeAlias = Callable[[Exception], None]
 
 
 class OwnRecording(Protocol):
-    """The recording of one process, from its start, or the import of torch, to its end."""
+    """The recording of one process, from its fork or the import of torch to its end."""
 
     def start(self) -> None:
-        """Record from now on, or from a later step."""
+        """Start recording, or waiting for the first step to record."""
 
     def stop(self) -> None:
         """Stop recording."""
 
 
-def way_of_recording(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
-    """Function that makes the recording of a process; imports everything now, before any fork.
+def recording_factory(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
+    """Function that makes the recording of a process; its imports happen now, before any fork.
 
-    It takes the streams, and a callback for errors at a step of the program, which must not fail.
+    Its arguments are the streams and a callback for errors in a step, which must not be raised.
     """
     if settings.flight is not None:
         return _flight_recorders(settings.flight)
@@ -59,7 +59,7 @@ class _WholeOrSomeSteps:
     def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
         steps: dict[str, Any] = {}
         if settings.schedule is not None:
-            with warnings.catch_warnings():  # the first process has printed them
+            with warnings.catch_warnings():  # the first process printed the same warnings
                 warnings.simplefilter("ignore")
                 steps["schedule"] = schedule(**settings.schedule)
             steps["on_trace_ready"] = _save_if_devices_were_used

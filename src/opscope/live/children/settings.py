@@ -19,24 +19,22 @@ _MOST_BYTES = 1 << 20
 class ChildSettings:
     """How children are recorded."""
 
-    folder: Path  # folder of the trace; with a flight recorder, of the list of processes
+    folder: Path  # folder of the trace, or with a flight recorder of the journal
     arguments: Mapping[str, Any] = field(default_factory=dict)  # arguments of ``ProfileRecording``
     max_disk_bytes: int | None = None  # limit of each file; None for a share of the free space
     drop_in: bool = True  # torch.profiler in children records with opscope
-    # arguments of :func:`opscope.schedule`; None: all steps
-    schedule: Mapping[str, int] | None = None
-    # arguments for steps in detail; empty: all steps alike
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    # arguments of :class:`opscope.flight_recorder`, if each child has only one of these
+    schedule: Mapping[str, int] | None = None  # arguments of :func:`opscope.schedule`
+    detail: Mapping[str, Any] = field(default_factory=dict)  # arguments for steps in detail
+    # arguments of :class:`opscope.flight_recorder`, if children have only flight recorders
     flight: Mapping[str, Any] | None = None
 
     @property
     def has_cycles(self) -> bool:
-        """Whether each process may have several recordings, each in the folder of its cycle."""
+        """Whether each process may make several recordings, each in the folder of its cycle."""
         return self.schedule is not None and self.schedule["repeat"] != 1
 
     def write(self) -> None:
-        """Write the settings into the folder."""
+        """Write the settings to the folder."""
         values = asdict(self)
         del values["folder"]
         unfinished = self.folder / unfinished_name(SETTINGS)

@@ -1,1 +1,1 @@
-"""Requests to a running process: the socket that it listens at, and its clients."""
+"""Control of a running process over a socket: server and client."""

@@ -46,8 +46,8 @@ def is_allowed_peer(peer: Peer | None) -> bool:
 def is_process(peer: Peer | None, process: int) -> bool:
     """Whether the listener is the intended process.
 
-    The user of that process can write to the socket's folder, and several containers may share it,
-    so any other process may listen there.
+    The socket's folder is writable for that process's user, and several containers may share it, so
+    another process may listen at the path.
     """
     return peer is not None and peer.process == process
 
@@ -55,7 +55,7 @@ def is_process(peer: Peer | None, process: int) -> bool:
 _SUFFIX = ".sock"
 _LONGEST_PATH = 100
 """Longest path of a Unix socket; the kernel has room for 107 bytes."""
-_BEGINNING_S = 5.0
+_BIND_TO_LISTEN_S = 5.0
 """Longest time between creating a socket and listening."""
 
 
@@ -68,7 +68,7 @@ class Address:
 
 
 def own_folder() -> Path:
-    """This user's private folder; created if missing."""
+    """This user's private folder, created if missing."""
     folder = _folders_of(os.getuid())[0]
     try:
         folder.mkdir(mode=0o700, parents=False, exist_ok=True)
@@ -82,7 +82,7 @@ def own_folder() -> Path:
 
 
 def opened_folder(user: int) -> tuple[Path, int]:
-    """A user's private folder under /tmp, created if missing; open."""
+    """Open a user's private folder under /tmp, created if missing; returns path and descriptor."""
     folder = _temporary(user)
     try:
         try:
@@ -121,8 +121,8 @@ def address_of(process: int) -> Address | None:
 
 
 def addresses() -> list[Address]:
-    """Addresses of all processes of this user with a socket, running or not."""
-    found = []
+    """Addresses of all sockets of this user's processes, including ended ones."""
+    result = []
     for folder in _folders_of(os.getuid()):
         with contextlib.suppress(OSError, ReachError):
             names = sorted(os.listdir(folder))
@@ -130,32 +130,32 @@ def addresses() -> list[Address]:
             for name in names:
                 number, dot, _ = name.partition(_SUFFIX)
                 if dot and number.isdecimal():
-                    found.append(Address(int(number), folder / name))
-    return found
+                    result.append(Address(int(number), folder / name))
+    return result
 
 
 def remove_if_stale(address: Address) -> bool:
     """Remove a stale socket; returns whether it was stale.
 
-    The process id alone does not decide: another process may have it by now, and a process in a
-    container with the same folder has none here.
+    A connection attempt decides, not the process id: another process may have the id by now, and a
+    process of another container has no id here.
     """
     if not _is_refused(address.path):
         return False
     with contextlib.suppress(OSError):
         age_s = time.time() - os.lstat(address.path).st_mtime
-        if is_there(address.process) and age_s < _BEGINNING_S:
+        if is_there(address.process) and age_s < _BIND_TO_LISTEN_S:
             return False
         address.path.unlink()
     return True
 
 
 def _is_refused(path: Path) -> bool:
-    """Whether the kernel refuses a connection; does not wait for an answer."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.setblocking(False)
+    """Whether the kernel refuses a connection; does not wait for the process."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
         try:
-            asking.connect(os.fspath(path))
+            probe.connect(os.fspath(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return True
         except OSError:  # its queue is full, or access is denied
@@ -166,9 +166,9 @@ def _is_refused(path: Path) -> bool:
 def _folders_of(user: int | None) -> list[Path]:
     """Folders for sockets of a user's processes; new ones go to the first."""
     temporary = _temporary(user)
-    given = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
-    runtime = Path(given, "opscope")
-    is_usable = bool(given) and os.path.isdir(given) and len(os.fsencode(runtime)) < _LONGEST_PATH
+    root = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
+    runtime = Path(root, "opscope")
+    is_usable = bool(root) and os.path.isdir(root) and len(os.fsencode(runtime)) < _LONGEST_PATH
     return [runtime, temporary] if is_usable else [temporary]
 
 
@@ -176,11 +176,11 @@ def _temporary(user: int | None) -> Path:
     return Path(f"/tmp/opscope-{user}")
 
 
-def _check(folder: Path, owner: int | None, there: os.stat_result | None = None) -> None:
-    """Raise ReachError if other users can access the folder, and so imitate its owner."""
-    there = os.lstat(folder) if there is None else there
-    is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
-    if not is_private or there.st_uid not in (owner, 0):
+def _check(folder: Path, owner: int | None, status: os.stat_result | None = None) -> None:
+    """Raise ReachError if other users can access the folder: their sockets could be fakes."""
+    status = os.lstat(folder) if status is None else status
+    is_private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    if not is_private or status.st_uid not in (owner, 0):
         raise ReachError(
             f"{folder} is accessible to other users, so its sockets are not trusted. Remove it, "
             "or set XDG_RUNTIME_DIR to a folder of your own."
@@ -200,21 +200,21 @@ def bound(path: Path) -> socket.socket:
     with contextlib.suppress(OSError):
         path.unlink()  # left by an earlier process with this id
     try:
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listening.bind(str(path))
+            listener.bind(str(path))
             os.chmod(path, 0o600)
-            listening.listen(16)
+            listener.listen(16)
         except OSError:
-            listening.close()
+            listener.close()
             raise
     except OSError as error:
         raise ReachError(no_socket(path, error)) from error
-    return listening
+    return listener
 
 
 def no_socket(path: Path, error: OSError) -> str:
-    """Message: why there is no socket, and what to do."""
+    """Error message for a socket that cannot be created."""
     problem = f"Cannot create the socket {path}: {error.strerror or error}. "
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{problem}Close files that are no longer needed, then try again."

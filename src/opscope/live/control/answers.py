@@ -1,4 +1,4 @@
-"""Requests to a process, with one function each."""
+"""The requests that a listening process answers, one method each."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ControlSession:
             return {"error": f"{type(error).__name__}: {error}. See the output of the program."}
 
     def close(self) -> None:
-        """Drop the connection's recordings: the client is gone."""
+        """Discard the connection's recordings; called when the client has disconnected."""
         if self._bound is not None:
             self._bound.discard()
             self._bound = None
@@ -83,7 +83,7 @@ class ControlSession:
         """Record while this connection lasts."""
         if self._bound is not None:
             raise ReachError("This connection already records. Open another one.")
-        self._bound = _begun(request)
+        self._bound = _start_recording(request)
         return {"began_ns": time.time_ns()}
 
     def hand_over(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
@@ -108,11 +108,11 @@ class ControlSession:
         """Record until a stop request."""
         if self._started.recording is not None:
             raise ReachError("It is already recording. Stop it first: opscope attach --stop PID.")
-        self._started.recording = _begun(request)
+        self._started.recording = _start_recording(request)
         return {"began_ns": time.time_ns()}
 
     def stop(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Send the recording of ``start``; it is kept until it is sent."""
+        """Stop and send the recording of ``start``; if sending fails, the recording stays."""
         recording = self._started.recording
         if recording is None:
             raise ReachError("It is not recording. Start it with: opscope attach --start PID.")
@@ -129,7 +129,7 @@ class ControlSession:
 
 
 class Started:
-    """State without a connection: when listening began, and the recording of ``start``."""
+    """State that all connections share: when listening began, and the recording of ``start``."""
 
     def __init__(self, listening_since_ns: int) -> None:
         self.listening_since_ns = listening_since_ns
@@ -148,7 +148,7 @@ _ANSWERS: dict[str, Answer] = {
 }
 
 
-def _begun(request: dict[str, Any]) -> RequestedRecording:
+def _start_recording(request: dict[str, Any]) -> RequestedRecording:
     from opscope.live.control.recordings import RequestedRecording, options_of
 
     recording = RequestedRecording(options_of(request.get("recorded", {})))
@@ -162,7 +162,7 @@ def command_line() -> str:
 
 
 def _flight_recorders() -> list[flight_recorder]:
-    """Running flight recorders; imports nothing in a program without one."""
+    """Running flight recorders; imports nothing if the program has none."""
     flight = sys.modules.get("opscope.live.flight.recorder")
     return [] if flight is None else list(flight.running_recorders())
 

@@ -1,4 +1,4 @@
-"""Requests to a process. Every wait has a limit: the process may hold the GIL or be stopped."""
+"""Client of a listening process. All waits have limits: the process may be stopped or blocked."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ WORK_S = 120.0
 """Time limit of a request: compiling the bridge, writing a log."""
 _ENDING_S = 5.0
 """Longest time from closing the socket to the process's end."""
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _STOPPED = ("T", "t")
 """States of a stopped process, which cannot answer."""
-_ANOTHER_S = 1.5
-_BETWEEN_TRIES_S = 0.1
+_RECONNECT_S = 1.5
+_RETRY_DELAY_S = 0.1
 
 
-class Asking:
+class ControlClient:
     """A connection to one process."""
 
     def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
         """Connect, and read ``status``."""
         self._address = address
         try:
-            self.status = self._greeted(answer_s)
+            self.status = self._connect(answer_s)
         except TimeoutError:
-            raise self._silent(answer_s) from None
+            raise self._no_answer(answer_s) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def ask(
+    def request(
         self, do: str, limit_s: float = WORK_S, file: int | None = None, **fields: Any
     ) -> dict[str, Any]:
         """Send a request, and return the answer."""
         try:
-            return self._answered({"do": do, **fields}, limit_s, file)
+            return self._exchange({"do": do, **fields}, limit_s, file)
         except TimeoutError:
-            raise self._silent(limit_s) from None
+            raise self._no_answer(limit_s) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def log_of(self, do: str, **fields: Any) -> tuple[bytes, dict[str, Any]]:
+    def request_log(self, do: str, **fields: Any) -> tuple[bytes, dict[str, Any]]:
         """Log and answer of ``do``; the log is empty if the process made a trace."""
         with tempfile.TemporaryFile() as file:
-            answer = self.ask(do, file=file.fileno(), **fields)
+            answer = self.request(do, file=file.fileno(), **fields)
             file.seek(0)
             return file.read(), answer
 
@@ -69,19 +69,19 @@ class Asking:
         """Disconnect; the process drops recordings of this connection."""
         self._socket.close()
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> ControlClient:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _greeted(self, answer_s: float) -> dict[str, Any]:
-        until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
+    def _connect(self, answer_s: float) -> dict[str, Any]:
+        until_s = time.monotonic() + min(_RECONNECT_S, answer_s)
         while time.monotonic() < until_s and is_there(self._address.process):
             with contextlib.suppress(ConnectionError):
                 return self._first_answer(answer_s)
-            # The program may have closed the socket: opscope makes another when it gets the GIL.
-            time.sleep(_BETWEEN_TRIES_S)
+            # The program may have closed the socket: then opscope makes another, with the GIL.
+            time.sleep(_RETRY_DELAY_S)
         return self._first_answer(answer_s)
 
     def _first_answer(self, answer_s: float) -> dict[str, Any]:
@@ -96,31 +96,31 @@ class Asking:
                     "name; it may be in another container. `opscope attach` lists the "
                     "reachable processes."
                 )
-            return self._answered({"do": "status"}, answer_s)
+            return self._exchange({"do": "status"}, answer_s)
         except BaseException:
             self._socket.close()
             raise
 
-    def _answered(
+    def _exchange(
         self, fields: dict[str, Any], limit_s: float, file: int | None = None
     ) -> dict[str, Any]:
         until_s = time.monotonic() + limit_s
         self._socket.settimeout(limit_s)
-        with contextlib.suppress(ConnectionError):  # its answer may say why it ended the connection
+        with contextlib.suppress(ConnectionError):  # the answer may say why it was closed
             send(self._socket, fields, file)
-        answer = self._next(until_s)
+        answer = self._next_answer(until_s)
         if "error" in answer:
-            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
+            raise ReachError(f"Process {self._address.process} answered: {answer['error']}")
         return answer
 
-    def _next(self, until_s: float) -> dict[str, Any]:
+    def _next_answer(self, until_s: float) -> dict[str, Any]:
         began_s = time.monotonic()
         while (answer := self._line.next()) is None:
             now_s = time.monotonic()
             is_stopped = now_s - began_s > ANSWER_S and state_of(self._address.process) in _STOPPED
             if now_s >= until_s or is_stopped:
                 raise TimeoutError
-            self._socket.settimeout(min(until_s - now_s, _LOOK_S))
+            self._socket.settimeout(min(until_s - now_s, _POLL_S))
             try:
                 if not self._line.read_some():
                     raise ConnectionResetError("it has closed the connection")
@@ -130,11 +130,11 @@ class Asking:
             raise ValueError(f"it answers in version {answer.get('opscope')} of the protocol")
         return answer
 
-    def _silent(self, limit_s: float) -> ReachError:
+    def _no_answer(self, limit_s: float) -> ReachError:
         process = self._address.process
-        is_known = why_silent(process)
-        why = is_known or ("most likely C code holds its GIL, or it serves another request")
-        if is_known:
+        known_reason = why_silent(process)
+        why = known_reason or "most likely C code holds its GIL, or it serves another request"
+        if known_reason:
             limit_s = min(limit_s, ANSWER_S)
         return ReachError(
             f"Process {process} does not answer within {limit_s:g} s: {why}. Try again later; a "
@@ -143,8 +143,8 @@ class Asking:
 
     def _unreachable(self, error: Exception) -> ReachError:
         process = self._address.process
-        has_left = isinstance(error, (ConnectionError, FileNotFoundError))
-        if has_left:
+        has_disconnected = isinstance(error, (ConnectionError, FileNotFoundError))
+        if has_disconnected:
             _wait_for_end(process)
         if not is_there(process):
             return ReachError(
@@ -152,7 +152,7 @@ class Asking:
                 "keep a recording until the end of a program."
             )
         reason = getattr(error, "strerror", None) or str(error)
-        if has_left:
+        if has_disconnected:
             reason = "it no longer listens: it became another program (exec) or is ending"
         return ReachError(
             f"Process {process} is not reachable: {reason}. `opscope attach` lists the "
@@ -161,7 +161,7 @@ class Asking:
 
 
 def why_silent(process: int) -> str | None:
-    """Why a process cannot answer, if the kernel knows; else None."""
+    """Why a process cannot answer, by its state in the kernel; None if it could."""
     return {
         "T": "it is stopped (kill -CONT continues it)",
         "t": "a debugger has stopped it",
@@ -170,7 +170,7 @@ def why_silent(process: int) -> str | None:
     }.get(state_of(process))
 
 
-def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
+def connect(process: int, answer_s: float = ANSWER_S) -> ControlClient:
     """Connect to a process that listens.
 
     Raises:
@@ -179,11 +179,11 @@ def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
     address = address_of(process)
     if address is None:
         raise ReachError(_not_listening(process))
-    return Asking(address, answer_s)
+    return ControlClient(address, answer_s)
 
 
 def _wait_for_end(process: int) -> None:
-    """Wait for the process: it closes its files before it is gone."""
+    """Wait for the end of a process that closed its socket."""
     until_s = time.monotonic() + _ENDING_S
     while is_there(process) and time.monotonic() < until_s:
         time.sleep(0.01)
@@ -211,5 +211,5 @@ def _other_ways() -> str:
 def _command_of(process: int) -> str:
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        return os.fsdecode(b" ".join(words)).strip()[:120] or "a thread of the system"
+        return os.fsdecode(b" ".join(words)).strip()[:120] or "a kernel thread"
     return "its command line cannot be read"

@@ -1,7 +1,7 @@
-"""One connection to a listening process, without blocking: requests in, answers out.
+"""The server's side of one connection; it never blocks.
 
-A client may send anything, in pieces, and read slowly or not at all. Unread data of at most one
-answer is kept here: the next request is read when it has been sent.
+A client may send anything, in pieces, and read slowly or not at all. The next request is read once
+the last answer is sent, so at most one answer is in memory.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PATIENCE_S = 20.0
 _MOST_BYTES = 1 << 16
 """Longest request."""
 _MOST_BRACKETS = 100
-"""Most brackets in a request, which nests them twice. With a raised recursion limit, parsing deep
-nesting could crash the program."""
+"""Most brackets in a request; valid requests nest them twice. If the program raised the recursion
+limit, parsing deep nesting could crash it."""
 
 
 class Connection:
-    """Connection of one client; used by the answering thread."""
+    """Connection of one client; only the server's thread uses it."""
 
     def __init__(self, own: OwnSocket, session: ControlSession) -> None:
         own.socket.setblocking(False)
@@ -35,21 +35,18 @@ class Connection:
         self._lines = ReceivedLines(own.socket, _MOST_BYTES, _MOST_BRACKETS)
         self._unsent = b""
         self.until_s: float | None = None
-        """Time at which the connection is dropped without progress; None: never."""
+        """Time at which a connection without progress is closed; None: never."""
 
     @property
     def waits_for(self) -> int:
-        """The event it is ready for next, as in ``selectors``."""
+        """The event of ``selectors`` to wait for."""
         return selectors.EVENT_WRITE if self._unsent else selectors.EVENT_READ
 
     def serve(self) -> bool:
-        """Process what is possible without waiting; returns whether the connection continues.
-
-        An error in a request ends this connection only.
-        """
+        """Read and write without blocking; returns whether the connection continues."""
         try:
             return self._serve()
-        except Exception:
+        except Exception:  # an error in a request ends only this connection
             return False
 
     def _serve(self) -> bool:
@@ -99,7 +96,7 @@ class Connection:
 
 
 def refuse(own: OwnSocket, why: str) -> None:
-    """Send an error to a client without a connection, and disconnect it."""
+    """Send an error to a new client, and disconnect it."""
     own.socket.setblocking(False)
     with contextlib.suppress(OSError):
         own.socket.send(line_of({"opscope": VERSION, "error": why}))

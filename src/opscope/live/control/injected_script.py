@@ -1,9 +1,9 @@
-"""The code that another program's interpreter runs to start listening (``sys.remote_exec``).
+"""The script that another program's interpreter runs to start listening (``sys.remote_exec``).
 
-It runs at any point of that program, maybe long after the client has given up, and does not get
-its own path. So it does nothing without a link in a folder that only this user and root can write
-to; the link contains opscope's path, and the client removes it. The work is in a new thread: an
-interruption of the program does not reach it, and the program does not wait for imports.
+It may run long after the client has given up, and it cannot know its own path. So the client makes
+a link with opscope's path, in a folder that only this user and root can write to, and removes the
+link later. Without the link, the script does nothing. It works in a new thread, so that the program
+does not wait for imports and Ctrl-C does not interrupt them.
 """
 
 import _thread
@@ -15,20 +15,20 @@ def _listen_if_requested() -> None:
     import os
     import sys
 
-    with contextlib.suppress(BaseException):  # print nothing in the user's program
+    with contextlib.suppress(BaseException):  # never print a traceback in the user's program
         folder = f"/tmp/opscope-{os.getuid()}"
-        there = os.lstat(folder)
-        if there.st_mode & 0o170077 != 0o040000 or there.st_uid not in (os.getuid(), 0):
+        status = os.lstat(folder)
+        if status.st_mode & 0o170077 != 0o040000 or status.st_uid not in (os.getuid(), 0):
             return
         package = os.readlink(f"{folder}/{os.getpid()}.asked")
         if "opscope" not in sys.modules:
-            places = [package]
-            found = importlib.util.spec_from_file_location(
-                "opscope", f"{package}/__init__.py", submodule_search_locations=places
+            folders = [package]
+            spec = importlib.util.spec_from_file_location(
+                "opscope", f"{package}/__init__.py", submodule_search_locations=folders
             )
-            sys.modules["opscope"] = importlib.util.module_from_spec(found)  # type: ignore[arg-type]
+            sys.modules["opscope"] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
             try:
-                found.loader.exec_module(sys.modules["opscope"])  # type: ignore[union-attr]
+                spec.loader.exec_module(sys.modules["opscope"])  # type: ignore[union-attr]
             except BaseException:
                 del sys.modules["opscope"]
                 raise

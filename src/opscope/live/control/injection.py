@@ -1,10 +1,10 @@
-"""Makes a process listen that never imported opscope: through its own interpreter, from 3.14 on.
+"""Makes a process listen that never imported opscope, with ``sys.remote_exec`` of Python 3.14.
 
-``sys.remote_exec`` gives the other interpreter the name of a file, which its main thread runs at
-the next safe moment. That may be long after, and cannot be cancelled. So the file is opscope's
-(``injected_script.py``) and needs a link that can be removed, in a folder that only the other
-process's user can enter. Debuggers can call functions in a process at any moment, also while it
-holds locks that these functions need, so they are not used.
+``sys.remote_exec`` passes the name of a file, which the main thread of the other interpreter runs
+at the next safe moment. That may be much later, and cannot be cancelled. So the file
+(``injected_script.py``) needs a link, in a folder that only the other process's user can enter, and
+the client removes the link. A debugger is no alternative: it would call functions while the process
+holds locks that they need.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from opscope.live.control.address import (
     owner_of,
     remove_if_stale,
 )
-from opscope.live.control.client import ANSWER_S, Asking, connect, why_silent
+from opscope.live.control.client import ANSWER_S, ControlClient, connect, why_silent
 
 _LISTENING_S = 10.0
 _SCRIPT = Path(__file__).with_name("injected_script.py")
 
 
-def reach(process: int) -> Asking:
+def reach(process: int) -> ControlClient:
     """Connect to a process; if it does not listen, let it listen while clients are connected.
 
     Raises:
@@ -46,19 +46,19 @@ def reach(process: int) -> Asking:
             if execute is None or not _is_gone(address):
                 raise
     if execute is not None and is_there(process):
-        _have_it_listen(process, execute)
+        _make_listen(process, execute)
     return connect(process)
 
 
 def _is_gone(address: Address) -> bool:
-    """Whether the listener has just ended, or another process with its id left the socket."""
+    """Whether the socket is stale: the listener ended, or another process had this id."""
     remove_if_stale(address)
     return address_of(address.process) is None
 
 
-def _have_it_listen(process: int, execute: Callable[[int, str], None]) -> None:
+def _make_listen(process: int, execute: Callable[[int, str], None]) -> None:
     user = owner_of(process)
-    _check_that_it_can_read(process, user)
+    _check_readable(process, user)
     with _request(process, os.getuid() if user is None else user):
         try:
             execute(process, str(_SCRIPT))
@@ -120,17 +120,17 @@ def _state_text(process: int) -> str:
     return "waits in C code" if is_waiting else "is in C code that does not return"
 
 
-def _check_that_it_can_read(process: int, user: int | None) -> None:
+def _check_readable(process: int, user: int | None) -> None:
     """Raise ReachError unless the process's user can read opscope at this path."""
-    seen = Path(f"/proc/{process}/root{_SCRIPT}")
+    visible_script = Path(f"/proc/{process}/root{_SCRIPT}")
     with contextlib.suppress(PermissionError):
-        if not seen.exists() or not seen.samefile(_SCRIPT):
+        if not visible_script.exists() or not visible_script.samefile(_SCRIPT):
             raise ReachError(
                 f"Process {process} is in a container without {_SCRIPT}. Run opscope in that "
                 "container."
             )
     if user and not (
-        _may(user, _SCRIPT, 0o4) and all(_may(user, one, 0o1) for one in _SCRIPT.parents)
+        _may(user, _SCRIPT, 0o4) and all(_may(user, folder, 0o1) for folder in _SCRIPT.parents)
     ):
         raise ReachError(
             f"The user of process {process} cannot read {_SCRIPT}. Install opscope in a folder "
@@ -139,6 +139,6 @@ def _check_that_it_can_read(process: int, user: int | None) -> None:
 
 
 def _may(user: int, place: Path, bit: int) -> bool:
-    """Whether the modes for the owner and for others allow it."""
-    there = os.stat(place)
-    return bool(there.st_mode & (bit << 6 if there.st_uid == user else bit))
+    """Whether the mode of ``place`` has the permission for the user, as owner or as other."""
+    status = os.stat(place)
+    return bool(status.st_mode & (bit << 6 if status.st_uid == user else bit))

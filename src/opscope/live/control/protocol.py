@@ -1,8 +1,7 @@
 """The protocol of the socket: one JSON object per line, with file descriptors.
 
-A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or
-the result. The process writes to a file that the client has opened, so the file may be anywhere
-that the client can write to.
+A request has ``opscope`` (the version of the protocol) and ``do``; an answer has ``error`` or the
+result. The client passes an open file, which the process writes to.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from opscope.base.private_files import OwnFile
 
 VERSION = 1
 _MOST_BYTES = 64 << 20
-"""Longest answer: facts of a program with very many modules."""
+"""Longest line; the longest answers are facts of programs with very many modules."""
 _MOST_FILES = 4
-"""Most received files that are not taken yet."""
+"""Maximum number of received files that were not taken from ``files``."""
 _PART = 1 << 16
 
 
@@ -30,15 +29,15 @@ class ReceivedLines:
         most_bytes: int = _MOST_BYTES,
         most_brackets: int | None = None,
     ) -> None:
-        """Refuse longer lines, and lines with more brackets; None: no limit but Python's."""
+        """Set the limits of a line; ``most_brackets`` None: only Python's recursion limit."""
         self._connection = connection
         self._most_bytes, self._most_brackets = most_bytes, most_brackets
         self._received = bytearray()
-        self._looked_to = 0
+        self._searched_bytes = 0
         self.files: list[OwnFile] = []
 
     def close(self) -> None:
-        """Close received files that were not taken."""
+        """Close received files that were not taken from ``files``."""
         while self.files:
             self.files.pop().close()
 
@@ -60,32 +59,32 @@ class ReceivedLines:
 
     def next(self) -> dict[str, Any] | None:
         """The next complete line; None without one."""
-        end = self._received.find(b"\n", self._looked_to)
+        end = self._received.find(b"\n", self._searched_bytes)
         if end < 0:
-            self._looked_to = len(self._received)
+            self._searched_bytes = len(self._received)
             return None
         text = bytes(self._received[:end])
         del self._received[: end + 1]
-        self._looked_to = 0
+        self._searched_bytes = 0
         brackets = text.count(b"[") + text.count(b"{")
         if self._most_brackets is not None and brackets > self._most_brackets:
             raise ValueError("too many brackets")
         try:
             message = json.loads(text)
         except RecursionError:
-            raise ValueError("brackets in brackets, too many") from None
+            raise ValueError("brackets are nested too deeply") from None
         if not isinstance(message, dict):
             raise ValueError("not a JSON object")
         return message
 
 
 def line_of(message: dict[str, Any]) -> bytes:
-    """The message in the form that is sent."""
+    """The message as a line of the protocol."""
     return json.dumps({"opscope": VERSION, **message}).encode() + b"\n"
 
 
 def send(connection: socket.socket, message: dict[str, Any], file: int | None = None) -> None:
-    """Send one line and, with it, an open file."""
+    """Send one line, with an open file if there is one."""
     data = line_of(message)
     if file is None:
         connection.sendall(data)

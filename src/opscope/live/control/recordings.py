@@ -21,7 +21,7 @@ from opscope.torch_api.settings import ProfileSettings
 
 
 def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
-    """Options to record, from arguments of a profile."""
+    """Recording options for arguments of :class:`opscope.profile`."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
         raise ReachError("The program has not imported torch yet. Try again later.")
@@ -31,57 +31,57 @@ def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
 
 
 class RequestedRecording:
-    """One recording; the client gets the log and makes the trace.
+    """One recording; the client receives the log and makes the trace.
 
-    Device activity exists only in this process, so with devices the trace is made here.
+    With devices, this process makes the trace: only it has their activity.
     """
 
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
-        self._known = ProcessKnowledge(options)
+        self._knowledge = ProcessKnowledge(options)
         self._window = 0
-        self._here: Recording | None = None
-        self._facts: dict[str, Any] | None = None  # set when it has stopped
+        self._local_recording: Recording | None = None
+        self._facts: dict[str, Any] | None = None  # set at the stop
 
     def start(self) -> None:
         """Record from now on."""
         if self._options.gpu:
-            self._here = Recording(self._options)
-            self._here.start()
+            self._local_recording = Recording(self._options)
+            self._local_recording.start()
             return
         prepare_sources()
         cost_by_kind(self._options)
         try:
             self._window = self._open()
-            self._known.begin()
+            self._knowledge.begin()
         except BaseException:
             self.discard()
             raise
 
     def write(self, file: OwnFile | None, folder: str) -> dict[str, Any]:
-        """Stop, and return ``facts`` with a log in ``file`` or, with devices, a ``trace``.
+        """Stop, write the log to ``file``, and return ``facts``; with devices, return ``trace``.
 
-        After an error the client may request it again; nothing is lost.
+        Nothing is lost by an error: the client may request it again.
         """
-        if self._here is not None:
-            self._here.stop()
-            return {"trace": str(save_trace(self._here.trace, folder).parent)}
+        if self._local_recording is not None:
+            self._local_recording.stop()
+            return {"trace": str(save_trace(self._local_recording.trace, folder).parent)}
         if self._facts is None:
             _native.close_window(self._window)
-            self._facts = self._known.facts_at_end()
+            self._facts = self._knowledge.facts_at_end()
         _write_log(self._window, file)
         self.discard()
         return {"facts": self._facts}
 
     def rotate(self, file: OwnFile) -> dict[str, Any]:
-        """Send the records since the last call, and continue."""
-        before, self._window = self._window, self._open()
-        _native.close_window(before)
+        """Write the records since the last call to ``file``, and continue to record."""
+        closed_window, self._window = self._window, self._open()
+        _native.close_window(closed_window)
         try:
-            facts = self._known.facts()  # after closing, to include the newest functions
-            _write_log(before, file)
+            facts = self._knowledge.facts()  # after closing the window, to include its functions
+            _write_log(closed_window, file)
         finally:
-            _native.discard_window(before)
+            _native.discard_window(closed_window)
         return {"facts": facts}
 
     def _open(self) -> int:
@@ -89,12 +89,12 @@ class RequestedRecording:
         return _native.open_window(wants, True, most_growth_bytes=most_bytes)
 
     def discard(self) -> None:
-        """Stop, and drop the records. Idempotent."""
-        if self._here is not None:
-            self._here.stop()
-            self._here = None
+        """Stop, and discard the records. Idempotent."""
+        if self._local_recording is not None:
+            self._local_recording.stop()
+            self._local_recording = None
         if self._window:
-            self._known.end()
+            self._knowledge.end()
             _native.discard_window(self._window)
             self._window = 0
 

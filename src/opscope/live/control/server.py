@@ -1,10 +1,10 @@
-"""``listen``: a socket of this process, and a thread that answers requests.
+"""``listen``: a socket of this process, and a daemon thread that answers requests.
 
-The thread is a daemon: it ends with the program and never keeps it alive. Between requests it waits
-for the socket, without the GIL or any lock. Importing this module does not import the recorder.
+Between requests the thread waits for the socket, without the GIL or any lock. Importing this module
+does not import the recorder.
 
-A program may close files it did not open, and reuse their numbers. At the next connection the
-server finds that its socket is gone and makes another; clients try again.
+A program may close files that it did not open, and reuse their numbers. The server then makes a new
+socket at the next connection, and clients try again.
 """
 
 from __future__ import annotations
@@ -37,52 +37,52 @@ from opscope.live.control.address import (
 from opscope.live.control.connection import PATIENCE_S, Connection, refuse
 
 _MOST_CONNECTIONS = 16
-_FIRST_S = 10.0
-"""Time that a server started on request waits for the first client."""
-_BETWEEN_TRIES_S = 0.05
+_FIRST_CLIENT_S = 10.0
+"""Time that ``listen_until_unused`` waits for the first client."""
+_RETRY_DELAY_S = 0.05
 _NO_FILES = (OSError, ImportError)
-"""Errors of importing with too many open files; ImportError for compiled modules."""
+"""Errors of imports with too many open files; compiled modules raise ImportError."""
 _server: Server | None = None
 _deciding = threading.RLock()
-"""Held briefly to decide whether a server started on request continues."""
+"""Held while the server to use is chosen, or an unused one is ended."""
 
 
 def listen() -> None:
     """Let `opscope attach` and `opscope top` control this process.
 
-    Only processes of the same user and root can connect. No effect if the process already listens.
-    A forked child does not listen until it calls this function.
+    Only processes of the same user or of root can connect. No effect if the process already
+    listens. A forked child does not listen until it calls this function.
 
     Raises:
         ReachError: a socket or a thread cannot be created.
     """
-    _begin(is_daemon_enabled=False)
+    _begin(until_unused=False)
 
 
 def listen_until_unused() -> None:
     """Listen until no client is connected and no requested recording runs."""
-    _begin(is_daemon_enabled=True)
+    _begin(until_unused=True)
 
 
-def _begin(is_daemon_enabled: bool) -> None:
+def _begin(until_unused: bool) -> None:
     global _server
     with _deciding:
         if _server is not None:
-            return None if is_daemon_enabled else _server.stay()
-        server = Server(is_daemon_enabled)
+            return None if until_unused else _server.stay()
+        server = Server(until_unused)
         server.begin()
         _server = server
-    server.watch(when_imported("torch", _get_ready))
+    server.watch(when_imported("torch", _import_recorder))
 
 
-def _get_ready() -> None:
-    """Import the recorder while importing torch takes long anyway, not at the first request."""
-    with contextlib.suppress(*_NO_FILES):  # then it is imported at the first request
+def _import_recorder() -> None:
+    """Import the recorder together with torch, which takes long anyway."""
+    with contextlib.suppress(*_NO_FILES):  # then the first request imports it
         importlib.import_module("opscope.live.control.recordings")
 
 
 def stop_listening() -> None:
-    """Stop listening; requested recordings are dropped."""
+    """Stop listening; requested recordings are discarded."""
     global _server
     server, _server = _server, None
     if server is not None:
@@ -97,15 +97,15 @@ def is_listening() -> bool:
 class Server:
     """The socket and the thread."""
 
-    def __init__(self, is_daemon_enabled: bool = False) -> None:
-        self._is_asked_for = is_daemon_enabled
-        self._until_s = time.monotonic() + _FIRST_S
+    def __init__(self, until_unused: bool = False) -> None:
+        self._ends_unused = until_unused
+        self._until_s = time.monotonic() + _FIRST_CLIENT_S
         self._forget_torch: Callable[[], None] | None = None
         self._is_bound = False
         self._path = socket_path(os.getpid())
         self._process = os.getpid()
         self._ends = False
-        self._selector = selectors.PollSelector()  # needs no file
+        self._selector = selectors.PollSelector()  # has no file descriptor
         try:
             for address in addresses():
                 remove_if_stale(address)
@@ -147,11 +147,11 @@ class Server:
                 return
         # The thread still waits for the old socket, even if the program closed it.
         stream = socket.SOCK_STREAM | socket.SOCK_NONBLOCK
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, stream) as asking:
-            asking.connect(os.fspath(self._path))
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, stream) as probe:
+            probe.connect(os.fspath(self._path))
 
     def forget(self) -> None:
-        """Close only files, in a forked child: the sockets belong to the parent."""
+        """Close the copies of the parent's sockets, in a forked child."""
         self._close()
         for connection in self._connections.values():
             connection.forget()
@@ -185,31 +185,31 @@ class Server:
             self._close()
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Call ``forget`` at the end, which removes the hook on importing torch."""
+        """``forget`` removes the hook on the import of torch; called at the end."""
         self._forget_torch = forget
         if self._ends:
             forget()
 
     def stay(self) -> None:
-        """Listen also without clients; called with the lock held."""
-        self._is_asked_for = False
+        """Listen without clients too; called with the lock held."""
+        self._ends_unused = False
 
     def _end_if_unused(self) -> None:
         with _deciding:
             is_used = self._connections or (self._started is not None and self._started.recording)
-            if self._is_asked_for and not is_used and time.monotonic() >= self._until_s:
+            if self._ends_unused and not is_used and time.monotonic() >= self._until_s:
                 self._remove()
                 self._end_from_inside()
 
-    def _longest_wait_s(self) -> float | None:
+    def _wait_s(self) -> float | None:
         limits = [one.until_s for one in self._connections.values() if one.until_s is not None]
-        if self._is_asked_for and self._until_s > 0:
+        if self._ends_unused and self._until_s > 0:
             limits.append(self._until_s)
         return max(min(limits) - time.monotonic(), 0.0) if limits else None
 
     def _answer_all(self) -> None:
         while not self._ends:
-            ready = [key.data for key, _ in self._selector.select(self._longest_wait_s())]
+            ready = [key.data for key, _ in self._selector.select(self._wait_s())]
             with short_turns:
                 self._replace_lost()
                 for own in () if self._ends else ready:
@@ -217,13 +217,13 @@ class Server:
                         self._accept()
                     elif own in self._connections:
                         self._serve(own)
-                self._drop_late()
-                self._replace_lost()  # before waiting for a file that may be the program's by now
+                self._drop_overdue()
+                self._replace_lost()  # before it waits for a number that the program may reuse
                 self._end_if_unused()
-        self._leave()
+        self._end_connections()
 
     def _replace_lost(self) -> None:
-        """Drop connections whose files the program closed, and open a new socket if needed."""
+        """Drop connections that the program closed, and replace the socket if it closed that."""
         for own in [own for own in self._connections if not own.is_ours()]:
             self._drop(own)
         if self._ends or self._socket.is_ours():
@@ -252,7 +252,7 @@ class Server:
         else:
             self._drop(own)
 
-    def _drop_late(self) -> None:
+    def _drop_overdue(self) -> None:
         """Drop clients that do not finish a request or do not read the answer."""
         now_s = time.monotonic()
         for own, connection in list(self._connections.items()):
@@ -267,18 +267,15 @@ class Server:
         try:
             own = OwnSocket(self._socket.socket.accept()[0])
         except OSError:  # the client is gone, or too many files are open
-            time.sleep(_BETWEEN_TRIES_S)
+            time.sleep(_RETRY_DELAY_S)
             return
         if not is_allowed_peer(peer_of(own.socket)):
             return own.close()
         if len(self._connections) >= _MOST_CONNECTIONS:
-            return refuse(
-                own,
-                (
-                    f"It already serves {_MOST_CONNECTIONS} connections. Try again when one has "
-                    "ended."
-                ),
+            why = (
+                f"It already serves {_MOST_CONNECTIONS} connections. Try again when one has ended."
             )
+            return refuse(own, why)
         try:
             from opscope.live.control.answers import ControlSession, Started
         except _NO_FILES:
@@ -289,7 +286,7 @@ class Server:
         self._until_s = 0.0
         self._selector.register(own.socket, selectors.EVENT_READ, own)
 
-    def _leave(self) -> None:
+    def _end_connections(self) -> None:
         for own in list(self._connections):
             self._drop(own)
         if self._started is not None and self._started.recording is not None:

@@ -1,1 +1,1 @@
-"""The flight recorder: a ring that is always on, and the traces made of it."""
+"""The flight recorder: records into a ring all the time, and writes dumps of it."""

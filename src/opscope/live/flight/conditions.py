@@ -1,6 +1,6 @@
-"""Code of the program that a flight recorder calls: conditions, and the ends of triggers.
+"""The program's code that a flight recorder calls: conditions, and ``end`` of triggers.
 
-A condition may block for ever, for example on a lock. So each is called in a thread of its own.
+A condition may block for ever, for example on a lock. So each has its own thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opscope.live.flight.trigger import Trigger
 
 LIMIT_S = 2.0
 """Longest wait for all conditions at the recorder's end."""
-_LEAST_S = 0.01
+_SHORTEST_INTERVAL_S = 0.01
 _LONGEST_TEXT = 1000
 
 
@@ -32,15 +32,9 @@ class PolledCondition:
         dump: Callable[[Trigger, str], object],
         failed: Callable[[str, BaseException], None],
     ) -> None:
-        """Prepare.
-
-        Args:
-            trigger: a trigger with ``every_s``.
-            dump: requests a dump and returns at once.
-            failed: counts errors by trigger.
-        """
+        """``dump`` requests a dump and returns at once; ``failed`` reports an error."""
         self._trigger, self._dump, self._failed = trigger, dump, failed
-        self._every_s = max(trigger.every_s or 0.0, _LEAST_S)
+        self._every_s = max(trigger.every_s or 0.0, _SHORTEST_INTERVAL_S)
         self._ending = threading.Event()
         self._is_called = False
         self._thread = OwnThread(self._run, self._ending.set)
@@ -54,7 +48,7 @@ class PolledCondition:
         self._thread.request_end()
 
     def join(self, until_s: float) -> None:
-        """Wait for a running condition, unless the condition itself ends the recorder."""
+        """Wait for a running condition; returns at once if the condition ends the recorder."""
         self._thread.join(max(until_s - time.monotonic(), 0))
         if self._is_called and self._thread.is_alive():
             self._failed(self._what, NotReturnedError("it has not returned"))
@@ -69,7 +63,7 @@ class PolledCondition:
             try:
                 detail = self._trigger.look()
                 text = None if detail is None else str.__str__(detail)[:_LONGEST_TEXT]
-            except BaseException as error:  # also sys.exit(), as this is not the program's thread
+            except BaseException as error:  # sys.exit() too: this is not the program's thread
                 self._failed(self._what, error)
                 continue
             finally:
@@ -79,7 +73,7 @@ class PolledCondition:
 
 
 def end_triggers(triggers: Iterable[Trigger]) -> None:
-    """End triggers, the last one first: later hooks call earlier ones. Errors are ignored."""
+    """End triggers in the given order; ignores errors, because nothing reports them any more."""
     for trigger in triggers:
-        with suppress(Exception, SystemExit):  # the counts are no longer read
+        with suppress(Exception, SystemExit):
             trigger.end()

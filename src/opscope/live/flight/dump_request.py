@@ -1,4 +1,4 @@
-"""The reason for a dump, and whether it is permitted."""
+"""Requests for dumps: the reason, the result, and the limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reason:
 
     @classmethod
     def of_news(cls, news: str, value: int, time_ns: int | None = None) -> Reason:
-        """Reason of a condition that the native watch detected."""
+        """Reason for a condition that the native watch detected."""
         kind, detail = {
             "signal": ("signal", signal_name(value)),
             "standstill": ("hang", f"no step or event for {value / 1e9:.1f} s"),
@@ -64,8 +64,8 @@ WHOLE = "whole"
 """File in a spool that is written last; also in native/watch/dump_writer.h."""
 
 
-def is_whole(spool: Path) -> bool:
-    """Whether a spool is complete."""
+def is_complete(spool: Path) -> bool:
+    """Whether all files of a spool are written."""
     return os.path.lexists(spool / WHOLE)
 
 
@@ -75,8 +75,7 @@ class DumpRequest:
 
     reason: Reason
     is_called_for: bool = False  # requested by a call or a signal, not by a condition
-    # set when it was made or refused
-    done: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)  # set when made or refused
     path: Path | None = None  # path of the future trace; None if refused
     refusal: str = ""  # why it was refused
 
@@ -96,7 +95,7 @@ class DumpLimits:
         last_ns = self._last_ns.get(kind)
         why = ""
         if not is_called_for and last_ns is not None and now_ns - last_ns < self._interval_ns:
-            why = f"one of this kind in {self._interval_ns / 1e9:g} s is the limit"
+            why = f"the limit is one of this kind in {self._interval_ns / 1e9:g} s"
         elif (used := disk_bytes(self._directory)) >= self._max_disk_bytes:
             why = f"dumps fill {used >> 20:,} MiB, the limit is {self._max_disk_bytes >> 20:,} MiB"
         if why:

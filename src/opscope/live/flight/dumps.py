@@ -18,7 +18,7 @@ from opscope.base.daemon_thread import let_others_run
 from opscope.base.files import remove_inside
 from opscope.base.notice import notice
 from opscope.base.python_process import own_python
-from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason, is_whole
+from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason, is_complete
 from opscope.live.flight.write_dump import place_of
 
 _START_WRITER = str(Path(__file__).with_name("start_writer.py"))
@@ -30,15 +30,15 @@ class Dumps:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._process = os.getpid()
-        self._begun: list[Path] = []
-        self._broken: list[Path] = []
+        self._started: list[Path] = []
+        self._failed: list[Path] = []
 
     def spool(self) -> Path:
-        """Path of a new folder, not created yet."""
-        # A number of the process distinguishes dumps within a second.
-        place = self.directory / new_name(SPOOL_PREFIX, _native.new_number())
-        self._begun.append(place)
-        return place
+        """Path of a new spool, which is not created yet."""
+        # The number distinguishes dumps of one second.
+        path = self.directory / new_name(SPOOL_PREFIX, _native.new_number())
+        self._started.append(path)
+        return path
 
     def command(self, spool: Path) -> list[str]:
         """Command that makes the trace of a spool; empty if no process can be started."""
@@ -56,7 +56,7 @@ class Dumps:
     ) -> Path:
         """Write the records of ``window``, and start the process that makes the trace.
 
-        The program's threads can take the GIL between the parts.
+        Releases the GIL between the parts, for the program's threads.
         """
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
@@ -65,22 +65,22 @@ class Dumps:
             with in_use(spool):
                 stacks = _native.python_stacks(_names_of_threads())
                 let_others_run()
-                known = facts()
+                known_facts = facts()
                 let_others_run()
-                text, why = json.dumps(known), reason.as_json()
+                text, why = json.dumps(known_facts), reason.as_json()
                 _check(watch.write_spool_files(window, str(spool), text, why, places, stacks))
             let_others_run()
             self._hand_over(spool)
         except BaseException:
-            self._begun.remove(spool)
-            self._broken.append(spool)
-            self._remove_broken()
+            self._started.remove(spool)
+            self._failed.append(spool)
+            self._remove_failed()
             raise
         return place_of(spool, reason, self._process)
 
     def _hand_over(self, spool: Path) -> None:
         error = _native.hand_to_writer(self.command(spool))
-        if error and is_whole(spool):
+        if error and is_complete(spool):
             notice(
                 f"the trace of a dump was not written ({os.strerror(error)}). Write it with: "
                 f"opscope doctor --recover {quote(str(self.directory))}"
@@ -89,7 +89,7 @@ class Dumps:
             _check(error)
 
     def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any], places: bytes) -> None:
-        """Give the native watch what it needs to write a dump while Python is blocked."""
+        """Give the native watch all data for a dump, which it can then write without Python."""
         let_others_run()
         watch.arm(str(spool), json.dumps(facts), places, self.command(spool))
 
@@ -102,34 +102,34 @@ class Dumps:
         return len(list(self.directory.glob(f"{SPOOL_PREFIX}{process}-*")))
 
     def wait(self, timeout_s: float) -> list[Path]:
-        """Wait until no dump is being written; returns the spools that remain."""
-        self._remove_broken()
+        """Wait until no dump is being written; returns the remaining spools."""
+        self._remove_failed()
         until_s = time.monotonic() + timeout_s
         while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
             time.sleep(0.02)
         return self._spools()
 
     def left(self) -> list[Path]:
-        """Spools without a process that makes their traces."""
-        found = ((spool, at(spool)) for spool in self._spools())
-        return [spool for spool, one in found if one is not None and is_free(one)]
+        """Spools whose traces no process makes."""
+        artefacts = ((spool, at(spool)) for spool in self._spools())
+        return [spool for spool, one in artefacts if one is not None and is_free(one)]
 
-    def _remove_broken(self) -> None:
-        """Remove spools that failed; with too many open files, a later call removes them."""
-        for spool in self._broken:
+    def _remove_failed(self) -> None:
+        """Remove spools that failed. If too many files are open, a later call removes them."""
+        for spool in self._failed:
             remove_inside(self.directory, spool.name)
-        self._broken = [spool for spool in self._broken if spool.exists()]
+        self._failed = [spool for spool in self._failed if spool.exists()]
 
     def _spools(self) -> list[Path]:
-        return [spool for spool in self._begun if spool.exists()]
+        return [spool for spool in self._started if spool.exists()]
 
 
 def _names_of_threads() -> dict[int, str]:
     """Thread names by ``ident``; without properties, which subclasses override."""
-    named = {thread.ident: vars(thread).get("_name") for thread in threading.enumerate()}
+    names = {thread.ident: vars(thread).get("_name") for thread in threading.enumerate()}
     return {
         ident: name.encode(errors="replace").decode()
-        for ident, name in named.items()
+        for ident, name in names.items()
         if ident is not None and type(name) is str
     }
 

@@ -1,4 +1,4 @@
-"""The parts of a running flight recorder, and the order of setting them up."""
+"""The parts of a running flight recorder, and the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from opscope.torch_api.steps import StepClock
 END_S = 60.0
 """Longest wait of dump()."""
 _END_OF_ALL_S, _END_S = 60.0, 5.0
-"""Longest wait for traces at the program's end: if it ends all other processes too, as in a
-container, and if the writing process outlives it."""
+"""Longest wait for traces at the program's end: if its end kills all other processes, as in a
+container; and if the writing process can outlive it."""
 _HURRY_S = 5.0
 """Longest wait after an interruption."""
 _PATIENCE_NS = 2_000_000_000
-"""Longest wait for Python's thread; after it, the GIL counts as blocked."""
+"""The native watch writes a dump itself if the Python thread does not answer for this long."""
 _PARTS = 8
-"""Parts of ``last``: each begins a window, and the ring is at most one part too long."""
+"""Windows per ``last``. The ring may be one window longer than ``last``."""
 
 
 class Flight:
-    """Parts of a running flight recorder; made at every start."""
+    """A running flight recorder; made at every start."""
 
     def __init__(self, settings: FlightSettings) -> None:
         native: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class Flight:
         )
         self._settings = settings
         self._is_patient = True
-        self._known = ProcessKnowledge(settings.options)
+        self._knowledge = ProcessKnowledge(settings.options)
         self._loaded_sites = LoadedSites()
         self.keeper = Keeper(
             self.watch,
@@ -77,11 +77,11 @@ class Flight:
         )
 
     def begin(self) -> None:
-        """Set up everything, in an order that ``end`` can undo from any point."""
+        """Start all parts, in an order that ``end`` can undo from any point."""
         with _threads_may_be_refused():
             self.watch.start()
         self.windows.open()
-        self._known.begin()
+        self._knowledge.begin()
         self.steps.begin()
         for trigger in self._settings.triggers:
             trigger.begin(self._watched_by(trigger))
@@ -89,26 +89,26 @@ class Flight:
             self.keeper.begin()
 
     def end(self) -> None:
-        """Take everything down, in reverse; may be called again after an interruption."""
+        """End all parts in reverse; may be called again after an interruption."""
         self.leave_program()
         is_patient, self._is_patient = self._is_patient, False  # an interrupted end hurries
         self.keeper.end(END_S if is_patient else _HURRY_S)
-        self._known.end()
+        self._knowledge.end()
         self.windows.close()
         self.file.end()
         self._wait_for_dumps(_patience_s() if is_patient else 0.0)
 
     def _wait_for_dumps(self, patience_s: float) -> None:
-        begun, left = self.dumps.wait(patience_s), self.dumps.left()
+        left, orphaned = self.dumps.wait(patience_s), self.dumps.left()
         directory = self.dumps.directory
-        if left:
+        if orphaned:
             notice(
-                f"unfinished dumps: {len(left)}. Their recordings are kept; write their traces "
+                f"unfinished dumps: {len(orphaned)}. Their recordings are kept; write their traces "
                 f"with: opscope doctor --recover {quote(str(directory))}"
             )
-        if len(begun) > len(left):
+        if len(left) > len(orphaned):
             notice(
-                f"{len(begun) - len(left)} dumps are still being written, by another process, "
+                f"{len(left) - len(orphaned)} dumps are still being written, by another process, "
                 f"to {directory}"
             )
 
@@ -118,10 +118,10 @@ class Flight:
         self.steps.end()
 
     def _watched_by(self, trigger: Trigger) -> Watched:
-        return Watched(partial(self._ask, trigger), self.watch, self.steps.counter)
+        return Watched(partial(self._request_dump, trigger), self.watch, self.steps.counter)
 
-    def _ask(self, trigger: Trigger, detail: str) -> None:
-        self.keeper.ask(Reason(trigger.name, detail))
+    def _request_dump(self, trigger: Trigger, detail: str) -> None:
+        self.keeper.request_dump(Reason(trigger.name, detail))
 
     def _places(self) -> bytes:
         return self._loaded_sites.text() if self._settings.options.compiled else b""
@@ -129,13 +129,13 @@ class Flight:
     def _facts(self) -> dict[str, Any]:
         settings = self._settings
         return {
-            **self._known.facts(),
+            **self._knowledge.facts(),
             "asked_s": settings.last_ns / 1e9,
             "max_disk_bytes": settings.disk_bytes,
             "said_ns": time.time_ns(),
             "limited_by": self._limited_by(),
             "collected": self.governor.collected_since(time.time_ns() - self._ring_ns()),
-            "ledger": [*self.governor.rows(), *self._rows()],
+            "ledger": [*self.governor.rows(), *self._ledger_rows()],
         }
 
     def _ring_ns(self) -> int:
@@ -145,11 +145,11 @@ class Flight:
     def _limited_by(self) -> str:
         if self.watch.cut_by_memory:
             return f"max_memory, {self._settings.max_bytes >> 20:,} MiB"
-        if self.windows.began_anew:
+        if self.windows.restarts:
             return "it restarted, because the names of functions and modules filled its memory"
-        return "it was not on for longer"
+        return "the recorder was not on for longer"
 
-    def _rows(self) -> list[tuple[str, str, float]]:
+    def _ledger_rows(self) -> list[tuple[str, str, float]]:
         source = "flight recorder"
         rows = [(source, f"dumps refused: {why}", n) for why, n in self.limits.refused.items()]
         rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
@@ -169,5 +169,5 @@ def _threads_may_be_refused() -> Iterator[None]:
 
 
 def _patience_s() -> float:
-    """Longest wait for traces: long if this process's end ends all others, as in a container."""
+    """Longest wait for traces: long if the end of this process kills all others."""
     return _END_OF_ALL_S if 1 in (os.getpid(), os.getppid()) else _END_S

@@ -1,12 +1,12 @@
 """The governor: measures the overhead of recording and keeps it below a budget.
 
-The cost is that of events (their number times the cost of one on this machine) and of the
-recorder's own threads. Above the budget the governor goes to the next lower of some fixed levels.
-Well below it for a while, the governor tries the next higher level, and waits longer each time that
-level costs too much.
+The overhead is the number of events times the cost of one on this machine, plus the recorder's own
+threads. Above the budget, the governor goes to the next lower level. If the overhead stays well
+below the budget, it tries the next higher level, and waits longer each time that level costs too
+much.
 
-The cost at a level is unknown before it is tried. So a new level is measured after 20 ms, then at
-doubling intervals up to one second: a level that costs too much does not last.
+The overhead of a level is unknown before it is tried. So a new level is measured after 20 ms, then
+at doubling intervals up to one second, and a level that costs too much ends soon.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ EVENT_COST = {
     "arguments": 2.5,
     "stacks": 1.5,
 }
-"""Cost of an event, relative to a plain span. Names of backward nodes are made only for the flight
-recorder, which takes 2 to 4 µs with cold caches; arguments are copied, frames looked up."""
+"""Cost of an event, relative to a plain span. Names of backward nodes take torch 2 to 4 µs with
+cold caches, and exist only for the recorder; arguments are copied, frames are looked up."""
 
 
 def levels_of(options: RecordingOptions, has_outermost: bool) -> list[tuple[str, int]]:
-    """Levels that ``options`` have a part of, each with the recorder's bits."""
+    """Levels that ``options`` include, each with the native recorder's bits."""
     levels: list[tuple[str, int]] = []
     kept = {field.name for field in fields(options)} - frozenset().union(*(on for _, on in LEVELS))
-    for name, adds in LEVELS:
-        kept |= adds
-        is_there = any(getattr(options, option) for option in adds)
+    for name, added in LEVELS:
+        kept |= added
+        is_included = any(getattr(options, option) for option in added)
         if name in ("outermost", "operators"):
-            is_there &= options.operators and (has_outermost or name != "outermost")
-        if name in ("nothing", "steps") or is_there:
+            is_included &= options.operators and (has_outermost or name != "outermost")
+        if name in ("nothing", "steps") or is_included:
             off = {field.name: False for field in fields(options) if field.name not in kept}
             levels.append((name, 0 if name == "nothing" else native_wants(replace(options, **off))))
     return levels
 
 
 _IN_PROGRAMS = 4.0
-"""Cost of events in a program, relative to a loop with cold caches. Measured: 1.2 to 4, the most in
+"""Cost of events in a program, relative to a loop with cold caches. Measured: 1.2 to 4; 4 in
 backward passes, where torch makes a string for every node. The budget must hold there too."""
 _DEFAULT_SPAN_NS = 160.0
-"""With cold caches; used if another recording prevented measuring."""
+"""Cost of a span with cold caches, if another recording prevented the measurement."""
 _WELL_BELOW = 0.7
 """Share of the budget below which the next higher level is tried."""
-_FIXED_AT_MOST = 0.5
-"""Largest share of the budget for the recorder's own threads. They cost the same at every level, so
-if they cost more (CPUs are busy or slow), a lower level does not help."""
+_MOST_OF_THREADS = 0.5
+"""Largest share of the budget that counts for the recorder's threads. They cost the same at every
+level, so if they cost more (on busy or slow CPUs), a lower level does not help."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
 _FIRST_LOOK_S, _LOOK_S = 0.02, 1.0
-"""Time from a change to the first measurement, and between measurements without changes."""
+"""Time from a change to the first measurement, and longest time between measurements."""
 _CREDIT_S = 0.1
-"""A burst of events may use the budget of this time in advance."""
+"""A burst of events may use up the budget of this time."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -86,11 +86,8 @@ class LevelChange:
 class OwnCost:
     """Counters of the recorder's cost so far."""
 
-    # time without the main thread's waits for a CPU; event costs count relative to this time
-    time_ns: int
-    # elapsed time; the recorder's threads count relative to it, as on busy CPUs they delay other
-    # processes
-    clock_ns: int
+    time_ns: int  # elapsed time without the main thread's waits for a CPU; base of event costs
+    clock_ns: int  # elapsed time; base of the threads' cost, which on busy CPUs delays others
     events: int  # recorded so far
     processor_ns: int  # CPU time of the recorder's own threads
 
@@ -106,12 +103,11 @@ class Governor:
         span_ns: float | None,
         has_outermost: bool = True,
     ) -> None:
-        """Begin with all of ``options``.
+        """Begin at the highest level, which records all of ``options``.
 
         Args:
-            options: what is recorded at the highest level.
             budget: largest share of the time; None: no limit.
-            collect: changes what is recorded; takes the recorder's bits.
+            collect: changes what is recorded; takes the native recorder's bits.
             span_ns: cost of a plain span on this machine, with cold caches; None if not measured.
             has_outermost: whether inner operators can be left out.
         """
@@ -144,14 +140,13 @@ class Governor:
             return
         elapsed_ns = cost.time_ns - last.time_ns
         self._recorded_ns[self._level] += elapsed_ns
-        # The counts of ended threads are gone.
-        events = max(cost.events - last.events, 0)
+        events = max(cost.events - last.events, 0)  # an ended thread takes its count with it
         of_events = events * self._span_ns * EVENT_COST[self.level] / elapsed_ns
         of_threads = (cost.processor_ns - last.processor_ns) / (cost.clock_ns - last.clock_ns)
         self.share = of_events + of_threads
         if self.budget is None:
             return
-        counted = of_events + min(of_threads, _FIXED_AT_MOST * self.budget)
+        counted = of_events + min(of_threads, _MOST_OF_THREADS * self.budget)
         saved_ns = (self.budget - counted) * elapsed_ns
         self._credit_ns = min(self._credit_ns + saved_ns, self._most_credit_ns)
         if self._credit_ns < 0 and self._level > 0:
@@ -176,15 +171,15 @@ class Governor:
         self._collect(self._levels[level][1])
 
     def collected_since(self, from_ns: int) -> list[tuple[int, str]]:
-        """Level at ``from_ns`` and each change since: time and level."""
+        """Level at ``from_ns``, and each change since then: time and level."""
         if self.budget is None:
             return []
         changes = [self._began, *self.changes]
-        first = max((at for at, one in enumerate(changes) if one.time_ns <= from_ns), default=0)
+        first = max((row for row, one in enumerate(changes) if one.time_ns <= from_ns), default=0)
         return [(one.time_ns, one.level) for one in changes[first:]]
 
     def recorded_shares(self) -> dict[str, float]:
-        """For each level, the share of the time with this level or a higher one."""
+        """For each level, the share of the time at this level or a higher one."""
         total = sum(self._recorded_ns)
         if not total:
             return {}

@@ -1,4 +1,4 @@
-"""The recorder's own Python thread: it rotates the ring and handles requests for dumps."""
+"""The recorder's Python thread, which rotates the ring and handles requests for dumps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opscope.recording.listeners import processor_counts
 
 
 class Keeper:
-    """One thread, from ``begin`` to ``end``. Its errors are printed once, and counted."""
+    """One thread, from ``begin`` to ``end``. Errors of a kind are printed once, and counted."""
 
     def __init__(
         self,
@@ -43,21 +43,20 @@ class Keeper:
         self._limits, self._governor = limits, governor
         self._facts, self._places = facts, places
         self._part_s = part_s
-        self._conditions = [
-            PolledCondition(one, self._ask_for, self._failed) for one in triggers if one.every_s
-        ]
+        polled = (trigger for trigger in triggers if trigger.every_s)
+        self._conditions = [PolledCondition(t, self._request_from, self._report) for t in polled]
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
         self._cost_at_s = 0.0
         self._armed: Path | None = None
         self._emergencies = 0
-        self._told_level = governor.level
+        self._armed_level = governor.level
         self._thread = OwnThread(self._run, watch.stop)
         self.faults: Counter[str] = Counter()
         self.own_processor_ns = 0
 
     def begin(self) -> None:
-        """Start the thread; the first window is open."""
+        """Start the thread; the first window has to be open."""
         now_s = time.monotonic()
         self._rotate_at_s = now_s + self._part_s
         self._cost_at_s = now_s
@@ -70,11 +69,11 @@ class Keeper:
         """Answer pending requests, then end."""
         self._end_conditions(time.monotonic() + min(patience_s, LIMIT_S))
         until_s = time.monotonic() + patience_s
-        is_there = self._thread.is_alive()
-        for request in list(self._requests.values()) if is_there else ():
+        is_alive = self._thread.is_alive()
+        for request in list(self._requests.values()) if is_alive else ():
             request.done.wait(max(until_s - time.monotonic(), 0))
         self._watch.stop()
-        if is_there:
+        if is_alive:
             self._thread.join(patience_s)
 
     def _end_conditions(self, until_s: float) -> None:
@@ -83,17 +82,17 @@ class Keeper:
         for condition in self._conditions:
             condition.join(until_s)
 
-    def _ask_for(self, trigger: Trigger, detail: str) -> None:
-        self.ask(Reason(trigger.name, detail))
+    def _request_from(self, trigger: Trigger, detail: str) -> None:
+        self.request_dump(Reason(trigger.name, detail))
 
-    def ask(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
-        """Request a dump; returns at once. From any thread."""
+    def request_dump(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
+        """Request a dump; returns at once. Any thread may call it."""
         request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
         if not self._watch.ask(number, reason.as_json()):
             del self._requests[number]
-            request.refusal = "too many wait already"
+            request.refusal = "too many requests are waiting"
             self._limits.refused[request.refusal] += 1
             request.done.set()
         return request
@@ -106,11 +105,11 @@ class Keeper:
                 break
             try:
                 with short_turns:
-                    self._take_answered()
-                    self._answer(news, value, age_ns)
+                    self._finish_answered()
+                    self._handle(news, value, age_ns)
                     self._run_due_tasks()
             except BaseException as error:
-                self._failed("the flight recorder", error)
+                self._report("the flight recorder", error)
             self.own_processor_ns = time.thread_time_ns()
         for request in self._requests.values():
             request.done.set()
@@ -118,7 +117,7 @@ class Keeper:
     def _next_s(self) -> float:
         return min(self._rotate_at_s, self._cost_at_s)
 
-    def _answer(self, news: str, value: int, age_ns: int) -> None:
+    def _handle(self, news: str, value: int, age_ns: int) -> None:
         if news == "asked":
             request = self._requests.pop(value, None)
             if request is not None:
@@ -129,7 +128,7 @@ class Keeper:
             reason = Reason.of_news(news, value, time.time_ns() - age_ns)
             self._dump(DumpRequest(reason, is_called_for=news == "signal"))
 
-    def _take_answered(self) -> None:
+    def _finish_answered(self) -> None:
         """Finish requests that the native watch wrote while Python was blocked."""
         for number in self._watch.take_answered():
             request = self._requests.pop(number, None)
@@ -147,8 +146,8 @@ class Keeper:
             self._cost_at_s = now_s + self._governor.look_after_s
             if self._file.wants_window():
                 self._rotate()
-            if self._governor.level != self._told_level:
-                self._told_level = self._governor.level
+            if self._governor.level != self._armed_level:
+                self._armed_level = self._governor.level
                 self._arm()
 
     def _rotate(self) -> None:
@@ -173,7 +172,7 @@ class Keeper:
                 notice(f"no dump for {reason}: {request.refusal}; further ones are only counted")
             return request.done.set()
         let_others_run()
-        # The first window may have become too old.
+        # The ring may have dropped its first window since.
         snapshot = next(filter(None, map(_native.snapshot_window, self._watch.windows)), 0)
         try:
             if snapshot:
@@ -183,12 +182,12 @@ class Keeper:
                 notice(f"dump for {reason}: {request.path}")
         except OSError as error:
             request.refusal = f"it could not be written ({error.strerror or error})"
-            self._failed("a dump", error)
+            self._report("a dump", error)
         finally:
             _native.discard_window(snapshot)
             request.done.set()
 
-    def _failed(self, what: str, error: BaseException) -> None:
+    def _report(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1
         if self.faults[what] == 1:
             why = str(error) or type(error).__name__
@@ -196,7 +195,6 @@ class Keeper:
 
 
 def _own_cost(processor_ns: int) -> OwnCost:
-    """Counters until now, with the CPU time of the recorder's threads."""
     counts, now_ns = processor_counts(os.getpid()), time.monotonic_ns()
     waited_ns = counts[1] if counts is not None else 0
     return OwnCost(now_ns - waited_ns, now_ns, _native.record_count(), processor_ns)

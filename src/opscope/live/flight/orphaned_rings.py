@@ -23,7 +23,7 @@ from opscope.base.files import remove_inside
 from opscope.base.untrusted_files import COUNT, Shape, parsed_json, reading
 from opscope.errors import TraceFormatError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
-from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_whole
+from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_complete
 from opscope.live.flight.dump_writer import turn_of
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
@@ -31,9 +31,9 @@ from opscope.recording.claims import ours
 from opscope.recording.recovered import HOW_UNKNOWN, left_to_be_recovered
 
 _FACTS: Shape = {"max_disk_bytes": COUNT, "ledger": list}
-_SHORT = "its file was full, or another recording used it: the last part is missing"
-_WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
-"""Regular ends, which make no dump."""
+_INCOMPLETE = "its file was full, or another recording used it: the last part is missing"
+_REGULAR_ENDS = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
+"""Regular ends of a process, which need no dump."""
 
 
 def dump_ring(name: Path, how: str = "") -> Path | None:
@@ -44,42 +44,42 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         how: how the process ended, if known.
 
     Returns:
-        The trace; None without a dump: the process ended well, another process has made it, or
-        nothing was recorded yet.
+        The trace. None: the process ended regularly, another process has made the dump, or the ring
+        is empty.
 
     Raises:
-        LifecycleError: its process still runs.
+        LifecycleError: the process still runs.
         OpscopeError: the dump cannot be written, or dumps reach their limit; the ring stays.
         OSError: the ring cannot be read.
     """
-    one = at(name)
-    assert one is not None, f"{name} is not the name of a ring"
-    beside = left_to_be_recovered(one.name, one.folder)
-    with turn_of(one.folder), ours(one) as is_there, beside, reading(name):
-        saved = _dump_ours(one, how) if is_there else None
-        remove(one)
-        _remove_begun_dumps(one)
+    ring = at(name)
+    assert ring is not None, f"{name} is not the name of a ring"
+    marker = left_to_be_recovered(ring.name, ring.folder)
+    with turn_of(ring.folder), ours(ring) as exists, marker, reading(name):
+        saved = _dump_claimed(ring, how) if exists else None
+        remove(ring)
+        _remove_begun_dumps(ring)
     return saved
 
 
-def _dump_ours(one: Artefact, how: str) -> Path | None:
-    log = _read(one)
-    if log is None or how in _WELL or not log.about:
+def _dump_claimed(ring: Artefact, how: str) -> Path | None:
+    log = _read(ring)
+    if log is None or how in _REGULAR_ENDS or not log.about:
         return None
     facts = parsed_json(log.about, _FACTS)
-    _refuse_if_full(one.path, facts)
-    return _write(one, log, facts, how or HOW_UNKNOWN)
+    _refuse_if_full(ring.path, facts)
+    return _write(ring, log, facts, how or HOW_UNKNOWN)
 
 
-def _read(one: Artefact) -> _native.StreamedLog | None:
-    file = in_memory(one) or one
-    if file is one and one.name.endswith(NOTE):
+def _read(ring: Artefact) -> _native.StreamedLog | None:
+    file = in_memory(ring) or ring
+    if file is ring and ring.name.endswith(NOTE):
         raise ValueError("it was in the memory of a container or machine that has ended")
     try:
         log = _native.read_stream(os.fspath(file.path))
     except _native.NothingRecordedError:
         return None
-    if file is not one and log.describe()["identity"] != file.name:
+    if file is not ring and log.describe()["identity"] != file.name:
         raise ValueError(f"{file.path} belongs to another ring")
     return log
 
@@ -95,9 +95,8 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
 
 
 def _remove_begun_dumps(ring: Artefact) -> None:
-    """Remove incomplete dumps of the process, which cannot become traces."""
     for spool in find(ring.folder, LeftKind.SPOOL, owned_by=ring.owner):
-        if not is_whole(spool.path):
+        if not is_complete(spool.path):
             remove(spool)
 
 
@@ -110,16 +109,16 @@ def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, floa
         yield source, "its file ended before the process did", 1.0
 
 
-def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
+def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
     described = log.describe()
-    spool = one.folder / f"{SPOOL_PREFIX}{one.process}-{one.owner}-{one.number}"
-    remove_inside(one.folder, spool.name)  # left by a process that was killed
+    spool = ring.folder / f"{SPOOL_PREFIX}{ring.process}-{ring.owner}-{ring.number}"
+    remove_inside(ring.folder, spool.name)  # left by a recovery that was killed
     with locked_folder(spool, 0o700):
         try:
-            reason = Reason("death", _in_short(how), described["stopped_ns"])
+            reason = Reason("death", _short_text(how), described["stopped_ns"])
             facts["ledger"] += [list(row) for row in _lost(described)]
             if described["gaps"] or described["ring_ended"]:
-                facts["limited_by"] = _SHORT
+                facts["limited_by"] = _INCOMPLETE
             reason_text = reason.as_json(_ended(how, described))
             (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
             (spool / "reason.json").write_text(reason_text, encoding="utf-8")
@@ -130,7 +129,7 @@ def _write(one: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how: 
                     raise OSError(error, os.strerror(error))
             return write_dump(spool)
         finally:
-            remove_inside(one.folder, spool.name)
+            remove_inside(ring.folder, spool.name)
 
 
 def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
@@ -144,7 +143,7 @@ def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
     }
 
 
-def _in_short(how: str) -> str:
+def _short_text(how: str) -> str:
     """``killed by SIGKILL``, from a keeper's text."""
     short = how.removesuffix(NOT_WRITTEN).strip()
     return short.removeprefix("its process ").removeprefix("was ")

@@ -1,4 +1,4 @@
-"""``flight_recorder``: always on, keeps the last seconds, and writes them on an event."""
+"""``flight_recorder``: records all the time, keeps the last seconds, and dumps them on an event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.settings import ProfileSettings
 
 _running: set[flight_recorder] = set()
-"""Running recorders, also referenced by their exit handlers."""
+"""Running recorders, which a forked child has to reset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +67,13 @@ class FlightStatus:
 class flight_recorder:
     """Keeps the last ``last`` of the program in a ring, and writes it as a trace on triggers.
 
-    Between ``start`` and ``stop`` or in a ``with`` block. A separate process writes dumps;
+    It runs between ``start`` and ``stop`` or in a ``with`` block. A separate process writes dumps;
     recording continues, and the program's threads do not stop.
 
     Args:
         last: how far back a dump goes: seconds, or a text such as ``"30s"``, ``"5min"``.
-        max_memory: memory limit of the ring. If ``last`` does not fit, dumps cover less time and
-            contain the reason.
+        max_memory: memory limit of the ring. If ``last`` does not fit, dumps cover less time, and
+            say so.
         directory: folder for dumps; created at the start.
         triggers: triggers of dumps (:mod:`opscope.triggers`); None for slow steps, uncaught
             exceptions, lack of memory, and two minutes without a step.
@@ -83,7 +83,7 @@ class flight_recorder:
         max_disk: maximum size of all dumps in ``directory``.
         keeper: start a watchdog process that writes a dump if this process is killed, crashes, or
             calls ``os._exit`` with a code other than 0. False: the ring is lost then.
-        record: what to record beside operators and annotations, as in :class:`opscope.profile`:
+        record: data to record besides operators and annotations, as in :class:`opscope.profile`:
             ``record_shapes``, ``profile_memory``, ``with_modules``, ``with_own_functions``,
             ``with_functions``, ``with_stack``, ``with_asyncio``.
 
@@ -140,7 +140,7 @@ class flight_recorder:
         self._held.open()
 
     def stop(self) -> None:
-        """Stop recording, after running dumps are finished. No effect while stopped."""
+        """Stop recording, and wait for running dumps. No effect while stopped."""
         self._held.close()
 
     def dump(self, reason: str = "", wait: bool = False) -> Path:
@@ -158,7 +158,7 @@ class flight_recorder:
             raise LifecycleError(
                 "The flight recorder is not running. Call start(), or dump inside its `with` block."
             )
-        request = flight.keeper.ask(Reason("request", reason), is_called_for=True)
+        request = flight.keeper.request_dump(Reason("request", reason), is_called_for=True)
         request.done.wait(END_S)
         if request.path is None:
             raise LifecycleError(_no_dump(request))
@@ -169,7 +169,7 @@ class flight_recorder:
     def step(self) -> None:
         """End a step; for programs whose steps are not those of an optimizer."""
         flight = self._flight
-        if flight is not None:  # the method before the start; see _begin()
+        if flight is not None:  # _begin() replaces this method while the recorder runs
             flight.steps.announced()
 
     @property
@@ -208,11 +208,10 @@ class flight_recorder:
     def _begin(self) -> None:
         self._flight = Flight(self._settings)
         self._refused, self._faults = self._flight.limits.refused, self._flight.keeper.faults
-        _running.add(self)  # before a thread starts: a child forked at any moment must know it
+        _running.add(self)  # before a thread starts, for a child that is forked at any moment
         self._flight.begin()
-        vars(self)["step"] = (
-            self._flight.steps.announced
-        )  # called without a Python function in between
+        # The program's calls of step() now reach the native function directly.
+        vars(self)["step"] = self._flight.steps.announced
         atexit.register(self._held.close)
 
     def _end(self) -> None:
@@ -226,7 +225,7 @@ class flight_recorder:
         _running.discard(self)
 
     def _forked(self) -> None:
-        """In a forked child, undo changes in Python; everything else is the parent's."""
+        """In a forked child, undo changes of Python objects; everything else is the parent's."""
         flight = self._flight or self._ending
         self._flight = self._ending = None
         vars(self).pop("step", None)

@@ -1,8 +1,8 @@
 """The ring of a flight recorder: windows that overlap, in a file that outlives its process.
 
-The file is in ``/dev/shm`` if that has room, because a ring is overwritten all the time, which
-would keep a disk busy; a note in the folder of the dumps names it. Otherwise the file is in that
-folder.
+The file is in ``/dev/shm`` if that has space, because overwriting the ring all the time would keep
+a disk busy; a note in the folder of the dumps then contains its name. Otherwise the file is in the
+folder of the dumps.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from opscope.recording.streams.keeper import begin_keeper, dismiss_keeper
 PLACES_NOTE = "places of a ring"
 """Key of the ring's notes in a stream."""
 _SHARE_OF_MEMORY = 0.25
-"""Largest share of the free space there, which a DataLoader's batches need too."""
+"""Largest share of the free space in ``/dev/shm``, which a DataLoader's batches need too."""
 _SHARE_OF_DISK = 0.5
 """Largest share of the free space in the folder of the dumps."""
-_BETWEEN_TRIES_S = 10.0
+_RETRY_DELAY_S = 10.0
 _MARGIN_BYTES = 64 << 20
-"""Room above the limit: a ring is trimmed late, and has texts."""
+"""Space above the limit, because old windows are dropped late, and for texts."""
 
 
 class RingFile:
@@ -47,44 +47,43 @@ class RingFile:
         self._name: Path | None = None
         self._note: OwnFile | None = None
         self._file: Path | None = None
-        self._told_bytes = 0
-        self._begun = 0
+        self._described_bytes = 0
+        self._file_count = 0
         self._has_failed = False
         self._not_before_s = 0.0
 
     def begin(self, window: int) -> None:
-        """Record into the file from this window on, unless it does already.
+        """Record into the file from this window on, if it does not yet.
 
-        Without a file the ring is in memory, and the old file keeps its content: while another
-        recording or another flight recorder of the process streams, or without room. Each later
-        window tries again.
+        The ring stays in memory if another recording of the process streams, or without space. An
+        old file keeps its content. Each later window tries again.
         """
         if not self.wants_window():
             if self._name is not None:
-                begin_keeper(self._directory)  # in case it could not be started before
+                begin_keeper(self._directory)  # an earlier start may have failed
             return
         begin_keeper(self._directory)
         name, note = self._directory / new_name(".ring-", _native.new_number()), None
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            file, most_bytes = self._place(name)
+            file, most_bytes = self._choose_file(name)
             if file != name:
                 name = name.with_name(f"{name.name}.json")
                 note = _write_note(name, file.name)
             _native.begin_stream(window, os.fspath(file), most_bytes, "", is_ring=True)
-        except RuntimeError:  # another recording has begun to stream
+        except RuntimeError:  # another recording streams
             _discard(name, note)
         except OSError as error:
             _discard(name, note)
-            self._has_none(error)
+            self._report_no_file(error)
         else:
             self._remove()
             self._name, self._note, self._file = name, note, file
-            self._told_bytes = 0
-            self._begun += 1
+            self._described_bytes = 0
+            self._file_count += 1
 
     def wants_window(self) -> bool:
-        """Whether the next window may get a file, or a better one."""
+        """Whether the next window can have a file, or needs a new one."""
         if not self._keeper or time.monotonic() < self._not_before_s:
             return False
         path, is_ring, is_full = _native.stream_state()
@@ -94,19 +93,16 @@ class RingFile:
         return is_own and (is_full or not self._is_named())
 
     def describe(self, facts: dict[str, Any], places: bytes) -> None:
-        """Write to the file the facts that making a dump needs.
-
-        ``places`` only grows, so only its new part is written.
-        """
+        """Write the facts for a dump, and the new part of ``places``, which only grows."""
         if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
             return
-        if self._begun > 1:
+        if self._file_count > 1:
             why = "its file was restarted: another recording used it, or it was full"
             facts = {**facts, "limited_by": why}
-        new = places[self._told_bytes :].decode()
-        note = json.dumps({PLACES_NOTE: new}) if new else ""
+        added = places[self._described_bytes :].decode()
+        note = json.dumps({PLACES_NOTE: added}) if added else ""
         if _native.describe_ring(json.dumps(facts), note):
-            self._told_bytes = len(places)
+            self._described_bytes = len(places)
 
     def end(self) -> None:
         """Remove the file."""
@@ -114,8 +110,8 @@ class RingFile:
         if self._keeper and self._owner == owner():
             dismiss_keeper(self._directory)
 
-    def _has_none(self, error: OSError) -> None:
-        self._not_before_s = time.monotonic() + _BETWEEN_TRIES_S
+    def _report_no_file(self, error: OSError) -> None:
+        self._not_before_s = time.monotonic() + _RETRY_DELAY_S
         if not self._has_failed:
             self._has_failed = True
             notice(
@@ -124,14 +120,14 @@ class RingFile:
             )
 
     def leave_to_parent(self) -> None:
-        """Close the copy of the note's lock, in a forked child."""
+        """Close the copy of the locked note, in a forked child."""
         if self._note is not None:
             self._note.close()
 
     def _is_named(self) -> bool:
         return self._name is not None and os.path.lexists(self._name)
 
-    def _place(self, name: Path) -> tuple[Path, int]:
+    def _choose_file(self, name: Path) -> tuple[Path, int]:
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)
@@ -149,7 +145,7 @@ class RingFile:
 
 
 def _write_note(name: Path, file: str) -> OwnFile:
-    """Write a locked note, for processes that see the note and not the file (other containers)."""
+    """Write a locked note, for processes of other containers, which cannot see the file."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     note = OwnFile(os.open(name, flags, 0o600))
     lock_shared(note.descriptor)
@@ -169,7 +165,7 @@ def _unlink(file: Path) -> None:
 
 
 _MOST_TEXT_BYTES = 64 << 20
-"""Texts of functions and modules in records; they are freed only when no window is open."""
+"""Most bytes of names of functions and modules; these are freed only when no window is open."""
 
 
 class RingWindows:
@@ -179,17 +175,17 @@ class RingWindows:
         self._wants = native_wants(options)
         self._collects = self._wants
         self._watch, self._file = watch, file
-        # Final limit, if the ring's own thread cannot keep it within its memory.
+        # The last limit, for the case that the ring's thread cannot drop windows in time.
         self._most_growth_bytes = default_growth_bytes()
-        self.began_anew = 0
+        self.restarts = 0
 
     def open(self) -> None:
         """Open one more window."""
         statistics = _native.statistics()
-        # Texts are not freed while another recording exists.
+        # With another recording's windows open, a restart would not free texts.
         is_alone = statistics["windows"] <= len(self._watch.windows)
         if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
-            self._begin_anew()
+            self._restart()
         reserved = _native.reserve_window()
         self._file.begin(reserved)
         try:
@@ -208,16 +204,16 @@ class RingWindows:
         self._watch.add_window(window)
 
     def collect(self, wants: int) -> None:
-        """From now on record ``wants``, as far as the windows want it."""
+        """Record from now on only ``wants``, the recorder's bits."""
         self._collects = self._wants & wants
         _native.collect(self._watch.windows, self._collects)
 
     def close(self) -> None:
-        """Close all windows, and drop their records."""
+        """Close all windows, and discard their records."""
         for window in self._watch.take_windows():
             _native.discard_window(window)
 
-    def _begin_anew(self) -> None:
-        """Drop the ring: a program that keeps making new functions would fill memory."""
+    def _restart(self) -> None:
+        """Discard all windows, which frees texts: a program may make new functions for ever."""
         self.close()
-        self.began_anew += 1
+        self.restarts += 1

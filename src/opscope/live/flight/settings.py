@@ -20,13 +20,12 @@ class FlightSettings:
     last_ns: int  # how far back dumps go
     max_bytes: int  # memory limit of the ring
     directory: Path  # folder of the dumps
-    triggers: tuple[Trigger, ...]  # triggers of dumps
+    triggers: tuple[Trigger, ...]
     budget: float | None  # largest share of the time; None: no limit
     interval_ns: int  # minimum time between dumps of one trigger
     disk_bytes: int  # limit of all dumps
     options: RecordingOptions  # what is recorded
-    # start a process that makes a dump if this one is killed
-    keeper: bool = True
+    keeper: bool = True  # start a process that makes a dump if this one is killed
 
     def make_directory(self) -> None:
         """Create the folder of the dumps."""
@@ -40,26 +39,26 @@ class FlightSettings:
 
 
 def default_triggers() -> list[Trigger]:
-    """Default triggers: none that an ordinary program sets off."""
+    """Default triggers, which an ordinary program does not set off."""
     return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
 
 
 def triggers_of_a_program() -> list[Trigger]:
-    """Triggers for ``opscope run``: the default ones and a signal instead of dump()."""
+    """Triggers of ``opscope run``: the default ones, and a signal in place of ``dump()``."""
     return [*default_triggers(), OnSignal("SIGUSR2")]
 
 
 def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
-    """Valid triggers; None: the default ones."""
+    """``triggers`` as a tuple, or the default ones; UsageError if they are invalid."""
     if triggers is None:
         return tuple(default_triggers())
-    found = tuple(triggers) if isinstance(triggers, Iterable) else ()
-    if not isinstance(triggers, Iterable) or not all(isinstance(one, Trigger) for one in found):
+    checked = tuple(triggers) if isinstance(triggers, Iterable) else ()
+    if not isinstance(triggers, Iterable) or not all(isinstance(one, Trigger) for one in checked):
         raise UsageError(
             f"triggers={triggers!r} is not a list of triggers. Pass triggers of "
             "opscope.triggers, each created by a call: triggers=[triggers.SlowStep()]."
         )
-    return found
+    return checked
 
 
 _RECORD = frozenset(
@@ -76,7 +75,7 @@ _RECORD = frozenset(
 
 
 def checked_record(record: dict[str, bool]) -> dict[str, bool]:
-    """Valid options besides operators and annotations."""
+    """``record`` unchanged; UsageError for an unknown option."""
     unknown = sorted(record.keys() - _RECORD)
     if unknown:
         raise UsageError(
@@ -87,7 +86,7 @@ def checked_record(record: dict[str, bool]) -> dict[str, bool]:
 
 
 def checked_budget(budget: float | None) -> float | None:
-    """Valid share of the time, or None."""
+    """``budget`` unchanged; UsageError unless it is None or between 0 and 1."""
     if budget is not None and not 0 < budget <= 1:
         raise UsageError(
             f"budget={budget!r} is not a share of the time. Pass a number between 0 and 1: 0.01 "

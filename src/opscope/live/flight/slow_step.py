@@ -9,18 +9,18 @@ from opscope.live.flight.trigger import Trigger, Watched
 from opscope.torch_api.steps import NEVER
 
 _REFRESHED_EVERY = 16
-_KNOWN_TO_A = 10
-"""Inverse of the relative error of a step's wait: the kernel counts at context switches."""
+_WAIT_ERROR_INVERSE = 10
+"""Inverse of the relative error of a step's wait: the kernel counts only at context switches."""
 
 
 class SlowStep(Trigger):
     """Dumps after a step that took ``factor`` times as long as ``quantile`` of the last 200.
 
-    Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
-    calls neither, of the first optimizer that steps.
+    A step ends with ``profile.step()`` or the recorder's ``step()``; in a program that calls
+    neither, with ``step()`` of the first optimizer.
 
-    Waits of the step's thread for a CPU do not count. If the kernel does not count these waits, the
-    whole step counts. Time in which the process was stopped (Ctrl-Z) counts.
+    Waits of the step's thread for a CPU are not included, unless the kernel does not count them.
+    Time in which the process was stopped (Ctrl-Z) is included.
     """
 
     name = "slow step"
@@ -37,10 +37,10 @@ class SlowStep(Trigger):
         Args:
             factor: ratio to the quantile.
             quantile: quantile of the previous steps; 0.5 is their median.
-            warm_up: number of first steps that never count, because they import, compile and choose
-                algorithms.
-            at_least: minimum difference to the median: on a busy machine some steps of a
-                millisecond take ten times as long.
+            warm_up: number of first steps that make no dump, because they import, compile and
+                choose algorithms.
+            at_least: minimum difference to the median: on a busy machine, some steps of 1 ms take
+                ten times as long.
 
         Raises:
             UsageError: an argument is invalid.
@@ -67,13 +67,13 @@ class SlowStep(Trigger):
         self._watched = self._alarm = None
 
     def step_ended(self, duration_ns: int) -> None:
-        """Handle a slow step, or update the limit; on the thread that made the step."""
+        """Request a dump for a slow step, and update the limit; on the thread of the step."""
         watched, alarm = self._watched, self._alarm
         if watched is None or alarm is None:
             return
         ended, waited_ns = watched.steps.count, watched.steps.waited_ns
-        not_ours_ns = waited_ns or 0
-        if duration_ns - not_ours_ns - not_ours_ns // _KNOWN_TO_A > self._limit_ns:
+        wait_ns = waited_ns or 0
+        if duration_ns - wait_ns - wait_ns // _WAIT_ERROR_INVERSE > self._limit_ns:
             watched.dump(
                 f"step {ended} took {duration_ns / 1e6:,.1f} ms{_wait_text(waited_ns)}, "
                 f"the limit was {self._limit_ns / 1e6:,.1f} ms"
@@ -83,12 +83,13 @@ class SlowStep(Trigger):
             alarm.own_above_ns = self._limit_ns
             alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
 
-    def _limit(self, known: list[int]) -> int:
-        """Limit from the durations of remembered steps, in nanoseconds."""
-        if not known:
+    def _limit(self, times_ns: list[int]) -> int:
+        """Limit in nanoseconds, from the sorted durations of the last steps."""
+        if not times_ns:
             return NEVER
-        at = min(int(self._quantile * len(known)), len(known) - 1)
-        return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
+        rank = min(int(self._quantile * len(times_ns)), len(times_ns) - 1)
+        median_ns = times_ns[len(times_ns) // 2]
+        return int(max(times_ns[rank] * self._factor, median_ns + self._at_least_ns))
 
 
 def _wait_text(waited_ns: int | None) -> str:

@@ -1,7 +1,7 @@
-"""Makes the trace of one dump, in turn with other writers; run as a script.
+"""A script that makes the trace of one dump; one process of a folder works at a time.
 
-The program waits until this script's first process ends, and many may wait for their turn: until
-then it imports only what claiming the dump needs.
+The program waits for the script's first process, which claims the dump and forks. Many processes
+may wait for their turn, so until then they import only what claiming the dump needs.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _NICE = 10
 
 
 def _main(spool: Path) -> None:
-    one = at(spool)
-    assert one is not None, f"{spool} is not the name of a dump"
-    with contextlib.ExitStack() as held:
+    artefact = at(spool)
+    assert artefact is not None, f"{spool} is not the name of a dump"
+    with contextlib.ExitStack() as stack:
         try:
-            is_there = held.enter_context(claimed(one))
+            is_claimed = stack.enter_context(claimed(artefact))
         except InUseError:
-            is_there = False
-        except NoLocksError:  # then no other process has it
-            is_there = True
-        if not is_there or os.fork():
+            is_claimed = False
+        except NoLocksError:  # the file system has no locks: assume that no other process has it
+            is_claimed = True
+        if not is_claimed or os.fork():
             os._exit(0)
         with contextlib.suppress(OSError):
             os.nice(_NICE)

@@ -18,18 +18,17 @@ from opscope.errors import UsageError
 class Watched:
     """The parts of its recorder that a trigger uses."""
 
-    # requests a dump and returns at once; takes a description. From any thread
-    dump: Callable[[str], None]
+    dump: Callable[[str], None]  # requests a dump with a description; returns at once
     watch: _native.Watch  # the recorder's native thread
-    steps: _native.StepCounter  # steps of the program
+    steps: _native.StepCounter
 
 
 class Trigger:
     """A condition that makes a dump; the base class makes none.
 
-    A trigger belongs to one recorder at a time. Exceptions of ``settings`` and ``begin`` are raised
-    by the recorder's ``start``, which then changes nothing. Exceptions of ``look`` are counted and
-    stop neither the recorder nor the program; exceptions of ``end`` are ignored.
+    A trigger belongs to one recorder at a time. Exceptions of ``settings`` and ``begin`` make the
+    recorder's ``start`` fail, which then changes nothing. Exceptions of ``look`` are counted, those
+    of ``end`` ignored.
     """
 
     name = ""
@@ -44,13 +43,13 @@ class Trigger:
         return {}
 
     def begin(self, watched: Watched) -> None:
-        """The recorder starts: install hooks."""
+        """Install hooks; called when the recorder starts."""
 
     def end(self) -> None:
-        """The recorder stops: remove hooks. May be called without ``begin``."""
+        """Remove hooks; called when the recorder stops, also without ``begin``."""
 
     def look(self) -> str | None:
-        """Describe the reason for a dump now; None without one. Called on a separate thread."""
+        """The reason for a dump now; None without one. Called on a separate thread."""
         return None
 
 
@@ -84,17 +83,17 @@ class GcPause(Trigger):
         if phase == "start":
             self._began_ns = time.perf_counter_ns()
         elif self._began_ns:
-            took_ns = time.perf_counter_ns() - self._began_ns
-            if took_ns > self._limit_ns and self._watched is not None:
+            pause_ns = time.perf_counter_ns() - self._began_ns
+            if pause_ns > self._limit_ns and self._watched is not None:
                 generation = info.get("generation", -1)
-                self._watched.dump(f"generation {generation} took {took_ns / 1e6:,.1f} ms")
+                self._watched.dump(f"generation {generation} took {pause_ns / 1e6:,.1f} ms")
 
 
 class Hang(Trigger):
     """Dumps once when no step ends for a while, with the Python stack of every thread.
 
-    A native thread without the GIL detects the hang, and writes the dump if the GIL is held. One
-    hang makes one dump; the next dump needs a step in between.
+    A native thread without the GIL detects the hang, and writes the dump if another thread holds
+    the GIL. A hang makes one dump; the next dump needs a step in between.
     """
 
     name = "hang"
@@ -105,8 +104,8 @@ class Hang(Trigger):
 
         Args:
             after: time without a step.
-            without_steps: also for programs without steps: time without any event. Not for
-                programs that may be idle, such as servers and notebooks.
+            without_steps: for programs without steps, dump after this time without any event. Not
+                for programs that may be idle, such as servers and notebooks.
 
         Raises:
             UsageError: ``after`` is not a duration.
@@ -142,8 +141,8 @@ class MemoryJump(Trigger):
         return {"memory_jump_bytes": self._by_bytes, "memory_jump_ns": self._within_ns}
 
 
-_LEFT_ALONE = {"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGINT"}
-_LEFT_ALONE |= {"SIGTERM", "SIGCHLD", "SIGPIPE", "SIGALRM", "SIGPROF", "SIGCONT", "SIGHUP"}
+_RESERVED = {"SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGINT"}
+_RESERVED |= {"SIGTERM", "SIGCHLD", "SIGPIPE", "SIGALRM", "SIGPROF", "SIGCONT", "SIGHUP"}
 
 
 class OnSignal(Trigger):
@@ -182,20 +181,18 @@ class OnSignal(Trigger):
             self._watch = None
 
 
-def _number_of(given: str | int) -> int:
+def _number_of(name: str | int) -> int:
     try:
-        known = signal.Signals(given) if isinstance(given, int) else signal.Signals[given]
+        chosen = signal.Signals(name) if isinstance(name, int) else signal.Signals[name]
     except (ValueError, KeyError):
-        raise UsageError(f"There is no signal {given!r}. Use SIGUSR1 or SIGUSR2.") from None
-    if known.name in _LEFT_ALONE:
-        raise UsageError(f"{known.name} is used by the system. Use SIGUSR1 or SIGUSR2.")
-    return int(known)
+        raise UsageError(f"There is no signal {name!r}. Use SIGUSR1 or SIGUSR2.") from None
+    if chosen.name in _RESERVED:
+        raise UsageError(f"{chosen.name} is used by the system. Use SIGUSR1 or SIGUSR2.")
+    return int(chosen)
 
 
 class When(Trigger):
     """Dumps when ``condition()`` is true; a separate thread calls it every ``every``.
-
-    If a condition blocks, only its thread waits.
 
     A condition that stays true makes one dump; the next dump needs a false result in between.
     """
@@ -221,7 +218,7 @@ class When(Trigger):
         self._was_true = False
 
     def look(self) -> str | None:
-        """Call the condition; a text when it has become true."""
+        """Call the condition; returns a text if its result changed to true."""
         result = self._condition()
         is_new, self._was_true = bool(result) and not self._was_true, bool(result)
         return (result if isinstance(result, str) else "it became true") if is_new else None

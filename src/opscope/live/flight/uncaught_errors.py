@@ -32,7 +32,7 @@ class UncaughtException(Trigger):
         ]
 
     def end(self) -> None:
-        """Restore the hooks; a hook that the program wraps only forwards from now on."""
+        """Restore the previous hooks; a hook that the program's hook calls stays, and forwards."""
         self._watched = None
         for hook in self._hooks:
             hook.leave()
@@ -60,8 +60,8 @@ class UncaughtException(Trigger):
 class _Hook:
     """Replaces an ``excepthook`` from one start of a recorder to its stop.
 
-    Each start has its own: a hook that the program's hook calls must call the one before it, and
-    not that of the next start, which would call it again.
+    Each start has its own hook. If the program's hook calls this one, it must call the hook before
+    it, not that of a later start, which would call this one again.
     """
 
     def __init__(self, owner: Any, notice: Callable[..., None]) -> None:
@@ -70,14 +70,14 @@ class _Hook:
         owner.excepthook = self
 
     def leave(self) -> None:
-        """Restore the previous hook, unless another one was installed on top: then only forward."""
+        """Restore the previous hook; if a later hook calls this one, only forward."""
         self._notice = None
         if self._owner.excepthook is self:
             self._owner.excepthook = self._before
 
     def __call__(self, *raised: Any) -> None:
         if self._notice is not None:
-            with contextlib.suppress(Exception):  # the program's own hook is called anyway
+            with contextlib.suppress(Exception):  # the previous hook must be called anyway
                 self._notice(*raised)
         self._before(*raised)
 
@@ -105,15 +105,15 @@ def _text_of(error: BaseException) -> str:
         return ""
 
 
-_observing: list[OutOfMemory] = []
-"""Active triggers. torch cannot remove an observer, so it gets one, which reads this list."""
+_active: list[OutOfMemory] = []
+"""Active triggers. torch cannot remove observers, so opscope adds one, which reads this list."""
 _is_attached = False
 
 
 class OutOfMemory(UncaughtException):
     """Dumps when an allocation fails.
 
-    On CUDA devices at once, even if the program catches the error; on the CPU only if it does not.
+    On CUDA devices even if the program catches the error; on the CPU only if it does not.
     """
 
     name = "out of memory"
@@ -121,27 +121,27 @@ class OutOfMemory(UncaughtException):
     def begin(self, watched: Watched) -> None:
         """Watch for uncaught errors, and for failed allocations on CUDA devices."""
         super().begin(watched)
-        _observing.append(self)
-        _attach()
+        _active.append(self)
+        _attach_observer()
 
     def end(self) -> None:
         """Stop watching."""
         super().end()
-        if self in _observing:
-            _observing.remove(self)
+        if self in _active:
+            _active.remove(self)
 
     def is_worth_a_dump(self, error: BaseException) -> bool:
         """Whether the exception is a failed allocation."""
         return is_out_of_memory(error)
 
     def device_is_full(self, device: int, asked_bytes: int) -> None:
-        """Request a dump: an allocation on a CUDA device failed; on that thread."""
+        """Request a dump for a failed allocation on a CUDA device; called on its thread."""
         if self._watched is not None:
             mebibytes = asked_bytes / (1 << 20)
             self._watched.dump(f"cuda:{device} could not allocate {mebibytes:,.0f} MiB")
 
 
-def _attach() -> None:
+def _attach_observer() -> None:
     global _is_attached
     torch: Any = sys.modules.get("torch")
     attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
@@ -152,5 +152,5 @@ def _attach() -> None:
 
 
 def _observed(device: int, asked_bytes: int, *_: int) -> None:
-    for trigger in list(_observing):
+    for trigger in list(_active):
         trigger.device_is_full(device, asked_bytes)

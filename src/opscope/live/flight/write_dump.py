@@ -1,6 +1,6 @@
-"""The trace of a dump: made by a process that needs nothing of the program, which may be gone.
+"""Makes the trace of a dump, without the recorded process, which may have ended.
 
-A line of the timeline shows what the flight recorder left out to stay below its budget.
+A line of the timeline shows what the flight recorder did not record to stay below its budget.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ LINE = "opscope: what was left out"
 
 @dataclass(frozen=True)
 class CollectedPeriod:
-    """A period with one level."""
+    """A period with one level of the governor."""
 
     from_ns: int  # Unix time
     to_ns: int  # Unix time
-    level: str  # the governor's level
+    level: str
 
 
 def periods_of(
     changes: Iterable[tuple[int, str]], from_ns: int, to_ns: int
 ) -> list[CollectedPeriod]:
     """Periods between two times, from the result of :meth:`Governor.collected_since`."""
-    found = []
+    periods = []
     for time_ns, level in reversed(list(changes)):
         begin = max(int(time_ns), from_ns)
         if begin < to_ns:
-            found.append(CollectedPeriod(begin, to_ns, level))
+            periods.append(CollectedPeriod(begin, to_ns, level))
             to_ns = begin
-    return found[::-1]
+    return periods[::-1]
 
 
 def with_track(trace: TraceData, periods: Sequence[CollectedPeriod]) -> TraceData:
@@ -111,42 +111,42 @@ _FACTS: Shape = {
 _REASON: Shape = {"time_ns": Between(0, 2**62)}
 _MOST_TEXT_BYTES = 64 << 20
 PLACES = "places.jsonl"
-"""File in a spool: calls of torch.compile's graphs, see ``LoadedSites``."""
+"""File in a spool with the calls of torch.compile's graphs, see ``LoadedSites``."""
 
 
 def write_dump(spool: Path) -> Path:
     """Make a trace of a spool, and remove the spool; returns the trace."""
     with reading(spool):
-        facts = parsed_json(_bytes(spool, "facts.json"), _FACTS)
-        why = parsed_json(_bytes(spool, "reason.json"), _REASON)
-        reason = _reason(why)
-        places = read_sites(_optional_bytes(spool, PLACES))
-        trace = trace_of_log(_log(spool), facts, _rows(facts), places, spool)
+        facts = parsed_json(_read_bytes(spool, "facts.json"), _FACTS)
+        reason_json = parsed_json(_read_bytes(spool, "reason.json"), _REASON)
+        reason = _reason(reason_json)
+        places = read_sites(_read_optional(spool, PLACES))
+        trace = trace_of_log(_log(spool), facts, _ledger_rows(facts), places, spool)
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
         trace = _with_unknown_end(trace, facts)
         stacks = "" if trace.metadata.get(CONFIDENTIAL) == NAMES else _stacks(spool)
-        known = {"dump": about(trace, facts, reason, stacks)}
-        if "ended" in why:
-            known[ENDED] = why["ended"]
-        trace = checked_trace(trace.with_metadata(known), str(spool))
+        metadata = {"dump": about(trace, facts, reason, stacks)}
+        if "ended" in reason_json:
+            metadata[ENDED] = reason_json["ended"]
+        trace = checked_trace(trace.with_metadata(metadata), str(spool))
         folder = place_of(spool, reason, facts["metadata"]["process_id"])
     save_trace(trace, spool / "trace")
-    folder = _put(spool / "trace", folder)
+    folder = _move_into_place(spool / "trace", folder)
     remove_inside(spool.parent, spool.name)
     return folder
 
 
-def _put(made: Path, folder: Path) -> Path:
-    """Rename the trace to its place, so that it is complete or absent."""
-    if folder.exists():  # of a process with the same id, in another container
+def _move_into_place(trace: Path, folder: Path) -> Path:
+    """Rename the trace to its folder, so that readers see a complete one; returns the folder."""
+    if folder.exists():  # another container has a process with the same id
         folder = folder.with_name(f"{folder.stem}-{os.urandom(4).hex()}{TRACE_SUFFIX}")
-    os.rename(made, folder)
+    os.rename(trace, folder)
     return folder
 
 
 def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
-    """Add to the ledger: milliseconds at the end in which the governor's changes are unknown.
+    """Add to the ledger the time at the end in which the governor's changes are unknown.
 
     A process that was killed, or whose GIL was blocked, could not report them.
     """
@@ -177,28 +177,25 @@ def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) 
 
 
 def place_of(spool: Path, reason: Reason, process: int) -> Path:
-    """Folder of the trace, beside the spool: time, process, number of the dump, reason.
-
-    Names of one process sort by time.
-    """
+    """Folder of the trace, beside the spool: time, process, number of the dump, reason."""
     at = datetime.fromtimestamp(reason.time_ns / 1e9, timezone.utc)
     number = int(spool.name.rpartition("-")[2])
     name = f"{at:%Y%m%dT%H%M%S}-{process}-{number:04d}-{reason.slug}{TRACE_SUFFIX}"
     return spool.parent / name
 
 
-def _reason(why: dict[str, Any]) -> Reason:
-    if "kind" in why:
-        return Reason(str(why["kind"]), str(why["detail"]), why["time_ns"])
-    return Reason.of_news(str(why["news"]), int(why["value"]), why["time_ns"])
+def _reason(values: dict[str, Any]) -> Reason:
+    if "kind" in values:
+        return Reason(str(values["kind"]), str(values["detail"]), values["time_ns"])
+    return Reason.of_news(str(values["news"]), int(values["value"]), values["time_ns"])
 
 
-def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
+def _ledger_rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
     return [(str(source), str(what), float(value)) for source, what, value in facts["ledger"]]
 
 
 def _stacks(spool: Path) -> str:
-    return _optional_bytes(spool, "python_stacks.txt").decode(errors="replace")
+    return _read_optional(spool, "python_stacks.txt").decode(errors="replace")
 
 
 def _log(spool: Path) -> bytes:
@@ -208,11 +205,11 @@ def _log(spool: Path) -> bytes:
         return log.read()
 
 
-def _bytes(spool: Path, name: str) -> bytes:
+def _read_bytes(spool: Path, name: str) -> bytes:
     return read_inside(spool.parent, f"{spool.name}/{name}", _MOST_TEXT_BYTES)
 
 
-def _optional_bytes(spool: Path, name: str) -> bytes:
+def _read_optional(spool: Path, name: str) -> bytes:
     with contextlib.suppress(OSError):
-        return _bytes(spool, name)
+        return _read_bytes(spool, name)
     return b""

@@ -1,4 +1,4 @@
-"""The skill file for coding agents, and how it gets to where they look for it."""
+"""The skill file for coding agents."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NAME = "SKILL.md"
 
 
 def write_skill(folder: Path) -> Path:
-    """Write ``opscope/SKILL.md`` into a folder of skills; returns where it is.
+    """Write ``opscope/SKILL.md`` into a folder of skills; returns its path.
 
     Raises:
-        UsageError: it cannot be written there.
+        UsageError: the file cannot be written.
     """
     target = folder / "opscope" / _NAME
     try:

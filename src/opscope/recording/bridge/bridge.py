@@ -32,9 +32,7 @@ from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compil
 from opscope.recording.bridge.private_places import why_not_private
 from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
 
-LOCK_TIMEOUT_S = 120.0
-"""Longest wait for another process that builds the bridge."""
-
+LOCK_TIMEOUT_S = 120.0  # longest wait for another process that builds the bridge
 _UNFINISHED = "build-"
 _NOBODY_COMPILES_FOR_S = 3600.0
 _loading = _native.Section()
@@ -105,7 +103,7 @@ def _make_ready(force: bool) -> ReadyBridge:
 
 
 def _find() -> ReadyBridge | None:
-    """A bridge compiled here, which a user may have requested, else a shipped one."""
+    """A bridge compiled here (a user may have requested it), else a shipped one, else None."""
     path = _library_path()
     if _is_valid(path):
         return _compiled(path)

@@ -1,7 +1,7 @@
-"""Whether only this user can change a file.
+"""Checks that only this user can change a file.
 
-A library runs with the program's rights. So it is loaded only if just this user and root can
-write to the file, the folders above it and all links on the way.
+A library runs with the program's rights. So it is loaded only if just this user and root can write
+to the file, its parent folders and all links on its path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROOT = 0
 
 
 def why_not_private(path: Path) -> str | None:
-    """Say who else can change what is at ``path``; None if only this user and root can.
+    """Name another user who can change ``path``; None if only this user and root can.
 
     A folder with the sticky bit (``/tmp``) counts as private for files of this user. A group may
     write if this user is its only member.
@@ -63,7 +63,7 @@ def _other_writer(place: Path, status: os.stat_result) -> str | None:
 
 
 def _is_ours_alone(group: int) -> bool:
-    """Whether a group has no member but this user and root, as private groups of users."""
+    """Whether a group has no member but this user and root."""
     if group == _ROOT:
         return True
     ours = {_ROOT, os.geteuid()}

@@ -1,8 +1,7 @@
-"""Graph nodes of generated calls, recorded while inductor generates code.
+"""Records the graph nodes of generated calls while inductor generates code.
 
-inductor's functions are wrapped as soon as they are imported, because most programs compile before
-they record. Code from a cache was generated elsewhere, so less is known of it; see
-``generated_code.py``.
+Wraps inductor's functions at their import, because most programs compile before they record.
+``generated_code.py`` handles code from a cache.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compilations by torch.compile in this process: reasons and graph breaks.
 
-torch keeps the last 64 compilations, and the reasons of graph breaks without their time. So both
-are copied as each compilation ends, recording or not: most programs compile before they record.
+torch keeps the last 64 compilations, and graph breaks without their time. So both are copied when a
+compilation ends, also without a recording: most programs compile before they record.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from opscope.columns.codes import CompilationKind
 def note_calls(owner: Any, name: str, note: Callable[..., None], is_static: bool = False) -> None:
     """Call ``note`` with the result and the arguments of each call of ``owner.name``.
 
-    Installed once; never if torch has no such function. Errors in ``note`` are ignored, so that
-    torch keeps compiling whatever it has changed.
+    No effect if the function is missing or already wrapped. Errors in ``note`` are ignored, so that
+    compiling continues after changes in torch.
     """
     original = getattr(owner, name, None)
     if original is None or hasattr(original, "__wrapped__"):

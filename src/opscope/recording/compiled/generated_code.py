@@ -1,9 +1,8 @@
 """Calls in inductor's generated files, with their source lines.
 
-Above most calls inductor writes a comment with the operations of the program that the call does.
-C++ kernels have no comment, but the operators are in their names. Origins recorded while the code
-was generated are exact. For code from a cache there are these comments and inductor's table of
-lines, which the cache keeps; both also hold for code that another process compiled.
+Origins recorded during code generation are exact. For code from a cache, also of another process,
+inductor's comment above a call names its operations, and the cached line table has their stacks.
+C++ kernels have no comment, but their names contain the operators.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from opscope.recording.compiled.code_generation import Emitted
 from opscope.recording.compiled.origin import Origin, place_in_stack, present_place, without_doubles
 
 _CALLERS = re.compile(r"(call|g|partition_\w+|\w*subgraph_\w+)$")
-_GRAPH_IN_CPP = "f"
-"""Name of the function that Python calls if the graph is one function in C++."""
+_GRAPH_IN_CPP = "f"  # name of the function that Python calls if the graph is one function in C++
 
 _COMMENT = re.compile(
     r"^ *# (?:Topologically Sorted|Unsorted)? ?Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]"
@@ -29,7 +27,7 @@ _BESIDE = re.compile(
     r"(assert_|empty_strided|reinterpret_tensor$|alloc_from_pool$|args\.clear$|get_raw_stream|"
     r"(print|len|device)$)"
 )
-"""Calls that make tensors and check arguments, and belong to no operation of the program."""
+"""Calls that allocate tensors or check arguments; they do no operation of the program."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,8 @@ def _noted(sites: Sequence[Site], emitted: Emitted | None) -> dict[int, tuple[Or
 def _stacks_of(sites: Sequence[Site], table: LineTable) -> list[list[str]]:
     """Stacks of the nodes of each call, by index of the call.
 
-    Inductor writes a C++ kernel only when the next call begins, whose node the table has first.
+    inductor writes a C++ kernel when the next call begins, so the line table lists the next call's
+    node at the kernel's line.
     """
     stacks: list[list[str]] = [[] for _ in sites]
     entries = list(table)

@@ -1,8 +1,7 @@
-"""Graphs of torch.compile that run in this process.
+"""Records runs of torch.compile's graphs and of their kernels as spans.
 
-Each is a Python module that inductor loads, compiled now or from a cache. While a recording wants
-it, the function that runs the graph and every kernel that it calls are spans; afterwards both are
-restored. Compiling is not changed, and nothing is compiled again.
+A graph is a Python module that inductor has compiled or loaded from a cache. While a window records
+graphs, the module's functions are replaced, and afterwards restored; nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def end_listening(window: int) -> None:
 
 
 def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[Site]]]:
-    """By generated file, for those loaded here: name of the graph and its calls."""
+    """Graph name and calls of those ``files`` that this process has loaded, by file."""
     wanted = set(files)
     cache = getattr(sys.modules.get(_CACHE), "PyCodeCache", None)
     tables = getattr(cache, "linemaps", {})
@@ -170,7 +169,7 @@ def _text_of(file: str) -> str:
 
 
 def listen_to_compiling() -> None:
-    """Record what is compiled and loaded from now on; dynamo's utilities were just imported."""
+    """Record compilations and loaded graphs from now on; dynamo's utilities were just imported."""
     listen_to_compilations()
     when_imported("torch._inductor.codecache", notice_loaded_graphs)
     when_imported("torch._inductor.codegen.cpp", code_generation.listen_to_cpp)

@@ -35,12 +35,23 @@ _SOURCE = "compiled code"
 _CANNOT_LISTEN = "compilations: not available for this version of torch"
 
 
-def note_sites_of(file: str) -> None:
-    """Write the calls of a graph to the running stream, in case the process is killed."""
-    _native.note_in_stream(json.dumps({_NOTE: sites_as_json([file])}))
+_noted: tuple[str, set[str]] = "", set()
+"""File of a stream, and the generated files whose graphs it has."""
 
 
-when_loaded.append(note_sites_of)
+def note_sites(_: str = "") -> None:
+    """Write the calls of loaded graphs to the running stream, in case the process is killed."""
+    global _noted
+    stream = _native.stream_state()[0]
+    if stream != _noted[0]:
+        _noted = stream, set()
+    new = loaded_files() - _noted[1]
+    if stream and new:
+        _noted[1].update(new)
+        _native.note_in_stream(json.dumps({_NOTE: sites_as_json(new)}))
+
+
+when_loaded.append(note_sites)
 
 
 def sites_from_notes(notes: Iterable[str]) -> dict[str, Any]:
@@ -104,7 +115,7 @@ def _from_list(encoded: list[Any]) -> Site:
 class GeneratedCode(Listener):
     """Records graphs and kernels, with the lines of the program that they come from.
 
-    A process that only decodes loads no graph: it has what :meth:`learn` was given.
+    In a process that only decodes, :meth:`learn` and :meth:`learn_sites` supply these facts.
     """
 
     def __init__(self) -> None:
@@ -112,9 +123,14 @@ class GeneratedCode(Listener):
         self._compilations: list[Compilation] = []
         self._sites: GraphSites | None = None
 
+    def prepare(self) -> None:
+        """Note the graphs that the program has loaded."""
+        note_sites()
+
     def begin(self) -> None:
         """Start recording graphs and kernels."""
         begin_listening(self._number)
+        note_sites()  # another thread may have loaded one since
 
     def end(self) -> None:
         """Stop, unless another window wants them."""
@@ -152,7 +168,7 @@ class GeneratedCode(Listener):
 
 
 def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:
-    """Add the calls of the generated files that ran; ``known`` None: of graphs loaded here."""
+    """Add the calls of generated files that ran; ``known`` None: of the graphs loaded here."""
     files = _generated_files(decoded, loaded_files() if known is None else known)
     if not files:
         return decoded
@@ -198,8 +214,7 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
 def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]:
     """Files whose graphs ran, with their rows in ``names``.
 
-    Without events, as when a long recording is put together from segments, these are all files in
-    ``known`` with a function that was called.
+    Without events (when segments are merged): all files in ``known`` with a called function.
     """
     kinds, calls = decoded.events["kind"], decoded.tables["python_calls"]
     called = calls["frame"]

@@ -1,4 +1,4 @@
-"""Operations of the program that generated code does, and their places in the program."""
+"""Origins of generated code: operations of the program, and their source locations."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class Origin:
     file: str = ""  # file of the call; empty if unknown
     line: int = -1  # line of the call; -1 if unknown
     function: str = ""  # function with the call
-    # path of the calling module, such as ``blocks.3.mlp``; empty for the outermost or if unknown
-    module: str = ""
+    module: str = ""  # calling module, such as ``blocks.3.mlp``; empty: outermost or unknown
 
 
 def origin_of_node(node: Any) -> Origin:
@@ -47,7 +46,7 @@ def origin_of_node(node: Any) -> Origin:
 
 
 def _with_place(node: Any) -> Any:
-    """The node, or if inductor added it, its first user that has a place.
+    """The node or, if inductor added it, its first user with a source location.
 
     Inductor adds seeds of random numbers and copies into another memory order.
     """
@@ -87,11 +86,11 @@ def place_in_stack(text: str) -> tuple[str, int, str]:
 
 
 def present_place(place: tuple[str, int, str], stack: str) -> tuple[str, int, str]:
-    """Origin in the current file: a cache has the place at compile time.
+    """Current location of a place in inductor's cache, which is as old as the compilation.
 
-    The nearest line with the stack's text, in a loaded module: in that file, or in one of the same
-    name if the program was moved or copied. ``("", -1, "")`` without such a line, and if another
-    program was compiled to the same code.
+    Finds the nearest line with the same text in that file or, if the program was moved, in a loaded
+    module of the same name. ``("", -1, "")`` without such a line, for example if another program
+    was compiled to the same code.
     """
     old, line, function = place
     file = _loaded_as(old, len(sys.modules)) if old else ""

@@ -1,9 +1,9 @@
-"""Coexistence with torch's own profiler, whose state belongs to the program.
+"""Keeps the state of torch's own profiler as the program expects it.
 
-A program that reads the state of torch's profiler gets the state without opscope. One flag is an
-obstacle: while ``torch.autograd.profiler._is_profiler_enabled`` is false, torch's compiler makes no
-spans for compiling and for compiled code. So torch's compiler alone reads true while opscope
-records. While an ``opscope.profile`` is open, all code reads true: it is the program's own profile.
+The exception is ``torch.autograd.profiler._is_profiler_enabled``: while it is false, torch's
+compiler makes no spans. So while opscope records, torch's compiler reads true, and other code reads
+the program's value. While an ``opscope.profile`` is open, all code reads true: the program
+profiles.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def is_torch_recording() -> bool:
 def torch_collects() -> bool:
     """Whether torch's own profiler has been started on any thread and not stopped."""
     profiler: Any = sys.modules.get("torch.autograd.profiler")
-    # With the drop-in installed, opscope was started.
+    # With the drop-in installed, the flag is opscope's.
     is_torchs = isinstance(getattr(profiler, "_enable_profiler", None), BuiltinFunctionType)
     return is_torchs and bool(vars(profiler).get(_FLAG))
 
 
 def announce_profile(recording: Any) -> None:
-    """Report to libraries that a profiler runs, while ``recording`` runs."""
+    """Make the flag true for all code while ``recording`` runs."""
     if recording is not None:
         _of_profiles.add(recording)
 

@@ -1,8 +1,8 @@
 """Paths of modules, as in ``named_modules()`` of the outermost module.
 
-A module does not know its path; the module around it does. So when a module outside all known
-networks is called, everything in it gets a path, and again when the recording ends, because modules
-may be added. Nothing is kept alive, and no method of the program is called.
+A module's name is in its parent. So at the first call of an unknown module, all modules inside it
+get paths; the search repeats when the recording ends, because modules may be added. It keeps no
+module alive and calls no method of the program.
 """
 
 from __future__ import annotations
@@ -46,15 +46,13 @@ class _Place:
 _Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 _NO_CHILDREN: _Children = ((), ())
 _NONE = id(None)
-_LOOKED_AT_ONCE = 200
-"""Modules looked at without releasing the GIL: up to 1.5 µs for each."""
-
+_LOOKED_AT_ONCE = 200  # modules looked at without releasing the GIL: up to 1.5 µs for each
 _places: dict[int, _Place] = {}
 _NOTE = "module paths"
 
 
 def meet(module: Any) -> None:
-    """Find the path of a module called for the first time in a recording; one look-up if known."""
+    """Find the paths in a module at its first call in a recording; one look-up if known."""
     place = _places.get(id(module))
     if place is None or place.module() is not module:
         _find_places(module)
@@ -102,8 +100,8 @@ def _children_of(module: Any) -> _Children:
 def _search_again() -> None:
     """Find modules that were added, exchanged or renamed.
 
-    A network has thousands, and the flight recorder looks at them every second. So other threads
-    run in between, and only changed modules are searched again.
+    A network has thousands of modules, and the flight recorder checks them every second. So other
+    threads run in between, and only changed modules are searched again.
     """
     changed = []
     for count, (address, place) in enumerate(list(_places.items())):

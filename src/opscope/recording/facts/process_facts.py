@@ -17,9 +17,7 @@ from typing import Any
 
 from opscope.columns.confidential_copy import CONFIDENTIAL, LEAVE_OUT
 
-JOB_KEY = "distributedInfo"
-"""Key in a trace's metadata; torch's name."""
-
+JOB_KEY = "distributedInfo"  # key in a trace's metadata; torch's name
 _last_seen: dict[str, Any] = {}
 
 

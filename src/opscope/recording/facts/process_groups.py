@@ -1,7 +1,7 @@
-"""Identifies process groups, as arguments of collectives contain only an address.
+"""Process groups by address, because arguments of collectives contain only an address.
 
-Also keeps how many collectives each group had begun at some times. All ranks count alike, so the
-same collective is found in the recordings of all ranks, whenever each of these began.
+Also samples how many collectives each group has begun. All ranks count alike, so these numbers
+identify a collective in recordings that began at different times.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ Groups = dict[str, dict[str, Any]]
 pairs of a time (Unix nanoseconds) and the number of collectives begun by then."""
 
 _NOTE, _JOB = "process groups", "job"
-_MOST_MOMENTS = 64
-"""Largest number of moments of a group; those in the middle are dropped."""
+_MOST_MOMENTS = 64  # largest number of moments of a group; those in the middle are dropped
 
 
 def read_process_groups() -> Groups:
@@ -100,8 +99,7 @@ class _WatchedGroups(dict[Any, Any]):
         super().clear()
 
 
-_open: list[ProcessGroups] = []
-"""Listeners of open windows."""
+_open: list[ProcessGroups] = []  # listeners of open windows
 
 # A forked child has none of its parent's windows.
 os.register_at_fork(after_in_child=_open.clear)
@@ -171,5 +169,5 @@ def with_job_from_notes(process: Mapping[str, Any], notes: Iterable[str]) -> dic
 
 
 def with_groups(decoded: Decoded, groups: Mapping[str, Any]) -> Decoded:
-    """Add these groups."""
+    """Add process groups."""
     return replace(decoded, process_groups=_joined(decoded.process_groups, groups))

@@ -1,7 +1,7 @@
 """Facts that only the recorded process knows, for the process that writes its trace.
 
-Listeners write their state to the stream as the recording ends, or earlier to survive a kill.
-Measurements and look-ups happen after the recording has ended.
+Listeners write their state to the stream when the recording ends, or earlier to survive a kill.
+Measurements and look-ups follow after the end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from opscope.recording.sources import RecordingOptions, listeners_of
 
 _NOTE = "known at the end"
 
-Known = Mapping[str, Any]
-"""State of listeners, by class name."""
+Known = Mapping[str, Any]  # state of listeners, by class name
 
 
 def write_state(listeners: Sequence[Listener]) -> None:
@@ -67,8 +66,7 @@ def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Dec
     return decoded
 
 
-_MOST_TEXT = 4 << 20
-"""Largest number of characters of source without a file."""
+_MOST_TEXT = 4 << 20  # largest number of characters of source without a file
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ class ProgramFacts:
 
     cost: Mapping[str, float] = field(default_factory=dict)  # measured cost of recording
     metadata: Mapping[str, Any] = field(default_factory=dict)  # more metadata of the trace
-    # source text without a file, by Python's name for it
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)  # texts without a file, by name
 
     def as_json(self) -> dict[str, Any]:
         """Facts as JSON, for the process that makes the trace."""

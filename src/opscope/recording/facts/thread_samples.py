@@ -1,8 +1,8 @@
 """Kernel counters of every thread during a window.
 
-For each thread: CPU time, waits for a CPU, system calls and first-touched pages. Spans lack these,
-and the account of time (``analysis/account/``) uses them to explain gaps. A native thread reads the
-counters (``native/sampler/``).
+A native thread (``native/sampler/``) reads CPU time, waits for a CPU, system calls and
+first-touched pages. The account of time (``analysis/account/``) explains gaps between spans with
+them.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ CUPTI is searched for in this order; a library that the process has already load
 3. ``CUDA_HOME`` or ``CUDA_PATH``: ``lib64`` and ``extras/CUPTI/lib64``
 4. the loader's own search path
 
-It collects from the first recording that wants devices until the last stops. The library is one per
-process, and others use it: torch's own profiler, tools around the program. Stopping waits for the
-devices, fetches all records and removes everything of opscope from the library.
+CUPTI collects from the first recording with devices until the last stops. A process has one CUPTI,
+which torch's profiler and other tools also use. So stopping waits for the devices, fetches all
+records and removes opscope's settings.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CudaDevices:
     def may_share(self) -> bool:
         """Whether torch's own profiler may hold CUPTI's subscription, and collects nothing now.
 
-        Until 2.13 at least, it subscribes when it is first used and never gives that up.
+        At least until 2.13, torch's profiler subscribes at its first use and never unsubscribes.
         """
         torch = sys.modules.get("torch")
         if torch is None or not getattr(torch.version, "cuda", None):
@@ -180,9 +180,9 @@ def _end_noting_at_exit() -> None:
 def begin_gpu(wants: int = 0) -> str:
     """Start collecting for open windows; returns why that is impossible, or an empty string.
 
-    Recording continues without devices then, and prints one notice. A forked child of a process
-    that used devices cannot use them, so nothing is missing there. The library is not called there,
-    because it would wait for threads that the child does not have.
+    If it is impossible, recording continues without devices, and prints one notice. A forked child
+    of a process that used CUDA cannot use CUDA, so it has no activity to record. CUPTI is not
+    called there: it would wait for threads that the child does not have.
     """
     if devices().are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"

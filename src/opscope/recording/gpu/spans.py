@@ -53,7 +53,7 @@ def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
 
 
 def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.int64]]:
-    """One row per piece of work and annotation around its launch, as columns."""
+    """One row per activity and annotation around its launch, as columns."""
     rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= GpuKind.SET))
     parent, kind = events["parent"], events["kind"]
     event = gpu["launch"][rows]

@@ -15,9 +15,7 @@ from opscope.columns.codes import AllocationAction, Role
 from opscope.columns.table import Table
 from opscope.recording.segments import RecordingSegment
 
-MOST = 4_000_000
-"""Largest number of rows to match: each takes about 100 bytes of memory."""
-
+MOST = 4_000_000  # largest number of rows to match: each takes about 100 bytes of memory
 _TABLES = ("tensors", "parameters", "allocations")
 _OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
 
@@ -62,7 +60,7 @@ def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
 
 
 def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any], ...]:
-    """Which rows have a storage; then of all rows: time, tensor, address, device, is freed."""
+    """Columns by row: has a storage; time, tensor, address, device, is a free."""
     kind, index = (table[name].view(np.uint8) for name in ("device_type", "device_index"))
     device = kind.astype(np.uint16) << 8 | index
     if table.schema.name == "allocations":

@@ -47,7 +47,7 @@ _ASKED_AT_ONCE = 3
 
 
 class ProcessKnowledge:
-    """Facts of this process about its recordings with some options, for all their windows."""
+    """Facts about this process for all windows with the same options."""
 
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Starting and dismissing the keeper: the process that outlives this one, see ``launch``."""
+"""Starts and dismisses the keeper, the watchdog process of ``launch/keeper_process.py``."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from opscope.launch.process_end import NO_PROCESS
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process with a keeper for it, and this end of the connection to the keeper."""
 _BECOMES = Path(__file__).parents[2] / "cli" / "session" / "keeper.py"
-_LONGEST_S = 5
-"""Timeout of sending; a keeper reads at once."""
+_LONGEST_S = 5  # timeout of sending; a keeper reads at once
 _was_said = False
 
 
 def begin_keeper(folder: Path) -> None:
-    """Start a keeper: a process that waits for the end of this one, for recordings in ``folder``.
+    """Start a keeper, which waits for the end of this process, for recordings in ``folder``.
 
     The keeper is no child of this process, has no terminal, and of this process's files only its
-    standard error. Failure is no error, as ``opscope doctor --recover`` remains: it is printed
-    once, and the next call tries again.
+    standard error. If it cannot start, one notice is printed, and the next call tries again;
+    ``opscope doctor --recover`` remains possible.
     """
     process, pipe = _pipes.get(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
@@ -70,7 +69,7 @@ def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
     # Not settimeout(): poll() fails in a process that may not open more files.
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-    # Without a signal, whatever the program does on SIGPIPE.
+    # No SIGPIPE, which the program may handle.
     kind = keeper_process.BESIDE if goes_on else keeper_process.AT_END
     pipe.socket.sendall(kind + f"{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
@@ -96,8 +95,9 @@ def begin_watching(
     """Start a process that watches this one and is no child of it.
 
     Args:
-        script: its script, which takes the id of this process and ``words``.
-        words: more arguments; before the command that it becomes in the end.
+        script: its script; its arguments are this process's id, ``words``, and the command that it
+            becomes at the end.
+        words: more arguments.
         error: its standard error; None for this process's.
         kept: descriptors that it inherits.
     """
@@ -125,7 +125,7 @@ def _warning(folder: Path, why: str) -> None:
 
 
 def dismiss_keepers() -> None:
-    """Let all keepers end after a last look: everything is written."""
+    """End all keepers after a last check of their folders: everything is written."""
     for process, pipe in _pipes.values():
         if process == os.getpid():
             pipe.close()
@@ -133,7 +133,7 @@ def dismiss_keepers() -> None:
 
 
 def dismiss_keeper(folder: Path) -> None:
-    """Let the keeper of a folder end after a last look: nothing more is written there."""
+    """End the keeper of a folder after a last check: nothing more is written there."""
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid():
         pipe.close()

@@ -37,7 +37,6 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     """The trace so far of a process's unfinished recording.
 
     Args:
-        path: the folder.
         part: which process; None for the only one.
 
     Returns:
@@ -55,7 +54,7 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
 def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
     """Result of ``ask`` for the unfinished recordings of a folder; None without any.
 
-    Asks again if one of them was removed meanwhile, because its trace was written.
+    Calls ``ask`` again if a recording was removed in between, because its trace was written.
     """
     while begun := unfinished_recordings(path):
         try:

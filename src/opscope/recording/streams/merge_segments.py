@@ -57,8 +57,7 @@ class Merge:
     options: RecordingOptions  # what was recorded
     process: Mapping[str, Any]  # facts about the process
     rows: Sequence[Row] = ()  # more rows of the ledger
-    # paths of modules, by address
-    paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)  # of modules
     groups: Groups = field(default_factory=dict)  # process groups of torch.distributed
     own: OwnFacts | None = None  # None if another process makes the trace
     counts: dict[str, int] = field(default_factory=dict)  # rows, by name of the table

@@ -1,4 +1,4 @@
-"""A recording that is in a file while it runs, so that no end of its process loses it."""
+"""Streams: recordings in a file, so that they survive the death of their process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ from opscope.recording.streams.keeper import begin_keeper
 from opscope.storage.processes import job_of
 
 NO_ROOM = "no space in its file: disk full, or size limit reached"
-"""Why a stream drops records, as the ledger says it."""
+"""Ledger text for records that a stream dropped."""
 
-_SHARE_OF_FREE = 0.5
-"""Default limit of a recording: share of the free disk space."""
-
+_SHARE_OF_FREE = 0.5  # default limit of a recording: share of the free disk space
 _LITTLE_BYTES = 4 << 20
 """With less free space, the limit is smaller than the step by which a file grows."""
 
@@ -39,8 +37,7 @@ class Stream:
 
     folder: Path  # folder of the future trace
     of: Streams  # files of the whole profile
-    # called with the reason if nothing can be written; the recording is then in memory only. None:
-    # raise
+    # called with the reason if the file fails; records then stay in memory. None: raise
     when_refused: Callable[[str], object] | None
     metadata: Mapping[str, Any] = field(default_factory=dict)  # metadata of the trace
     path: Path | None = None  # path of the file, once it exists
@@ -110,15 +107,13 @@ class Stream:
 
 @dataclass
 class Streams:
-    """Files of the recordings of a profile, one after the other."""
+    """Files of a profile's recordings, one recording after the other."""
 
     folder: Path  # folder of the trace; with ``by_cycle``, of all traces
     by_cycle: bool = False  # each trace has a folder ``cycle-N``
     max_disk_bytes: int | None = None  # limit of a file; None for half of the free space
-    # start a process that writes the trace if this one does not
-    keeper: bool = True
-    # the profile writes each trace as it ends; else another process does, also after a regular end
-    saves: bool = True
+    keeper: bool = True  # start a watchdog process, which writes the trace if this one dies
+    saves: bool = True  # the profile writes each trace; else another process always does
     rank: int | None = None  # rank of the traces; None for the rank in the job
     process: int | None = None  # process number of the traces, for processes without ranks
     when_refused: Callable[[str], object] | None = None  # see :class:`Stream`
@@ -138,8 +133,8 @@ class Streams:
             begin_keeper(self.folder)
         self._begun += 1
         folder = self.folder / f"cycle-{self._begun}" if self.by_cycle else self.folder
-        # Only the first recording raises if it has no file: later an error would end the program in
-        # the middle of its work.
+        # Only the first recording raises if it has no file; later, an error would end a working
+        # program.
         when_refused = self.when_refused or (None if self._begun == 1 else _in_memory_only)
         return Stream(folder, self, when_refused)
 

@@ -1,4 +1,4 @@
-"""Request of a process to the one that makes its trace: files to write, output to print."""
+"""Request to the process that makes the trace: files to write, output to print."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Destination:
     """Files to write. Absolute paths, because the program may change the current folder."""
 
     trace: Path  # folder of the trace; with a schedule, the folder that holds one trace per cycle
-    # Chrome trace file, if asked for; with a schedule, the cycle number is put into its name
-    chrome: Path | None = None
-    report: Path | None = None  # HTML page, if asked for; named as ``chrome`` is
+    chrome: Path | None = None  # Chrome trace; with a schedule, its name gets the cycle number
+    report: Path | None = None  # HTML page; with a schedule, likewise
 
     def of_cycle(self, number: int) -> Destination:
         """Files of the ``number``-th recorded cycle."""
@@ -48,16 +47,14 @@ class EndRequest:
     rank: int | None = None  # rank of the process; None for the rank in its job
     process: int | None = None  # process number, for one of several without ranks
     with_children: bool = False  # all processes are shown together, by the last request
-    # file of the recording; None if its trace is saved already
-    recording: Path | None = None
+    recording: Path | None = None  # file of the recording; None if its trace is saved
     saved: Path | None = None  # folder of the saved trace
     is_more: bool = False  # the trace was shown already; only ``facts`` is new
-    # :class:`opscope.recording.facts.program_facts.ProgramFacts` as JSON
-    facts: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None  # ``ProgramFacts`` as JSON
     job: JobRequest | None = None  # show all processes now
-    # JSON file for the verdict, which the process reads; nothing is printed then
-    verdict: Path | None = None
+    verdict: Path | None = None  # JSON file for the verdict; then nothing is printed
     by_stage: bool = False  # also a verdict for each stage of a serving engine
+    is_awaited: bool = True  # the process waits for what is printed; else only failures are
 
     @property
     def makes_a_trace(self) -> bool:

@@ -1,10 +1,9 @@
-"""Reading Chrome JSON, as torch.profiler (Kineto) and many other tools write it.
+"""Reading Chrome JSON of torch.profiler (Kineto) and many other tools.
 
-``read_json`` hands a file to the native reader, piece by piece, which makes columns of its events;
-``vocabulary`` is what that has to know; ``collected`` has the columns. Activities of devices are
-found (``devices``), processes are taken apart (``processes``), times judged (``plausibility``);
-``assemble`` makes a Trace of each process: start order and parents, what names mean (``meaning``),
-rows that belong together (``connections``).
+``read_json`` passes a file in pieces to the native reader, which makes columns of its events
+(``native_columns``) with the terms in ``vocabulary``. ``devices`` identifies device activities,
+``processes`` separates processes, ``plausibility`` checks times. ``assemble`` makes a trace of each
+process: order, parents, attributes of names (``event_names``), related rows (``connections``).
 """
 
 from opscope.storage.chrome.assemble import load_chrome_processes, load_chrome_trace

@@ -1,4 +1,4 @@
-"""Columns collected from a Chrome JSON to a :class:`Trace`: order, parents, links, launches."""
+"""A :class:`Trace` from the columns of a Chrome JSON: order, parents, links, launches."""
 
 from __future__ import annotations
 
@@ -54,38 +54,35 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
-_OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
-"""Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
+_NESTING_ORDER = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
+"""Nesting order of spans with equal times, by kind: Python outside, then annotations, ..."""
 
-_NO_ID_OF_A_SYSTEM = 1 << 48
-"""From here on are ids that no operating system gives a thread."""
-
+_FIRST_FREE_THREAD_ID = 1 << 48  # above all thread ids of operating systems
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 
 
 def load_chrome_trace(path: str | Path, part: Partition | None = None) -> TraceData:
     """Read a Chrome JSON (plain or packed) written by torch.profiler, opscope or another tool.
 
-    Spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants, device activities,
-    arrows between spans, names of threads and processes and the file's own metadata are read.
-    Parents are rebuilt from times. What was left out is counted in ``trace.ledger["import"]``, what
-    cannot be true in ``trace.ledger["doubtful"]``. Of a file that opscope wrote, so is what its
-    recording had and such files have no room for.
+    The reader takes spans (``X``, ``B``/``E``, asynchronous ``b``/``e``), ``[memory]`` instants,
+    device activities, arrows between spans, names of threads and processes and the file's metadata.
+    It derives parents from times. ``trace.ledger["import"]`` counts omitted events, and rows that
+    opscope's export omitted; ``trace.ledger["doubtful"]`` counts implausible data.
 
     Args:
-        path: of the file.
+        path: path of the file.
         part: the process to load from a file that has several.
 
     Raises:
         TraceFormatError: the file is missing, damaged or not a Chrome trace.
-        UsageError: it holds several processes and none, or another, was asked for.
+        UsageError: ``part`` is not in the file, or is None for a file of several processes.
     """
-    found = load_chrome_processes(path)
-    if part is None and len(found) == 1:
-        return next(iter(found.values()))
-    parts = [one for one in found if one is not None]
+    traces = load_chrome_processes(path)
+    if part is None and len(traces) == 1:
+        return next(iter(traces.values()))
+    parts = [key for key in traces if key is not None]
     if part in parts:
-        return found[part]
+        return traces[part]
     if part is None:
         raise UsageError(
             f"{path} holds several processes ({listed(parts)}) in one file. Choose one with "
@@ -102,17 +99,17 @@ def load_chrome_trace(path: str | Path, part: Partition | None = None) -> TraceD
 
 
 def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]:
-    """The traces of all processes in a Chrome JSON; mostly one, under None."""
+    """The traces of all processes in a Chrome JSON; usually one, under None."""
     path = Path(path)
-    reader, others = read_json(path)
+    reader, file_metadata = read_json(path)
     collector = CollectedEvents(reader)
     del reader
-    recorded = others.pop(KEY, None)
+    recorded = file_metadata.pop(KEY, None)
     collector.not_exported.update(left_out(recorded))
-    if lost := dropped(recorded):
-        collector.skipped["when it was recorded"] = lost
-    metadata, unsound = sound_metadata(others)
-    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in unsound)
+    if lost_count := dropped(recorded):
+        collector.skipped["when it was recorded"] = lost_count
+    metadata, invalid = sound_metadata(file_metadata)
+    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in invalid)
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
     metadata["imported_from"] = path.name
     if collector.processes:
@@ -120,8 +117,8 @@ def load_chrome_processes(path: str | Path) -> dict[Partition | None, TraceData]
         metadata["process_names"] = names
     place_on_devices(collector)
     return {
-        part: _trace_of(one, base, metadata, str(path))
-        for part, one in processes_in(collector, str(path)).items()
+        part: _trace_of(events_of_part, base, metadata, str(path))
+        for part, events_of_part in processes_in(collector, str(path)).items()
     }
 
 
@@ -136,7 +133,7 @@ def _trace_of(
     rows = {("device rules", what): float(value) for what, value in rules.ledger.items()}
     if not rules.work:
         rows = {}
-    rows |= {(of, what): value for of, what, value in doubt_rows(rules.doubts)}
+    rows |= {(source_name, what): value for source_name, what, value in doubt_rows(rules.doubts)}
     return trace.with_tables({"ledger": with_rows(trace.table("ledger"), rows)}) if rows else trace
 
 
@@ -171,7 +168,7 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
 
 
 def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
-    """The columns of ``events`` in start order, with ids used later, and that order."""
+    """The columns of ``events`` in start order with lookup ids, and that order."""
     spans = collector.spans
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
     open_ended = spans["unfinished"] == 1
@@ -179,7 +176,7 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     spans["duration_ns"][open_ended] = np.clip(until_last, 0, DURATION["most"])
     rounding_ns = rounding_of(spans["start_ns"], spans["duration_ns"])
     spans["start_ns"] += base
-    outer = _OUTER_FIRST[spans["kind"]]
+    outer = _NESTING_ORDER[spans["kind"]]
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
     events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
@@ -190,15 +187,15 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
 
 
 def _nest(events: Columns, rounding_ns: int) -> None:
-    """Parents from times; nothing is in a span that the file itself calls asynchronous.
+    """Set parents from times, and the overlap of each span with others of its thread.
 
-    Of what overlaps others of its thread, ``overlap_ns`` says how long it does.
+    Spans that the file marks as asynchronous have no parent.
     """
     events["is_async"] = is_async = events["is_async"] == 1
     rows = np.flatnonzero(~is_async) if is_async.any() else slice(None)
     thread, start, end = (events[name][rows] for name in ("thread", "start_ns", "end_ns"))
     parent, overlap_ns = parents_by_nesting(thread, start, end, rounding_ns)
-    _part_equal_names(parent, events["name"][rows], start == end)
+    _move_empty_spans(parent, events["name"][rows], start == end)
     if isinstance(rows, slice):
         events["parent"], events["overlap_ns"] = parent, overlap_ns
         return
@@ -208,15 +205,15 @@ def _nest(events: Columns, rounding_ns: int) -> None:
     events["overlap_ns"][rows] = overlap_ns
 
 
-def _part_equal_names(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
-    """Move spans of no length out of calls of the same name, in which they would count once."""
+def _move_empty_spans(parent: Int32, name: Int32, is_empty: npt.NDArray[np.bool_]) -> None:
+    """Move spans without length out of calls of the same name, with which they would be merged."""
     rows = np.flatnonzero(is_empty & (parent >= 0))
     while len(rows := rows[(parent[rows] >= 0) & (name[parent[rows]] == name[rows])]):
         parent[rows] = parent[parent[rows]]
 
 
 def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
-    """Rows that name an event in file order, renumbered and sorted like the events."""
+    """Rows with an event number of the file, renumbered and sorted like the events."""
     event = new_row[columns.pop("event")]
     order = np.argsort(event, kind="stable")
     sorted_columns = {name: columns.pop(name)[order] for name in list(columns)}
@@ -247,13 +244,13 @@ def _threads(collector: CollectedEvents, events: Columns) -> Columns:
 
 
 def _thread_numbers(collector: CollectedEvents) -> list[int]:
-    """A distinct id per thread: two processes or hosts may have equal ones, and names are none."""
+    """A distinct id per thread: two processes may have equal ids, and names are not numbers."""
     numbers: dict[int, None] = {}
-    others = count(_NO_ID_OF_A_SYSTEM)
+    free_ids = count(_FIRST_FREE_THREAD_ID)
     for _, thread in collector.threads:
         number = integer(thread)
         while number in numbers:
-            number = next(others)
+            number = next(free_ids)
         numbers[number] = None
     return list(numbers)
 

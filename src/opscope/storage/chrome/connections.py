@@ -1,4 +1,4 @@
-"""Rows that belong together: a launch and its kernel, forward and backward, block and free."""
+"""Related rows: a launch and its kernel, forward and backward, block and free."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Columns = dict[str, Any]
 
 
 def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
-    """The ``allocations`` table in time order, each in the span it happened in."""
+    """The ``allocations`` table in time order, each with its innermost span."""
     columns = collector.allocations
     columns["time_ns"] += base
     columns = rows_of(columns, np.argsort(columns["time_ns"], kind="stable"))
     columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
-    columns["allocation_id"] = _numbered(columns)
+    columns["allocation_id"] = _allocation_ids(columns)
     return columns
 
 
-def _numbered(columns: Columns) -> Int64:
-    """Allocations in order; a free has the number of the block that was there, -1 if none was."""
+def _allocation_ids(columns: Columns) -> Int64:
+    """Allocations in order; a free has the number of its block, -1 if unknown."""
     action, names = columns["action"], ("device_type", "device_index", "address")
-    made = action == AllocationAction.ALLOCATE
-    number = np.where(made, np.cumsum(made) - 1, -1)
-    rows = np.flatnonzero(made | (action == AllocationAction.FREE))
+    is_allocation = action == AllocationAction.ALLOCATE
+    number = np.where(is_allocation, np.cumsum(is_allocation) - 1, -1)
+    rows = np.flatnonzero(is_allocation | (action == AllocationAction.FREE))
     block = group_rows(*(columns[name][rows] for name in names)).group
     order = rows[order_rows(block)]
     block = np.sort(block, kind="stable")
-    frees = ~made[order[1:]] & (block[1:] == block[:-1])
+    frees = ~is_allocation[order[1:]] & (block[1:] == block[:-1])
     number[order[1:][frees]] = number[order[:-1]][frees]
     return number
 
@@ -65,27 +65,27 @@ def device_activities(collector: CollectedEvents, base: int, events: Columns) ->
 
 
 def overheads(collector: CollectedEvents, base: int) -> Columns:
-    """The ``gpu_overheads`` table in time order; files have it on a process of its own."""
+    """The ``gpu_overheads`` table in time order."""
     columns = collector.overheads
     columns["start_ns"] += base
     threads = {integer(thread, -1): row for row, (_, thread) in enumerate(collector.threads)}
-    named = columns.pop("system_thread_id").tolist()
-    columns["thread"] = np.array([threads.get(thread, -1) for thread in named], dtype=np.int32)
+    thread_ids = columns.pop("system_thread_id").tolist()
+    columns["thread"] = np.array([threads.get(thread, -1) for thread in thread_ids], dtype=np.int32)
     return rows_of(columns, np.argsort(columns["start_ns"], kind="stable"))
 
 
 def unmatched_arrows(collector: CollectedEvents) -> int:
-    """Launch arrows that end at what no device activity of the file is.
+    """Number of launch arrows without a device activity in the file.
 
-    The others say what ``gpu.launch`` says, which comes from the same ids.
+    The other arrows repeat ``gpu.launch``, which comes from the same ids.
     """
-    known = np.isin(collector.launch_arrows, collector.gpu["correlation_id"])
-    return len(known) - int(known.sum())
+    is_matched = np.isin(collector.launch_arrows, collector.gpu["correlation_id"])
+    return len(is_matched) - int(is_matched.sum())
 
 
-def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
-    """First wanted row with each id looked up; -1 for none, and for ids of 0 and below."""
-    rows = np.flatnonzero(wanted & (ids > 0))
+def row_with(ids: Int64, usable: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
+    """First usable row with each of ``looked_up``; -1 for none, and for ids of 0 and below."""
+    rows = np.flatnonzero(usable & (ids > 0))
     if not len(rows):
         return np.full(len(looked_up), -1, dtype=np.int64)
     order = np.argsort(ids[rows], kind="stable")
@@ -94,20 +94,19 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
 
 
-def _last_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
-    """Like :func:`row_with`; if several rows have an id, the last one before row ``before``, if
-    there is one."""
-    found = row_with(ids, wanted, looked_up)
-    rows = np.flatnonzero(wanted & (ids > 0))
+def _last_with(ids: Int64, usable: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:
+    """Like :func:`row_with`, but the last of several rows before row ``before`` if possible."""
+    first_rows = row_with(ids, usable, looked_up)
+    rows = np.flatnonzero(usable & (ids > 0))
     if (np.diff(np.sort(ids[rows])) != 0).all():
-        return found
-    known, number = np.unique(ids[rows], return_inverse=True)
+        return first_rows
+    distinct_ids, number = np.unique(ids[rows], return_inverse=True)
     place = number * (len(ids) + 1) + rows
     order = np.argsort(place)
-    nearest = np.searchsorted(known, looked_up).clip(0, len(known) - 1)
+    nearest = np.searchsorted(distinct_ids, looked_up).clip(0, len(distinct_ids) - 1)
     at = np.searchsorted(place[order], nearest * (len(ids) + 1) + before, side="left") - 1
     last = rows[order[np.maximum(at, 0)]]
-    return np.where((found >= 0) & (at >= 0) & (ids[last] == looked_up), last, found)
+    return np.where((first_rows >= 0) & (at >= 0) & (ids[last] == looked_up), last, first_rows)
 
 
 _LAUNCH = re.compile(r".*([Ll]aunch(?!Host)|[Mm]emcpy|[Mm]emset|[Ee]nqueue)")
@@ -117,7 +116,7 @@ SHARED_IDS = "launches share a number: their activities are matched by time"
 
 
 def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[Doubt]:
-    """Doubts about launches and their work, beyond what the borders of a recording cut apart."""
+    """Doubts about launches and their work, beyond those at the borders of a recording."""
     texts = list(texts)
     is_launch = np.array([_LAUNCH.match(text) is not None for text in texts], dtype=np.bool_)
     is_call = (events["kind"] == EventKind.RUNTIME_CALL) & (events["correlation_id"] > 0)
@@ -125,7 +124,7 @@ def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[D
     calls = calls[is_launch[events["name"][calls]] & ~_is_captured(events, texts)[calls]]
     ids = np.sort(events["correlation_id"][calls])
     without = len(ids) - int(np.isin(ids, gpu["correlation_id"]).sum())
-    is_much = without >= _MANY and without * 2 >= len(ids)
+    is_much = without >= _MIN_LAUNCHES and without * 2 >= len(ids)
     shared = int((np.diff(ids) == 0).sum())
     return [
         Doubt(NO_WORK, without if is_much else 0, len(ids)),
@@ -134,7 +133,7 @@ def launch_doubts(gpu: Columns, events: Columns, texts: Iterable[str]) -> list[D
 
 
 def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
-    """Calls while a graph is captured: launches are noted then, and no work is done."""
+    """Which calls are inside a graph capture, where launches do no work."""
     change = np.array(
         [text.endswith("StreamBeginCapture") - text.endswith("StreamEndCapture") for text in texts],
         dtype=np.int64,
@@ -143,12 +142,11 @@ def _is_captured(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
     return captured
 
 
-_MANY = 4
-"""Launches: of fewer without work nothing follows."""
+_MIN_LAUNCHES = 4  # number of launches without work from which they are doubtful
 
 
 def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:
-    """The ``links`` table: events that an arrow of the file joins."""
+    """The ``links`` table: events that an arrow of the file connects."""
     flows = collector.flows
     event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
     is_target = flows["is_target"] == 1
@@ -163,10 +161,11 @@ def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:
 
 
 def torch_thread_ids(events: Columns, threads: int) -> Int64:
-    """Kineto names the forward's thread in backward nodes: read its number back from the pairs.
+    """torch's id of each thread, shape (threads,); 0 if unknown.
 
-    A backward node and its forward operator have the same sequence number, so the thread on which
-    most forward operators with the sequence numbers of thread k's backward nodes ran, is thread k.
+    Kineto writes the forward's thread id in backward nodes. A backward node and its forward
+    operator have the same sequence number, so id k belongs to the thread that ran most forward
+    operators of the backward nodes with id k.
     """
     numbered = events["sequence_number"] >= 0
     forward = np.flatnonzero(numbered & (events["forward_thread"] == 0))
@@ -175,8 +174,8 @@ def torch_thread_ids(events: Columns, threads: int) -> Int64:
     is_forward[forward] = True
     match = row_with(events["sequence_number"] + 1, is_forward,
                       events["sequence_number"][backward] + 1)  # fmt: skip
-    known = match >= 0
-    pairs = group_rows(events["thread"][match][known], events["forward_thread"][backward][known])
+    paired = match >= 0
+    pairs = group_rows(events["thread"][match][paired], events["forward_thread"][backward][paired])
     result = np.zeros(threads, dtype=np.int64)
     order = np.argsort(pairs.count, kind="stable")  # the most frequent pair of a thread wins
     for thread, number in zip(*(column[order].tolist() for column in pairs.columns), strict=True):

@@ -33,9 +33,10 @@ def add_meaning(events: Columns, collector: CollectedEvents) -> None:
 
 
 def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[np.bool_]:
-    """Nodes of the backward graph: what the engine evaluates, or what names a forward's thread.
+    """Which events are nodes of the backward graph.
 
-    The engine's own span around a node is called like it, and is no node.
+    The engine evaluates a node, or the node has a forward thread. The engine's span around a node
+    has the same name, but is not a node.
     """
     evaluated = np.full(len(texts) + 1, -1, dtype=np.int64)  # one more, for events without parent
     for text, row in texts.items():
@@ -82,8 +83,8 @@ def _split_overloads(
 
 _FUNCTION = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*)$", re.DOTALL)
-_PAUSE = re.compile(r"Python GC$|gc: generation \d$")
-"""A garbage collection, as torch and as opscope call it."""
+_GC_PAUSE = re.compile(r"Python GC$|gc: generation \d$")
+"""A garbage collection: torch's and opscope's name."""
 _CLASS = re.compile(r"(?P<class_name>.*)_\d+$", re.DOTALL)
 
 
@@ -102,7 +103,7 @@ class _Functions:
             class_name = match["class_name"] if match else name
             self.modules.append((self._intern(class_name), self._intern(name)))
             return EventKind.MODULE_CALL, -1, len(self.modules) - 1
-        if _PAUSE.match(text):
+        if _GC_PAUSE.match(text):
             return EventKind.GC_PAUSE, -1, -1
         if function:
             file, name = self._intern(function["file"]), self._intern(function["function"])
@@ -119,11 +120,11 @@ def python_tables(
     rows = np.flatnonzero(events["kind"] == EventKind.PYTHON_CALL)
     if not len(rows):
         return {}
-    names, which = np.unique(events["name"][rows], return_inverse=True)
+    names, name_of_row = np.unique(events["name"][rows], return_inverse=True)
     all_texts = list(texts)
     functions = _Functions(intern)
     described = np.array([functions.describe(all_texts[name]) for name in names], dtype=np.int32)
-    kind, frame, module = described[which].T
+    kind, frame, module = described[name_of_row].T
     events["kind"][rows] = kind
     files, names_of, lines = zip(*functions.frames, strict=True) if functions.frames else ([],) * 3
     classes, instances = zip(*functions.modules, strict=True) if functions.modules else ([],) * 2
@@ -144,10 +145,10 @@ def python_tables(
 def _callers(
     events: dict[str, Any], rows: npt.NDArray[np.int64], frame: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int32]:
-    """The frame of the function that called each call; -1 where none is known.
+    """The frame of each call's caller; -1 if unknown.
 
-    Kineto says which Python span called which. Where a file does not, and for modules, which are
-    no functions, it is the nearest function around.
+    Kineto writes the caller of each Python span. Without it, and for modules, which are not
+    functions, the caller is the nearest function around the call.
     """
     frame_of = np.full(len(events["parent"]), -1, dtype=np.int32)
     frame_of[rows] = frame
@@ -155,8 +156,8 @@ def _callers(
     is_python[rows] = True
     called_by = events["parent"].astype(np.int64)
     named = row_with(events["python_id"], is_python, events["python_parent_id"])
-    earlier = (named >= 0) & (named < np.arange(len(named)))  # else climbing might not end
-    called_by[earlier] = named[earlier]
+    is_earlier = (named >= 0) & (named < np.arange(len(named)))  # or the loop may not end
+    called_by[is_earlier] = named[is_earlier]
     caller = called_by[rows]
     searching = np.flatnonzero(caller >= 0)
     while len(searching):

@@ -1,7 +1,6 @@
-"""A Chrome JSON file, piece by piece, by the native reader.
+"""Reading a Chrome JSON file in pieces with the native reader.
 
-Never more of the text is in memory than a piece and the longest value: what the file says becomes
-columns as it is read.
+Memory has at most a piece and the longest value of the text: data become columns at once.
 """
 
 from __future__ import annotations
@@ -20,24 +19,23 @@ from opscope.storage.chrome.vocabulary import meaning_of, parsed, vocabulary
 from opscope.storage.unpacked_file import pieces_of
 
 PIECE_BYTES = 1 << 20
-_BETWEEN_LOOKS_BYTES = 1 << 26
-"""How much is read before it is asked again whether there is memory to put it in order: of a gzip
-file it is not known beforehand how much that will be."""
+_MEMORY_CHECK_BYTES = 1 << 26
+"""Bytes between two checks of available memory: the unpacked size of a gzip file is unknown."""
 
 
 def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
-    """Read a Chrome JSON, plain or packed.
+    """Read a Chrome JSON, plain or packed; of a truncated file, the complete part.
 
-    Of a file that was cut, what is whole is read. One fault is mended: names with quotes in them
-    that Kineto did not escape (``"name": "f.py(0): "x""``).
+    One defect is repaired: names with quotes that Kineto did not escape (``"name": "f.py(0):
+    "x""``).
 
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
         InsufficientMemoryError: it does not fit in memory.
     """
-    reader = _read(path, mends=False)
+    reader = _read(path, repairs_names=False)
     if reader.problem is not None:
-        reader = _read(path, mends=True)
+        reader = _read(path, repairs_names=True)
     if reader.problem is not None:
         raise TraceFormatError(_problem_text(path, reader.problem))
     if not reader.has_events:
@@ -45,20 +43,20 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
             f"{path} is JSON but not a Chrome trace: it has no traceEvents. opscope.load() takes "
             "trace folders written by opscope and Chrome JSON written by export_chrome_trace()."
         )
-    others = parsed(reader.others or "{}")
-    return reader, others if isinstance(others, dict) else {}
+    metadata = parsed(reader.others or "{}")
+    return reader, metadata if isinstance(metadata, dict) else {}
 
 
-def _read(path: Path, mends: bool) -> _native.ChromeReader:
-    reader = _native.ChromeReader(vocabulary(), meaning_of, mends)
-    found = status_of(path)
-    require_memory(0 if found is None else found.st_size, f"reading {shown_path(path)}")
+def _read(path: Path, repairs_names: bool) -> _native.ChromeReader:
+    reader = _native.ChromeReader(vocabulary(), meaning_of, repairs_names)
+    status = status_of(path)
+    require_memory(0 if status is None else status.st_size, f"reading {shown_path(path)}")
     read_bytes = measured_bytes = 0
     for piece in _without_padding(_utf8_pieces(path)):
         if not reader.add(piece):
             break
         read_bytes += len(piece)
-        if read_bytes - measured_bytes >= _BETWEEN_LOOKS_BYTES:
+        if read_bytes - measured_bytes >= _MEMORY_CHECK_BYTES:
             measured_bytes = read_bytes
             require_memory(read_bytes // 2, f"reading {shown_path(path)}")
     reader.finish()
@@ -66,7 +64,7 @@ def _read(path: Path, mends: bool) -> _native.ChromeReader:
 
 
 def _utf8_pieces(path: Path) -> Iterator[bytes]:
-    """The text of a file as UTF-8, with replacements for what is not text."""
+    """The text of a file as UTF-8, with replacements for invalid bytes."""
     decoder: codecs.IncrementalDecoder | None = None
     is_plain = False
     for piece in pieces_of(path, PIECE_BYTES):
@@ -83,7 +81,7 @@ def _utf8_pieces(path: Path) -> Iterator[bytes]:
 
 
 def _without_padding(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Drop zeros at the end, which a file has that a crash of its machine cut."""
+    """Drop zeros at the end of a file, which a crash of the machine may leave."""
     zeros = 0
     for piece in pieces:
         text = piece.rstrip(b"\0")

@@ -1,9 +1,9 @@
 """Vocabulary of Chrome files: categories, keys, numbers, and opscope's additions.
 
-Kineto has a category per type of activity. Those that opscope has a kind for are that kind; spans
-of its other types (ranges of NVIDIA's range profiler, what an accelerator's runtime reports) are of
-an unknown kind, and spans of any other tool's categories count as annotations. Where opscope would
-write another category than it read, it keeps the one it read.
+Kineto has a category per type of activity. opscope maps known categories to its kinds; spans of
+other Kineto types (ranges of NVIDIA's range profiler, reports of an accelerator's runtime) get an
+unknown kind, and spans of other tools' categories become annotations. A category that opscope's
+export would write differently is stored with the event.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SPANS: dict[str, int] = {
 _WRITTEN_SPANS = ("cpu_op", "user_annotation", "python_function")
 
 _HARDWARE_COUNTERS = "cuda_profiler_range"
-"""Ranges of NVIDIA's range profiler: what the device counted while the kernels in one ran."""
+"""Ranges of NVIDIA's range profiler, with device counters of their kernels."""
 
 _GPU_KINDS: dict[str, int] = {
     **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"), GpuKind.KERNEL),
@@ -56,8 +56,8 @@ _DEVICE_TYPES = {
 _LABEL = re.compile(r"([A-Za-z]+\d?) ?\d+$")
 
 BESIDE = "overlaps tid"
-"""Key of a row, and of its line's name, that says beside which thread the line is: spans that
-overlap without nesting are on lines of their own numbers, because viewers drop them otherwise."""
+"""Key of a row, and of its track's name: the thread beside whose track it is. Spans that overlap
+without nesting are on separate tracks, because viewers drop them otherwise."""
 
 _KNOWN_KEYS = (
     "External id", "Record function id", "Ev Idx", "Sequence number", "Fwd thread id",
@@ -68,19 +68,18 @@ _KNOWN_KEYS = (
 """Keys of ``args`` that are not keyword arguments of the call."""
 
 KEY = "opscope"
-"""Of the outermost object of the file: what its recording had and such files have no room for."""
+"""Key in the outermost object: data of the recording that such files have no room for."""
 _LEFT_OUT, _DROPPED = "left out", "dropped"
 _TABLES_LEFT_OUT = (
     *("operator_calls", "script_calls", "task_runs", "tasks", "optimizers", "parameters"),
     *("compiled_sites", "compiled_origins", "compilations", "thread_samples", "source_lines"),
 )
 
-TIME_LIMIT = 1 << 61
-"""Nanoseconds; beyond it a sum of base, time and duration could leave ``int64``."""
+TIME_LIMIT = 1 << 61  # Nanoseconds; above it a sum of base, time and duration may exceed ``int64``
 
 
 class CategoryMeaning(NamedTuple):
-    """Kind of an event, from its category, and whether the category itself is kept."""
+    """Kind of an event by category, and whether the category itself is stored."""
 
     gpu_kind: int
     span_kind: int
@@ -95,7 +94,7 @@ class CategoryMeaning(NamedTuple):
 
 
 def meaning_of(category: str) -> CategoryMeaning:
-    """Look up the meaning of a category."""
+    """The meaning of a category."""
     lower = category.lower()
     is_kept = bool(category) and category not in _WRITTEN_SPANS
     return CategoryMeaning(
@@ -113,7 +112,7 @@ def meaning_of(category: str) -> CategoryMeaning:
 
 
 def vocabulary() -> dict[str, Any]:
-    """Terms of Chrome files that the native reader needs."""
+    """Terms of Chrome files for the native reader."""
     return {
         "dtypes": CODES_BY_CPP_NAME,
         "overheads": {name: kind for kind, name in OVERHEAD_NAMES.items()},
@@ -126,25 +125,24 @@ def vocabulary() -> dict[str, Any]:
 
 
 def labelled_device_type(labels: str) -> int | None:
-    """``c10::DeviceType`` by the labels of a process, as in "XPU 0"; None where there is none."""
+    """``c10::DeviceType`` by a process's label, as in "XPU 0"; None without one."""
     match = _LABEL.match(labels)
     return _DEVICE_TYPES.get(match[1].lower()) if match else None
 
 
 def file_device_type(categories: Iterable[str]) -> int:
-    """Device type of kernels without other attributes, from the runtimes whose calls are in the
-    file: Kineto calls kernels of all devices ``kernel``."""
+    """Device type from the file's runtime categories; the category of all kernels is ``kernel``."""
     runtimes = {
         category.split("_")[0]
         for category in map(str.lower, categories)
         if category.endswith(("_runtime", "_driver"))
     }
-    named = {_DEVICE_TYPES[one] for one in runtimes if one in _DEVICE_TYPES}
-    return named.pop() if len(named) == 1 else DeviceType.CUDA
+    device_types = {_DEVICE_TYPES[runtime] for runtime in runtimes if runtime in _DEVICE_TYPES}
+    return device_types.pop() if len(device_types) == 1 else DeviceType.CUDA
 
 
 def parsed(text: str) -> Any:
-    """A JSON value of a Chrome file without the events in it.
+    """A JSON value of a Chrome file, without events inside.
 
     Raises:
         RecursionError: it is nested too deeply.
@@ -165,7 +163,7 @@ def integer(value: Any, default: int = 0, low: int = -(1 << 63), high: int = (1 
 
 
 def recorded_counts(trace: TraceData) -> dict[str, Any]:
-    """The value of :data:`KEY` in a file of ``trace``; empty where nothing is left out or lost."""
+    """The value of :data:`KEY` in a file of ``trace``; empty if nothing is omitted or lost."""
     rows = {name: len(trace.table(name)) for name in _TABLES_LEFT_OUT}
     recorded = {
         _LEFT_OUT: {name: count for name, count in rows.items() if count},
@@ -175,7 +173,7 @@ def recorded_counts(trace: TraceData) -> dict[str, Any]:
 
 
 def left_out(recorded: Any) -> dict[str, int]:
-    """Rows by table that a file's recording had and the file has not, as :func:`said_of` says."""
+    """Omitted rows by table, from a value of :func:`recorded_counts`."""
     counts = recorded.get(_LEFT_OUT) if isinstance(recorded, dict) else None
     if not isinstance(counts, dict):
         return {}

@@ -61,7 +61,6 @@ class Scalar:
     """An argument that is not a tensor.
 
     Attributes:
-        type: its type.
         value: Python value, None if it has no text form.
     """
 
@@ -90,16 +89,16 @@ class Arguments:
 
     def keywords(self, event: int) -> dict[str, Argument]:
         """Keyword arguments by name."""
-        found: dict[str, Argument] = {}
+        arguments: dict[str, Argument] = {}
         for table, row in self._rows(event, Role.KEYWORD):
-            self._put(found, self._names[table["keyword"][row]], table, row)
-        return found
+            self._put(arguments, self._names[table["keyword"][row]], table, row)
+        return arguments
 
     def _positional(self, event: int, role: Role) -> list[Argument | None]:
-        found: dict[int, Argument] = {}
+        arguments: dict[int, Argument] = {}
         for table, row in self._rows(event, role):
-            self._put(found, int(table["argument"][row]), table, row)
-        return [found.get(i) for i in range(max(found, default=-1) + 1)]
+            self._put(arguments, int(table["argument"][row]), table, row)
+        return [arguments.get(i) for i in range(max(arguments, default=-1) + 1)]
 
     def _rows(self, event: int, role: Role) -> Iterator[tuple[Table, int]]:
         for index in (self._tensors, self._scalars):
@@ -107,14 +106,14 @@ class Arguments:
                 if index.table["role"][row] == role:
                     yield index.table, int(row)
 
-    def _put(self, found: dict[Any, Argument], key: Any, table: Table, row: int) -> None:
+    def _put(self, arguments: dict[Any, Argument], key: Any, table: Table, row: int) -> None:
         if table is self._scalars.table:
             kind = ScalarType(int(table["type"][row]))
-            found[key] = Scalar(kind, scalar_value(kind, self._names[table["value"][row]]))
+            arguments[key] = Scalar(kind, scalar_value(kind, self._names[table["value"][row]]))
         elif table["element"][row] < 0:
-            found[key] = tensor_record(table, row)
+            arguments[key] = tensor_record(table, row)
         else:
-            elements = found.setdefault(key, [])
+            elements = arguments.setdefault(key, [])
             if isinstance(elements, list):
                 elements.append(tensor_record(table, row))
 
@@ -147,12 +146,12 @@ class RowsOfEvent:
         wanted = events.astype(self._sorted.dtype)
         first = np.searchsorted(self._sorted, wanted)
         last = np.searchsorted(self._sorted, wanted, side="right")
-        found: list[list[tuple[Any, ...]]] = [[] for _ in range(len(events))]
+        columns: list[list[tuple[Any, ...]]] = [[] for _ in range(len(events))]
         for place in np.flatnonzero(last > first).tolist():
             rows = np.arange(first[place], last[place])
             rows = rows if self._order is None else self._order[rows]
-            found[place] = list(zip(*(self._values(name, rows) for name in names), strict=True))
-        return found
+            columns[place] = list(zip(*(self._values(name, rows) for name in names), strict=True))
+        return columns
 
     def _values(self, name: str, rows: Values) -> list[Any]:
         if self.table.schema.column(name).is_list:
@@ -253,10 +252,10 @@ def keyword_values(trace: TraceData, keywords: Sequence[str]) -> dict[int, dict[
         return {}
     used: npt.NDArray[Any] = np.unique(scalars["keyword"][rows])
     wanted = [row for row in used.tolist() if trace.names[row] in keywords]
-    found: dict[int, dict[str, Any]] = {}
+    by_event: dict[int, dict[str, Any]] = {}
     for row in rows[np.isin(scalars["keyword"][rows], wanted)].tolist():
         name = trace.names[scalars["keyword"][row]]
         text = trace.names[scalars["value"][row]]
         is_number = scalars["type"][row] == ScalarType.INT and text.lstrip("-").isdigit()
-        found.setdefault(int(scalars["event"][row]), {})[name] = int(text) if is_number else text
-    return found
+        by_event.setdefault(int(scalars["event"][row]), {})[name] = int(text) if is_number else text
+    return by_event

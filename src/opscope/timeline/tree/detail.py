@@ -48,7 +48,6 @@ class OperatorDetail:
         sequence_number: shared by a forward operator and its backward; -1 none.
         forward_thread: torch's id of the thread that ran the forward; 0 none.
         inputs: positional arguments; None for one that was not recorded.
-        keywords: keyword arguments.
         outputs: results.
     """
 

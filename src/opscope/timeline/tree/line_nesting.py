@@ -3,9 +3,9 @@
 Recorded parents do not give that: an annotation begins within the Python call that opens it and
 ends later, times in files are rounded, and files of other tools have spans that overlap in any way.
 Here each instant of a thread belongs to the running span that began last. A span that begins inside
-another and outlasts it ends the other's time: for this question the other ends there, so spans
-nest. Only a recorded child that ends within rounding after its parent is inside it all the same.
-Asynchronous spans are not the activity of a thread: they have no time of their own.
+another and outlasts it ends the other's time, so that spans nest. Exception: a recorded child that
+ends after its parent, within rounding, is inside it. Asynchronous spans are not the activity of a
+thread: they have no time of their own.
 """
 
 from __future__ import annotations
@@ -46,14 +46,11 @@ class LineNesting:
     start_ns: Values  # as recorded
     took_ns: Values  # as recorded, never negative; unfinished spans end with their parent
     parent: Rows  # as recorded
-    # span directly around each by time, -1 for none; the parent for asynchronous ones
-    around: Rows
+    around: Rows  # span around each by time, or parent of an asynchronous one; -1 for none
     own_ns: Values  # time as the innermost span of its thread
     is_async: Flags  # spans that are not the activity of their thread
     by_start: Values | None  # rows in order of start; None if they already are
-    # rows of spans that do not nest as recorded, in the order of ``moved_until_ns``; for a repeated
-    # row the last counts
-    moved: Rows
+    moved: Rows  # rows of spans that do not nest as recorded; of equal rows the last counts
     moved_until_ns: Values  # end of the own time of each
 
     @property
@@ -95,13 +92,13 @@ def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger
     if any_left_out := bool(left_out.any()):
         line = np.where(left_out, np.int32(len(threads)), line)
     parents = np.ascontiguousarray(parent, dtype=np.int32)
-    around, own, moved, until = _native.nest_on_lines(
+    around, own_ns, moved, until = _native.nest_on_lines(
         start, took, parents, line, len(threads), tree.by_start
     )
     if any_left_out:
         around = np.where(left_out, parents, around)
     return LineNesting(
-        threads, thread, start, took, parents, around, own, left_out, tree.by_start, moved, until
+        threads, thread, start, took, parents, around, own_ns, left_out, tree.by_start, moved, until
     )
 
 

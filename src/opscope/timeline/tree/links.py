@@ -19,8 +19,7 @@ class Links:
     """Arrows between events, for each kind in order of their targets."""
 
     source: Values  # begins, such as forward operators, shape (links,)
-    # ends, such as the backward operator of each source, shape (links,)
-    target: Values
+    target: Values  # ends, such as the backward operator of each source, shape (links,)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -38,7 +38,6 @@ class Node:
     """One event of a tree; see :class:`Tree`.
 
     Attributes:
-        tree: tree of the node.
         row: row in events; memory events are numbered after them.
     """
 
@@ -153,7 +152,6 @@ class Tree:
 
     Attributes:
         trace: source of all data.
-        arrays: the same tree as columns.
         event_count: rows below this are events, the rest allocations.
     """
 

@@ -1,8 +1,8 @@
-"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which no longer have it.
+"""``torch.profiler._pattern_matcher`` for torch 2.14 and newer, which lack it.
 
-The same classes find the same events in a profile's event tree, so that programs which match their
-own or torch's patterns keep working. Their messages are opscope's; ``trace.findings()`` knows more
-mistakes, and the cost of each.
+The same classes match the same events in a profile's event tree, so programs that use torch's
+patterns or derived ones continue to work. The messages are opscope's; ``trace.findings()`` has more
+patterns, and the cost of each.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from typing import Any
 
 _BFLOAT16_OR_HALF = ("torch.bfloat16", "torch.float16")
 _FILLS = frozenset({"aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_"})
-_LOOP = 10
-"""Repetitions of the same operators that count as a loop."""
+_LOOP = 10  # repetitions of the same operators that make a loop
 _REPORT = "torchtidy_report.json"
 _LINE = f"{'-' * 40}TorchTidy Report{'-' * 40}"
 NO_PLACE = "No source code location found"
 
 
 class AntiPattern:
-    """A mistake, and the events that show it; derive and implement :meth:`match`.
+    """A mistake, and the events that show it; subclasses implement :meth:`match`.
 
     Args:
-        prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; ``trace.findings(benchmark=True)`` measures the cost.
+        prof: a finished ``torch.profiler.profile``.
+        should_benchmark: ignored; ``trace.findings(benchmark=True)`` measures the cost.
 
     Attributes:
         name: name of the mistake.
-        description: what to do.
+        description: advice.
         url: further reading, or "".
         event_tree: outermost events.
         tid_root: outermost events by thread.
@@ -55,7 +54,7 @@ class AntiPattern:
 
     @property
     def skip(self) -> bool:
-        """Whether the profile lacks needed data."""
+        """Whether the profile lacks required data."""
         return False
 
     def match(self, event: Any) -> bool:
@@ -84,9 +83,9 @@ class AntiPattern:
 
     def siblings_of(self, event: Any) -> tuple[list[Any], list[Any]]:
         """Events before and after an event, in the same parent or thread."""
-        around = event.parent.children if event.parent else self.tid_root[event.start_tid]
-        place = around.index(event)
-        return around[:place], around[place + 1 :]
+        siblings = event.parent.children if event.parent else self.tid_root[event.start_tid]
+        index = siblings.index(event)
+        return siblings[:index], siblings[index + 1 :]
 
     def next_of(self, event: Any) -> Any:
         """The next sibling; None for the last event."""
@@ -97,14 +96,13 @@ class AntiPattern:
         return next(reversed(self.siblings_of(event)[0]), None)
 
     def go_up_until(self, event: Any, predicate: Callable[[Any], bool]) -> Any:
-        """The innermost event, from this one outwards, with the property; else the outermost."""
+        """The innermost event with the property, from this one outwards; else the outermost."""
         while event and event.parent and not predicate(event):
             event = event.parent
         return event
 
 
-Pattern = AntiPattern
-"""torch's name of the class."""
+Pattern = AntiPattern  # torch's name of the class
 
 
 class NamePattern(AntiPattern):
@@ -120,7 +118,7 @@ class NamePattern(AntiPattern):
         return re.search(self.name, event.name) is not None
 
 
-class _OfOperators(AntiPattern):
+class _OperatorPattern(AntiPattern):
     """Needs stacks and shapes."""
 
     @property
@@ -128,7 +126,7 @@ class _OfOperators(AntiPattern):
         return not (self.prof.with_stack and self.prof.record_shapes)
 
 
-class ExtraCUDACopyPattern(_OfOperators):
+class ExtraCUDACopyPattern(_OperatorPattern):
     """A tensor that is filled on the CPU and then copied to a device."""
 
     name = "Extra CUDA Copy Pattern"
@@ -161,7 +159,7 @@ class ForLoopIndexingPattern(AntiPattern):
         self.visited: set[int] = set()
 
     def eventTreeTraversal(self) -> Iterator[Any]:
-        """Outer events first, so that the first one of a loop is the one that matches."""
+        """Outer events first, so that the first event of a loop matches."""
         waiting = deque(self.event_tree)
         while waiting:
             event = waiting.popleft()
@@ -173,18 +171,18 @@ class ForLoopIndexingPattern(AntiPattern):
         if event.name != "aten::select" or event.id in self.visited:
             return False
         later = self.siblings_of(event)[1]
-        names = [one.name for one in later]
+        names = [sibling.name for sibling in later]
         if len(later) <= 1 or "aten::select" not in names:
             return False
         length = names.index("aten::select") + 1
-        turn = [event.name, *names[: length - 1]]
-        turns = 1
+        iteration = [event.name, *names[: length - 1]]
+        iterations = 1
         for start in range(length - 1, len(later), length):
-            if names[start : start + length] != turn:
+            if names[start : start + length] != iteration:
                 break
-            turns += 1
+            iterations += 1
             self.visited.add(later[start].id)
-        return turns >= _LOOP
+        return iterations >= _LOOP
 
 
 class FP32MatMulPattern(AntiPattern):
@@ -203,7 +201,7 @@ class FP32MatMulPattern(AntiPattern):
 
         numbers = [re.sub("sm_|compute_", "", name) for name in torch.cuda.get_arch_list()]
         has_tf32 = torch.version.hip is None and all(
-            int(re.sub(r"\D", "", one)) >= 80 for one in numbers
+            int(re.sub(r"\D", "", number)) >= 80 for number in numbers
         )
         return not has_tf32 or not self.prof.record_shapes
 
@@ -227,8 +225,8 @@ class OptimizerSingleTensorPattern(AntiPattern):
         self.optimizers_with_foreach = ["adam", "sgd", "adamw"]
 
     def match(self, event: Any) -> bool:
-        """Whether the event is the function that does it."""
-        names = [f"_single_tensor_{one}" for one in self.optimizers_with_foreach]
+        """Whether the event is such an optimizer's update function."""
+        names = [f"_single_tensor_{optimizer}" for optimizer in self.optimizers_with_foreach]
         return any(event.name.endswith(name) for name in names)
 
 
@@ -268,7 +266,7 @@ class GradNotSetToNonePattern(AntiPattern):
 
 
 class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
-    """A bias that the following batch norm removes."""
+    """A bias without effect, because a batch norm follows."""
 
     name = "Enabling Bias in Conv2d Followed By BatchNorm Pattern"
     description = "A batch norm takes away the bias of the Conv2d before it. Set bias=False there."
@@ -287,7 +285,7 @@ class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
         return following is not None and following.name.startswith("nn.Module: BatchNorm2d")
 
 
-class MatMulDimInFP16Pattern(_OfOperators):
+class MatMulDimInFP16Pattern(_OperatorPattern):
     """A product of 16-bit matrices with sizes that are not multiples of 8."""
 
     name = "Matrix Multiplication Dimension Not Aligned Pattern"
@@ -315,12 +313,12 @@ def source_code_location(event: Any) -> str:
 
 def input_shapes(event: Any) -> tuple[tuple[int, ...], ...]:
     """Shape of each argument of an operator; empty for other values."""
-    return tuple(tuple(getattr(one, "sizes", ())) for one in event.extra_fields.inputs)
+    return tuple(tuple(getattr(value, "sizes", ())) for value in event.extra_fields.inputs)
 
 
 def input_dtypes(event: Any) -> tuple[Any, ...]:
     """Dtype of each argument of an operator; None for other values."""
-    return tuple(getattr(one, "dtype", None) for one in event.extra_fields.inputs)
+    return tuple(getattr(value, "dtype", None) for value in event.extra_fields.inputs)
 
 
 def report_all_anti_patterns(
@@ -332,10 +330,10 @@ def report_all_anti_patterns(
     """Match all patterns except indexing in loops, like torch; print and write the results.
 
     Args:
-        prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; see :class:`AntiPattern`.
+        prof: a finished ``torch.profiler.profile``.
+        should_benchmark: ignored; see :class:`AntiPattern`.
         print_enable: print the results.
-        json_report_dir: an existing folder for ``torchtidy_report.json``; its content is extended.
+        json_report_dir: an existing folder for ``torchtidy_report.json``, which is extended.
     """
     matches: dict[str, None] = {}
     summaries: list[str] = []
@@ -350,8 +348,8 @@ def report_all_anti_patterns(
             if text in matches:
                 continue
             matches[text] = None
-            file, found, line = source_code_location(event).rpartition(":")
-            if found:
+            file, separator, line = source_code_location(event).rpartition(":")
+            if separator:
                 by_file.setdefault(file, []).append(
                     {
                         "line_number": int(line),

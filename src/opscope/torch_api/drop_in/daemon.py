@@ -24,10 +24,9 @@ from opscope.torch_api.drop_in.daemon_messages import TraceRequest
 from opscope.torch_api.settings import ProfileSettings
 from opscope.torch_api.steps import StepClock
 
-_EVERY_S = 1.0
-_ANSWER_S = 0.5
-_STEPS_S = 600.0
-"""Longest wait for steps; without steps, recording ends then."""
+_PERIOD_S = 1.0
+_ANSWER_TIMEOUT_S = 0.5
+_STEPS_TIMEOUT_S = 600.0  # maximum wait for steps, after which recording ends
 
 
 class DaemonClient:
@@ -54,7 +53,7 @@ class DaemonClient:
     def end(self) -> None:
         """Stop polling; ends a running recording early."""
         self._ending.set()
-        self._thread.join(_EVERY_S + _ANSWER_S + 5)
+        self._thread.join(_PERIOD_S + _ANSWER_TIMEOUT_S + 5)
         self._endpoint.close()
         atexit.unregister(self._remove)
         self._remove()
@@ -65,9 +64,9 @@ class DaemonClient:
                 os.unlink(self._name)
 
     def _run(self) -> None:
-        while not self._ending.wait(_EVERY_S):
+        while not self._ending.wait(_PERIOD_S):
             try:
-                request = self._ask()
+                request = self._poll()
                 if request is not None:
                     self._record(request)
             except (OSError, ValueError):
@@ -75,7 +74,7 @@ class DaemonClient:
             except Exception as error:
                 notice(f"the trace for Dynolog could not be made: {error}")
 
-    def _ask(self) -> TraceRequest | None:
+    def _poll(self) -> TraceRequest | None:
         if not self._endpoint.is_ours():  # the program has closed it
             self._endpoint.close()
             self._remove()
@@ -91,11 +90,11 @@ class DaemonClient:
         endpoint = self._endpoint
         if endpoint.is_ours():
             endpoint.socket.sendto(message, messages.address(messages.DAEMON))
-        until_s = time.monotonic() + _ANSWER_S
-        arrived = select.poll()
-        arrived.register(endpoint.socket, select.POLLIN)
-        while (left_s := until_s - time.monotonic()) > 0:
-            arrived.poll(left_s * 1000)
+        until_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        poll = select.poll()
+        poll.register(endpoint.socket, select.POLLIN)
+        while (remaining_s := until_s - time.monotonic()) > 0:
+            poll.poll(remaining_s * 1000)
             if not endpoint.is_ours():  # the program has closed it
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             with contextlib.suppress(BlockingIOError):
@@ -105,9 +104,9 @@ class DaemonClient:
         raise TimeoutError
 
     def _received(self, kind: str) -> bytes | None:
-        """The received message, if it has this kind and a trusted sender; else None."""
+        """The received message if it has this kind and a trusted sender; else None."""
         try:
-            answered, content = messages.receive(self._endpoint.socket, {0, os.getuid()})
+            answer_kind, content = messages.receive(self._endpoint.socket, {0, os.getuid()})
         except messages.ForeignSenderError as sender:
             if not self._has_refused:
                 self._has_refused = True
@@ -116,7 +115,7 @@ class DaemonClient:
                     "root or of the program's user may request traces"
                 )
             return None
-        return content if answered == kind else None
+        return content if answer_kind == kind else None
 
     def _record(self, request: TraceRequest) -> None:
         self._ending.wait(max(request.start_ns / 1e9 - time.time(), 0) if request.start_ns else 0)
@@ -143,17 +142,17 @@ class DaemonClient:
 
 
 def _write(trace: TraceData, path: str) -> None:
-    """Write to a new file and rename it, as Kineto does.
+    """Write a new file and rename it, as Kineto does.
 
-    A link is replaced and not followed: Dynolog's file names are predictable and in shared folders.
+    A link is replaced, not followed: Dynolog's file names are predictable and in shared folders.
     """
-    beside = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
+    temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4()}-{os.path.basename(path)}")
     try:
-        write_chrome_trace(trace, beside)
-        os.replace(beside, path)
+        write_chrome_trace(trace, temporary)
+        os.replace(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
+            os.unlink(temporary)
 
 
 class _StepWait:
@@ -168,8 +167,8 @@ class _StepWait:
         return self._clock.counter.count
 
     def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:
-        """Wait until ``is_reached(count)`` after a step, the end, or the time limit."""
-        until_s = time.monotonic() + _STEPS_S
+        """Wait until ``is_reached(count)`` is true after a step, the end, or the time limit."""
+        until_s = time.monotonic() + _STEPS_TIMEOUT_S
         while not ending.is_set() and time.monotonic() < until_s:
             self._stepped.clear()
             if self._stepped.wait(0.1) and is_reached(self._clock.counter.count):

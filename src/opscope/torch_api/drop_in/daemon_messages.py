@@ -6,7 +6,7 @@ daemon listens as ``dynolog``.
 
 | type | content | answer |
 |---|---|---|
-| ctxt | device, process (int32), job (int64) | how many of the job are registered (int32) |
+| ctxt | device, process (int32), job (int64) | number of registered processes of the job (int32) |
 | req | kind, count (int32), job (int64), count processes (int32) | a configuration; often empty |
 
 A configuration is lines of ``KEY=VALUE``.
@@ -24,8 +24,8 @@ DAEMON = "dynolog"
 _HEAD = struct.Struct("=Q32s")
 _PROCESS = struct.Struct("=iiq")
 _ACTIVITIES = 2
-_MOST_BYTES = 1 << 16
-_MOST_ANCESTORS = 16
+_MAX_BYTES = 1 << 16
+_MAX_ANCESTORS = 16
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -45,7 +45,7 @@ def registration(device: int, process: int, job: int) -> bytes:
 
 
 def question(processes: Sequence[int], job: int) -> bytes:
-    """Message that asks for trace requests for the first process; the others are its ancestors."""
+    """Message that requests trace requests for the first process; the others are its ancestors."""
     head = _PROCESS.pack(_ACTIVITIES, len(processes), job)
     return message("req", head + struct.pack(f"={len(processes)}i", *processes))
 
@@ -80,9 +80,9 @@ def open_endpoint(name: str | bytes) -> socket.socket:
 
 
 def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, bytes]:
-    """The next message. Raises ForeignSenderError if its sender is not in ``trusted``."""
-    data, about, _, _ = endpoint.recvmsg(_MOST_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
-    user = next((_CREDENTIALS.unpack(payload)[1] for level, kind, payload in about
+    """The next message; ForeignSenderError if its sender is not in ``trusted``."""
+    data, ancillary, _, _ = endpoint.recvmsg(_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+    user = next((_CREDENTIALS.unpack(payload)[1] for level, kind, payload in ancillary
                  if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
                  and len(payload) == _CREDENTIALS.size), None)  # fmt: skip
     if user not in trusted:
@@ -92,26 +92,26 @@ def receive(endpoint: socket.socket, trusted: Collection[int]) -> tuple[str, byt
 
 def ancestors() -> list[int]:
     """This process and its ancestors, nearest first: a request may name any of them."""
-    found = [os.getpid()]
-    while found[-1] > 1 and len(found) < _MOST_ANCESTORS:
+    pids = [os.getpid()]
+    while pids[-1] > 1 and len(pids) < _MAX_ANCESTORS:
         try:
-            with open(f"/proc/{found[-1]}/stat", "rb") as file:
+            with open(f"/proc/{pids[-1]}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
         if parent <= 0:
             break
-        found.append(parent)
-    return found
+        pids.append(parent)
+    return pids
 
 
 def job_id() -> int:
-    """The scheduler's id of the job, as Kineto finds it; 0 without one."""
+    """The scheduler's job id, from Kineto's source; 0 without one."""
     text = os.environ.get("SLURM_JOB_ID", "")
     return int(text) if text.isdecimal() else 0
 
 
-_LONGEST_S = 3600.0
+_MAX_DURATION_S = 3600.0
 _DEFAULT_S = 0.5
 _FLAGS = {
     "PROFILE_REPORT_INPUT_SHAPES": "record_shapes",
@@ -126,31 +126,31 @@ _FLAGS = {
 class TraceRequest:
     """A requested trace."""
 
-    path: str  # path of the Chrome trace, with the process id as in Kineto
+    path: str  # path of the Chrome trace, including the process id as in Kineto
     flags: dict[str, bool]  # arguments of a profile
-    start_ns: int  # Unix time to begin at; 0: at once
+    start_ns: int  # Unix time of the begin; 0: at once
     duration_s: float  # duration if ``steps`` is 0
-    steps: int  # number of steps; 0: record for a time
+    steps: int  # number of steps; 0: ``duration_s`` counts
     start_multiple: int  # begin at a multiple of this step number
 
     @classmethod
     def parse(cls, text: str) -> TraceRequest | None:
         """Read a configuration; None if it requests no trace."""
-        given = dict(_lines(text))
-        log_file = given.get("ACTIVITIES_LOG_FILE", "")
+        options = dict(_lines(text))
+        log_file = options.get("ACTIVITIES_LOG_FILE", "")
         if not log_file:
             return None
-        milliseconds = float(given.get("ACTIVITIES_DURATION_MSECS", 0))
-        seconds = milliseconds / 1e3 or float(given.get("ACTIVITIES_DURATION_SECS", _DEFAULT_S))
+        milliseconds = float(options.get("ACTIVITIES_DURATION_MSECS", 0))
+        seconds = milliseconds / 1e3 or float(options.get("ACTIVITIES_DURATION_SECS", _DEFAULT_S))
         return cls(
             path=_with_process(log_file),
             flags={
-                ours: _is_on(given[theirs]) for theirs, ours in _FLAGS.items() if theirs in given
+                argument: _is_on(options[key]) for key, argument in _FLAGS.items() if key in options
             },
-            start_ns=int(given.get("PROFILE_START_TIME", 0)) * 1_000_000,
-            duration_s=min(max(seconds, 0.001), _LONGEST_S),
-            steps=max(int(given.get("ACTIVITIES_ITERATIONS", 0)), 0),
-            start_multiple=max(int(given.get("PROFILE_START_ITERATION_ROUNDUP", 1)), 1),
+            start_ns=int(options.get("PROFILE_START_TIME", 0)) * 1_000_000,
+            duration_s=min(max(seconds, 0.001), _MAX_DURATION_S),
+            steps=max(int(options.get("ACTIVITIES_ITERATIONS", 0)), 0),
+            start_multiple=max(int(options.get("PROFILE_START_ITERATION_ROUNDUP", 1)), 1),
         )
 
 

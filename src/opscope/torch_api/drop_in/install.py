@@ -1,10 +1,10 @@
 """Switching torch.profiler to opscope and back.
 
-Replaced are the C++ functions that torch's Python profiler calls, the classes of their results, and
-the few Python methods that would turn columns into objects. Classes such as
+opscope replaces the C++ functions that torch's Python profiler calls, the classes of their results,
+and the few Python methods that would convert columns to objects. Classes such as
 ``torch.profiler.profile`` stay, so a program that imported them before is switched too. Modules
-that imported a replaced name, under any name, are updated; references elsewhere (a default
-argument, a base class) stay torch's.
+that imported a replaced name, under any name, are updated; other references (a default argument, a
+base class) remain torch's.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _section = _native.Section()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and original value
-_added: list[str] = []  # names of modules that this torch no longer has
+_added: list[str] = []  # names of modules that this torch lacks
 _installed: Replacements | None = None
 _daemon: DaemonClient | None = None
-_had_ours: set[tuple[str, str]] = set()  # globals that held a replacement before install()
+_replaced_before: set[tuple[str, str]] = set()  # globals that had a replacement before install()
 
 
 class Installed:
@@ -50,7 +50,7 @@ def install() -> Installed:
         LifecycleError: torch's own profiler is running.
     """
     with hidden_from_kineto() as is_ours:
-        originals = _section.run(_install, _install_not)
+        originals = _section.run(_install, _undo_install)
     _warn_of_subclasses(originals)
     if is_daemon_enabled():
         _answer_daemon(is_ours)
@@ -58,14 +58,14 @@ def install() -> Installed:
 
 
 def install_and_answer() -> None:
-    """:func:`install`, once torch is imported and the daemon's variable was hidden."""
+    """Call :func:`install` after torch is imported with the daemon's variable hidden."""
     if restore_variable():
         answer_daemon()
     install()
 
 
 def answer_daemon() -> None:
-    """Answer Dynolog's daemon from now on, in place of Kineto."""
+    """Answer Dynolog's daemon from now on, instead of Kineto."""
     global _daemon
     if _daemon is not None:
         return
@@ -95,21 +95,21 @@ def _install() -> dict[int, tuple[Any, Any]]:
         return {}
     from opscope.torch_api.drop_in.replacements import find_replacements
 
-    found = find_replacements()
+    replacements = find_replacements()
     _refuse_while_torch_profiles()
-    _had_ours.clear()
-    _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
-    for owner, name, value in found.methods:
+    _replaced_before.clear()
+    _replaced_before.update((m.__name__, name) for m, name, _ in _globals_among(replacements.news))
+    for owner, name, value in replacements.methods:
         _replace(owner, name, value)
-    for name, module in found.modules.items():
+    for name, module in replacements.modules.items():
         _add_module(name, module)
-    for module, name, value in _globals_among(found.originals):
-        _replace(module, name, found.originals[id(value)][1])
-    _installed = found
-    return found.originals
+    for module, name, value in _globals_among(replacements.originals):
+        _replace(module, name, replacements.originals[id(value)][1])
+    _installed = replacements
+    return replacements.originals
 
 
-def _install_not() -> None:
+def _undo_install() -> None:
     if _installed is None:
         _restore()
 
@@ -117,9 +117,9 @@ def _install_not() -> None:
 def uninstall() -> None:
     """Restore every name, also in modules imported since. Idempotent.
 
-    A running profile is stopped, with a warning, because torch cannot continue it.
+    A running profile is stopped with a warning, because torch cannot continue it.
     """
-    _leave_daemon()
+    _end_daemon_client()
     if _section.run(_uninstall, _uninstall):
         warnings.warn(
             "opscope.drop_in.uninstall() was called during a profile; its recording is lost. "
@@ -128,7 +128,7 @@ def uninstall() -> None:
         )
 
 
-def _leave_daemon() -> None:
+def _end_daemon_client() -> None:
     global _daemon
     daemon, _daemon = _daemon, None
     if daemon is not None:
@@ -136,21 +136,18 @@ def _leave_daemon() -> None:
 
 
 def _uninstall() -> bool:
-    """Restore torch's names; returns whether a profile was running.
-
-    May be interrupted anywhere and called again.
-    """
+    """Restore torch's names; returns whether a profile was running. Can be interrupted."""
     global _installed
-    found = _installed
-    if found is None:
+    replacements = _installed
+    if replacements is None:
         return False
     from opscope.torch_api.drop_in.backend import session
 
     was_running = session.abandon()
     _restore()
-    for module, name, value in list(_globals_among(found.news)):
-        if (module.__name__, name) not in _had_ours:
-            setattr(module, name, found.news[id(value)][1])
+    for module, name, value in list(_globals_among(replacements.news)):
+        if (module.__name__, name) not in _replaced_before:
+            setattr(module, name, replacements.news[id(value)][1])
     _installed = None
     return was_running
 
@@ -188,14 +185,14 @@ def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleT
     for module_name, module in list(sys.modules.items()):
         if module_name.partition(".")[0] == "opscope":
             continue
-        # Not getattr(), for which lazy modules import.
+        # Not getattr(), which makes lazy modules import.
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if id(value) in values and values[id(value)][0] is value:
                 yield module, name, value
 
 
 def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
-    """Warn of classes that were derived from torch's before the switch and do not change."""
+    """Warn of classes derived from torch's before the switch, which do not change."""
     children: list[type] = []
     for original, _ in originals.values():
         if isinstance(original, type):

@@ -1,8 +1,8 @@
 """torch's ``MemoryProfile``, over memory accounts that are computed from columns.
 
-torch's class walks the event tree with Python objects, which takes minutes for a million events.
-Its timeline and categories are computed here from arrays, with equal results. Other members, such
-as the data flow graph, are torch's own, created on access.
+torch's class walks the event tree with Python objects: minutes for a million events. This one
+computes timeline and categories from arrays, with equal results. Other members, such as the data
+flow graph, are torch's own, created on access.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def memory_profile(self: Any) -> Any:
 
 @cache
 def _profile_class() -> Any:
-    """The class; made once torch can be imported."""
+    """The class; created when torch can be imported."""
     from torch.profiler import _memory_profiler as torchs
 
     class ColumnMemoryProfile(torchs.MemoryProfile):  # type: ignore[misc]
@@ -47,7 +47,7 @@ def _profile_class() -> Any:
             self._result = result
 
         def __getattr__(self, name: str) -> Any:
-            made: dict[str, Any] = {
+            members: dict[str, Any] = {
                 "_op_tree": lambda: torchs.OpTree(self._result),
                 "_data_flow_graph": lambda: torchs.DataFlowGraph(self._op_tree),
                 "_size_map": lambda: torchs.SizeMap(self._op_tree),
@@ -55,9 +55,9 @@ def _profile_class() -> Any:
                 "_keys": lambda: _tensor_keys(self._result.trace, self._accounts.blocks),
                 "_categories": lambda: _category_dict(self._accounts, self._keys),
             }
-            if name not in made:
+            if name not in members:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            value = self.__dict__[name] = made[name]()
+            value = self.__dict__[name] = members[name]()
             return value
 
         @property
@@ -91,19 +91,19 @@ def _tensor_keys(trace: TraceData, blocks: MemoryBlocks) -> list[Any]:
 def _category_dict(accounts: MemoryAccounts, keys: list[Any]) -> Any:
     from torch.profiler._memory_profiler import Category, CategoryDict
 
-    found, result = accounts.categories, CategoryDict()
-    by_tensor = found.of_tensor[accounts.blocks.tensor].tolist()
-    labelled = found.labelled.tolist()
+    categories, result = accounts.categories, CategoryDict()
+    by_tensor = categories.of_tensor[accounts.blocks.tensor].tolist()
+    labelled = categories.labelled.tolist()
     for block, (key, code) in enumerate(zip(keys, by_tensor, strict=True)):
         if code and labelled[block]:
             result.set_by_id(key, Category(code))
-        if found.of_block[block]:
-            result.set_by_key(key, Category(int(found.of_block[block])))
-    block_of = np.repeat(np.arange(len(keys)), np.diff(found.version_offsets))
-    for number in np.flatnonzero(found.own).tolist():
+        if categories.of_block[block]:
+            result.set_by_key(key, Category(int(categories.of_block[block])))
+    block_of = np.repeat(np.arange(len(keys)), np.diff(categories.version_offsets))
+    for number in np.flatnonzero(categories.own).tolist():
         block = int(block_of[number])
-        version = number - int(found.version_offsets[block])
-        result.set_by_version(keys[block], version, Category(int(found.own[number])))
+        version = number - int(categories.version_offsets[block])
+        result.set_by_version(keys[block], version, Category(int(categories.own[number])))
     return result
 
 

@@ -1,8 +1,7 @@
-"""Methods of torch's classes that would make objects of columns, need a GPU, or collect.
+"""Replacements for methods of torch that make objects, need a GPU, or collect activity.
 
 torch can have Python collect CUPTI's reports (Cuspy in 2.15, the CUPTI monitor in 2.13 and 2.14)
-instead of Kineto. Under the drop-in opscope uses CUPTI, whichever was chosen: two collectors would
-take each other's records.
+instead of Kineto. Under the drop-in only opscope uses CUPTI: two would take each other's records.
 """
 
 from __future__ import annotations
@@ -75,26 +74,26 @@ def _microseconds(start_ns: int, end_ns: int) -> int:
 
 
 def parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None) -> list[Any]:
-    """``profile._parse_kineto_results``: events of a result, as many as the time allows."""
+    """``profile._parse_kineto_results``: events of a result, as many as the time permits."""
     events = result.function_events
     if timeout_s is None:
         return list(events)
     if timeout_s < 0:
         raise ValueError("timeout_s must be non-negative")
     deadline = perf_counter() + timeout_s
-    made: list[Any] = []
+    events_so_far: list[Any] = []
     for event in events:
         if perf_counter() >= deadline:
             _logger.warning(
                 "Post-processing timed out after %s s: partial results, %d of %d events. Raise "
                 "post_processing_timeout_s, or leave it out: events are made when looked at.",
                 timeout_s,
-                len(made),
+                len(events_so_far),
                 len(events),
             )
             break
-        made.append(event)
-    return made
+        events_so_far.append(event)
+    return events_so_far
 
 
 def export_chrome_trace(
@@ -141,7 +140,7 @@ def export_result(
 
 
 def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> None:
-    """Raise as torch does, and warn that work of CUDA graphs stays on its streams."""
+    """Check arguments as torch does, and warn that work of CUDA graphs stays on its streams."""
     if graph_lanes not in ("none", "all"):
         raise ValueError(f"graph_lanes must be 'all' or 'none', got {graph_lanes!r}")
     if graph_lanes == "all" and not annotations:
@@ -159,7 +158,7 @@ def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:
     return {key: json.loads(value) for key, value in (metadata or {}).items()}
 
 
-_WAYS = ("_use_cuspy", "_use_cupti_monitor")
+_OTHER_COLLECTORS = ("_use_cuspy", "_use_cupti_monitor")
 """Attributes of ``torch.profiler.profile`` that select another collector."""
 
 
@@ -178,7 +177,7 @@ def prepare_trace_of_ours(original: Callable[[Any], None]) -> Callable[[Any], No
 def _import_inductor() -> None:
     """Import torch's setting of CUDA graphs before the recording.
 
-    Older versions of torch import it during the recording, where it would dominate a short one.
+    Older torch versions import it during the recording, where it would dominate a short one.
     """
     if importlib.util.find_spec("torch._inductor") is not None:
         importlib.import_module("torch._inductor.config")
@@ -186,11 +185,11 @@ def _import_inductor() -> None:
 
 @contextmanager
 def _without_others(profile: Any) -> Iterator[None]:
-    given = getattr(profile, "activity_configs", {})
-    configs = [item for config in given.values() for item in config.profiler_configs]
-    chosen = next((name for name in _WAYS if getattr(profile, name, False)), None)
-    if chosen is not None:
-        setattr(profile, chosen, False)
+    activity_configs = getattr(profile, "activity_configs", {})
+    configs = [item for config in activity_configs.values() for item in config.profiler_configs]
+    collector = next((name for name in _OTHER_COLLECTORS if getattr(profile, name, False)), None)
+    if collector is not None:
+        setattr(profile, collector, False)
         if getattr(profile, "_cuspy_config", None) is not None:
             configs.append(profile._cuspy_config)  # may come from a backend's configuration
             profile._cuspy_config = None
@@ -199,15 +198,15 @@ def _without_others(profile: Any) -> Iterator[None]:
             profile.experimental_config, "enable_cuda_sync_events", True
         )
     warn_of_not_recorded(not_recorded(configs), stacklevel=5)
-    if not given:
+    if not activity_configs:
         yield
         return
     # torch requires a device for counters, which opscope does not record.
     profile.activity_configs = {
         activity: type(config)(activity_types=config.activity_types)
-        for activity, config in given.items()
+        for activity, config in activity_configs.items()
     }
     try:
         yield
     finally:
-        profile.activity_configs = given
+        profile.activity_configs = activity_configs

@@ -1,4 +1,4 @@
-"""``python -m opscope.drop_in script.py args...``: run it as python would, but switched.
+"""``python -m opscope.drop_in script.py args...``: run a program as Python does, but switched.
 
 Also with ``-m module``, ``-c code`` and ``-``.
 """

@@ -74,35 +74,34 @@ class Replacements:
     """torch's names and their replacements."""
 
     methods: tuple[tuple[type, str, Any], ...]  # methods: class, name and function
-    # by ``id()`` of torch's function or class: the original and its replacement
-    originals: dict[int, tuple[Any, Any]]
+    originals: dict[int, tuple[Any, Any]]  # by ``id()`` of the original: original and replacement
     news: dict[int, tuple[Any, Any]]  # by ``id()`` of the replacement: replacement and original
-    modules: dict[str, ModuleType]  # modules that this torch no longer has, by name
+    modules: dict[str, ModuleType]  # modules that this torch lacks, by name
 
 
 def find_replacements() -> Replacements:
-    """Replacements for the installed torch; names that it lacks are left out."""
+    """Replacements for the installed torch, without names that it lacks."""
     bridge.load()
     import torch.autograd.profiler_util as profiler_util
     import torch.profiler
     from torch._C import _autograd, _profiler
 
     pairs = [
-        (getattr(home, name), new)
-        for home, values in (
+        (getattr(owner, name), new)
+        for owner, values in (
             (_autograd, _BACKEND),
             (_profiler, _PROFILER),
             (profiler_util, _EVENTS),
         )
         for name, new in values.items()
-        if hasattr(home, name)
+        if hasattr(owner, name)
     ]
     torchs_own.keep(_autograd, _profiler.ProfilerConfig)
     if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
     news = {id(new): (new, original) for original, new in pairs}
-    # uninstall() keeps it: a program may have imported it from opscope.
+    # uninstall() does not restore it: a program may have imported it from opscope.
     pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
     originals = {id(original): (original, new) for original, new in pairs}
     return Replacements(_methods(), originals, news, _modules())
@@ -110,11 +109,11 @@ def find_replacements() -> Replacements:
 
 def _modules() -> dict[str, ModuleType]:
     name = "torch.profiler._pattern_matcher"
-    there = sys.modules.get(name)
-    if there is None:
+    loaded = sys.modules.get(name)
+    if loaded is None:
         is_torchs = importlib.util.find_spec(name) is not None
     else:
-        is_torchs = there is not anti_patterns
+        is_torchs = loaded is not anti_patterns
     return {} if is_torchs else {name: anti_patterns}
 
 

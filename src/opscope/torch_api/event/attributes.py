@@ -1,6 +1,6 @@
 """Attributes of a ``FunctionEvent``, read from a trace.
 
-A list position holds an event, a memory event outside all spans, or device activity. Each kind has
+A list position has an event, a memory event outside all spans, or device activity. Each kind has
 its own readers for some attributes and shares the others.
 """
 
@@ -78,8 +78,8 @@ def _activity(source: ListedTrace, row: int) -> str:
 
 def _system_thread(table: str) -> Reader:
     def read(source: ListedTrace, row: int) -> int:
-        thread, known = source.trace.table(table)["thread"][row], source.trace.table("threads")
-        return int(known["system_thread_id"][thread]) if thread < len(known) else int(thread)
+        thread, threads = source.trace.table(table)["thread"][row], source.trace.table("threads")
+        return int(threads["system_thread_id"][thread]) if thread < len(threads) else int(thread)
 
     return read
 
@@ -92,8 +92,8 @@ def _forward_thread(source: ListedTrace, row: int) -> int:
 
 def _memory_thread(source: ListedTrace, row: int) -> int:
     thread = source.trace.table("allocations")["thread"][row]
-    known = source.trace.table("threads")
-    return int(known["torch_thread_id"][thread]) if thread < len(known) else int(thread)
+    threads = source.trace.table("threads")
+    return int(threads["torch_thread_id"][thread]) if thread < len(threads) else int(thread)
 
 
 def _flops(source: ListedTrace, row: int) -> int:
@@ -261,6 +261,7 @@ def _quantity(name: str) -> Reader:
 READERS: dict[str, Reader] = {
     name: _by_source(name) for name in dict.fromkeys([*_EVENT, *_MEMORY, *_GPU, *_SHARED])
 }
+"""Functions from source and list position to the value, by attribute."""
 READERS["name"] = lambda source, position: source.rows.texts[int(source.rows.label[position])]
 READERS["cpu_memory_usage"] = _quantity("cpu_memory_bytes")
 READERS["device_memory_usage"] = _quantity("device_memory_bytes")

@@ -7,12 +7,11 @@ from typing import Any
 
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
-TIME_UNITS = tuple(_UNITS)
-"""Units of times in tables."""
+TIME_UNITS = tuple(_UNITS)  # units of times in tables
 
 
 def format_time(time_us: float, unit: str | None = None) -> str:
-    """Microseconds as ``1.234ms``; in a suitable unit unless one is given."""
+    """Microseconds as ``1.234ms``; the unit suits the value unless it is given."""
     if unit is None:
         unit = "s" if time_us >= _UNITS["s"] else "ms" if time_us >= _UNITS["ms"] else "us"
     return f"{time_us / _UNITS[unit]:.3f}{unit}"
@@ -32,7 +31,7 @@ def format_memory(nbytes: float) -> str:
 
 
 def flops_unit(smallest: float) -> tuple[float, str]:
-    """Factor and header that give a positive number of operations at most three digits."""
+    """Factor and header that scale a positive number of operations to three digits at most."""
     units = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
     power = 0
     while power + 1 < len(units) and smallest >= 1000.0 ** (power + 1):
@@ -41,16 +40,16 @@ def flops_unit(smallest: float) -> tuple[float, str]:
 
 
 def shorten(text: str, width: int | None) -> str:
-    """Replace the end of a text that does not fit by ``...``."""
+    """``text``, with ``...`` at the end if it exceeds ``width``."""
     return text if width is None or len(text) < width - 3 else text[: width - 3] + "..."
 
 
 def shorten_path(path: str, width: int) -> str:
-    """Replace the beginning of a path that does not fit by ``...``."""
+    """``path``, with ``...`` at the begin if it exceeds ``width``."""
     if len(path) <= width:
         return path
-    kept = path[len(path) - width :]
-    return "..." + kept[3:] if len(kept) > 3 else kept
+    end = path[len(path) - width :]
+    return "..." + end[3:] if len(end) > 3 else end
 
 
 def _as_text(name: str) -> property:

@@ -24,7 +24,7 @@ from opscope.torch_api.event.parts import device_type as _device_type
 class FunctionEvent(FormattedTimesMixin):
     """One event, with torch's attributes; times are microseconds, memory is bytes.
 
-    Events of a trace read an attribute from the columns at its first use, and keep it.
+    Events of a trace read an attribute from the columns at its first use, and store it.
     """
 
     id: int
@@ -121,16 +121,16 @@ class FunctionEvent(FormattedTimesMixin):
         python_module_id: int = -1,
         typed_metadata: dict[str, Any] | None = None,
     ) -> None:
-        given = dict(locals())
-        del given["self"], given["start_us"], given["end_us"], given["extra_meta"]
-        given["metadata"] = given.pop("typed_metadata")
-        given["_metadata_json"] = given.pop("metadata_json")
-        given["time_range"] = Interval(start_us, end_us)
-        given["device_type"] = _device_type(0) if device_type is None else device_type
+        values = dict(locals())
+        del values["self"], values["start_us"], values["end_us"], values["extra_meta"]
+        values["metadata"] = values.pop("typed_metadata")
+        values["_metadata_json"] = values.pop("metadata_json")
+        values["time_range"] = Interval(start_us, end_us)
+        values["device_type"] = _device_type(0) if device_type is None else device_type
         if device_resource_id is None:
-            given["device_resource_id"] = thread
-        given["event_metadata"] = metadata_from_kineto(extra_meta) if extra_meta else None
-        vars(self).update(given, kernels=[], count=1, cpu_children=[], cpu_parent=None)
+            values["device_resource_id"] = thread
+        values["event_metadata"] = metadata_from_kineto(extra_meta) if extra_meta else None
+        vars(self).update(values, kernels=[], count=1, cpu_children=[], cpu_parent=None)
         self.self_cpu_percent = self.total_cpu_percent = self.total_device_percent = -1
 
     @classmethod
@@ -141,7 +141,7 @@ class FunctionEvent(FormattedTimesMixin):
         return event
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached while the attribute has not been read from the trace.
+        # Python calls this only until the attribute has been read from the trace.
         source = vars(self).get("_source")
         if source is None or name not in READERS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -163,13 +163,13 @@ class FunctionEvent(FormattedTimesMixin):
         self.kernels.append(Kernel(name, device, duration))
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Add an event that ran directly inside this one."""
+        """Add an event directly inside this one."""
         self._require_cpu()
         child._require_cpu()
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
-        """Set the event that this one ran directly inside."""
+        """Set the event that directly contains this one."""
         self._require_cpu()
         parent._require_cpu()
         self.cpu_parent = parent

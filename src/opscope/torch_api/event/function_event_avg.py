@@ -1,4 +1,4 @@
-"""The average of events of one name, in torch's shape."""
+"""The average of events of one name, with torch's attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event.listed_trace import SUMS, ListedTrace, sums_in_torch_units
 from opscope.torch_api.event.parts import device_type
 
-_TAKEN_FROM_FIRST = (
+_FROM_FIRST_EVENT = (
     "key",
     "node_id",
     "is_async",
@@ -63,7 +63,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self._relatives: Callable[[], FunctionEvent] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # Parent and children of the first event are made on access.
+        # Parent and children of the first event are created on access.
         if name not in ("cpu_parent", "cpu_children"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         first = vars(self).get("_relatives")
@@ -83,7 +83,7 @@ class FunctionEventAvg(FormattedTimesMixin):
                 "a FunctionEventAvg."
             )
         if self.key is None:
-            for name in _TAKEN_FROM_FIRST:
+            for name in _FROM_FIRST_EVENT:
                 setattr(self, name, getattr(other, name))
         if other.key != self.key:
             raise UsageError(
@@ -116,22 +116,22 @@ class AverageObjects:
         self.averages = averages
         self.source = source
         self._sums = sums_in_torch_units(averages.quantities, len(averages.count))
-        self._made: dict[int, FunctionEventAvg] = {}
+        self._created: dict[int, FunctionEventAvg] = {}
 
     def __len__(self) -> int:
         return len(self.averages)
 
     @property
     def are_untouched(self) -> bool:
-        """Whether no object was created, so that none can have been changed."""
-        return not self._made
+        """Whether no object was created, so that the caller cannot have changed any."""
+        return not self._created
 
     def at(self, group: int) -> FunctionEventAvg:
         """The object of a group; always the same one."""
-        made = self._made.get(group)
-        if made is None:
-            made = self._made[group] = self._make(group)
-        return made
+        average = self._created.get(group)
+        if average is None:
+            average = self._created[group] = self._make(group)
+        return average
 
     def _make(self, group: int) -> FunctionEventAvg:
         averages, source = self.averages, self.source

@@ -32,7 +32,7 @@ SUMS = {
     "self_device_memory_usage": ("device_self_memory_bytes", 1),
     "flops": ("flops", 1),
 }
-"""By torch's attribute: column of ``Quantities``, and its units per unit of torch."""
+"""Column of ``Quantities``, and its units per unit of torch, by torch's attribute."""
 
 
 def sums_in_torch_units(quantities: Quantities, count: int) -> dict[str, npt.NDArray[Any]]:
@@ -51,7 +51,7 @@ EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
 class ListedTrace:
-    """A trace as positions 0, 1, … of torch's event list; everything is computed at first use."""
+    """A trace as positions 0, 1, … of torch's event list; everything is computed on first use."""
 
     trace: TraceData
     use_device: str | None
@@ -70,19 +70,19 @@ class ListedTrace:
         self.with_flops = with_flops
         self.with_stack = with_stack
         self._make_event = make_event
-        self._made: dict[int, Any] = {}
+        self._created: dict[int, Any] = {}
 
     def event(self, position: int) -> Any:
         """The event at a position; always the same object."""
-        event = self._made.get(position)
+        event = self._created.get(position)
         if event is None:
-            event = self._made[position] = self._make_event(self, position)
+            event = self._created[position] = self._make_event(self, position)
         return event
 
     def averages(
         self, by_shape: bool, stack_n: int, by_overload: bool, python_functions: bool
     ) -> Averages:
-        """Averages of all events, or of all but Python calls."""
+        """Averages of all events, or of all except Python calls."""
         averages = key_averages(
             self.trace, by_shape, stack_n, by_overload, self.flops, self.listing, self.rows
         )
@@ -129,12 +129,12 @@ class ListedTrace:
     @cached_property
     def process_id(self) -> int:
         """Id of the recorded process; 0 if unknown."""
-        known = self.trace.metadata.get("process_id")
-        return known if isinstance(known, int) else 0
+        value = self.trace.metadata.get("process_id")
+        return value if isinstance(value, int) else 0
 
     @cached_property
     def exposes_metadata(self) -> bool:
-        """Whether events show more metadata of files."""
+        """Whether events show additional metadata of files."""
         return bool(self.trace.metadata.get(EXPOSES_METADATA))
 
     @cached_property
@@ -145,10 +145,10 @@ class ListedTrace:
     @cached_property
     def positions(self) -> Values:
         """Position of every row of ``events``, -1 if it is not listed. Shape (events,)."""
-        where = np.full(len(self.trace.events), -1, dtype=np.int64)
+        position = np.full(len(self.trace.events), -1, dtype=np.int64)
         is_event = np.flatnonzero(self.rows.source == RowSource.EVENT)
-        where[self.rows.row[is_event]] = is_event
-        return where
+        position[self.rows.row[is_event]] = is_event
+        return position
 
     @cached_property
     def parent(self) -> Values:
@@ -160,19 +160,19 @@ class ListedTrace:
         return group_by_parent(self.parent)
 
     def children(self, event: int) -> list[Any]:
-        """Events that ran directly inside an event, in order of start."""
+        """Events directly inside an event, in order of start."""
         offsets, rows = self._children
         inside = rows[offsets[event] : offsets[event + 1]]
         return [self.event(int(position)) for position in self.positions[inside]]
 
     def parent_of(self, event: int) -> Any:
-        """The event that an event ran directly inside; None without one."""
+        """The event that directly contains an event; None without one."""
         parent = int(self.parent[event])
         return self.event(int(self.positions[parent])) if parent >= 0 else None
 
     @cached_property
     def _launched(self) -> tuple[Values, Values]:
-        """Rows of ``gpu`` by the event they count for: sorted events, and the rows."""
+        """Rows of ``gpu`` by the event that they count for: sorted events, and the rows."""
         launched = measure_device_time(self.listing).launched
         rows = np.argsort(launched, kind="stable")
         return launched[rows], rows
@@ -200,11 +200,11 @@ class ListedTrace:
     def flows(self) -> dict[int, tuple[int, bool]]:
         """Forward to backward arrows: event to (id from 1, whether the arrow starts there)."""
         links = forward_backward_links(self.trace)
-        found: dict[int, tuple[int, bool]] = {}
+        flow_ends: dict[int, tuple[int, bool]] = {}
         pairs = zip(links.source.tolist(), links.target.tolist(), strict=True)
         for number, (source, target) in enumerate(pairs, start=1):
-            found[source], found[target] = (number, True), (number, False)
-        return found
+            flow_ends[source], flow_ends[target] = (number, True), (number, False)
+        return flow_ends
 
     @cached_property
     def python_numbers(self) -> Values:

@@ -1,4 +1,4 @@
-"""Small types that are parts of an event in torch's shape."""
+"""Small types in an event, with torch's attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opscope.columns.codes import DeviceType as DeviceType
 
 
 class Interval:
-    """From ``start`` to ``end``, microseconds after the recording began."""
+    """From ``start`` to ``end``, microseconds after the begin of the recording."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start = start
@@ -34,8 +34,7 @@ class Kernel(NamedTuple):
 def device_type(code: int) -> Any:
     """The device type with this value.
 
-    Does not import torch, which takes over a second: a script that compares with torch's enum has
-    imported it.
+    This does not import torch, which takes over a second: a user of torch's enum has imported it.
     """
     torch = sys.modules.get("torch")
     enum = getattr(getattr(torch, "autograd", None), "DeviceType", DeviceType)
@@ -53,7 +52,7 @@ def is_cpu(value: Any) -> bool:
 
 
 class EventMetadata(NamedTuple):
-    """Fields of kernels, copies and collectives; None where unknown."""
+    """Fields of kernels, copies and collectives; None if unknown."""
 
     registers_per_thread: int | None = None
     shared_memory: int | None = None
@@ -107,7 +106,7 @@ def _unquoted(text: str) -> str:
     return text.strip('"')
 
 
-def _truth(text: str) -> bool:
+def _bool(text: str) -> bool:
     return text in ("1", "true")
 
 
@@ -147,5 +146,5 @@ _KINETO_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Src Rank": ("src_rank", int),
     "Dst Rank": ("dst_rank", int),
     "Seq": ("seq", int),
-    "Is asynchronized op": ("is_async", _truth),
+    "Is asynchronized op": ("is_async", _bool),
 }

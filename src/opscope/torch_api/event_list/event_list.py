@@ -38,8 +38,8 @@ Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists o
 class EventList(LazyList[Event]):
     """Events, or averages of events, with tables and exports.
 
-    A list made from a trace uses the trace's columns and creates events on access. A list that was
-    changed, or made from given events, uses its own events.
+    A list made from a trace uses the trace's columns and creates events on access. A changed list,
+    or one made from events, uses its events.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EventList(LazyList[Event]):
         self._averages: AverageObjects | None = None
 
     def _build_tree(self) -> None:
-        """Nest the events by thread and time, like torch; those of a trace are nested already."""
+        """Nest the events by thread and time, like torch; events of a trace are nested already."""
         self._populate_cpu_children()
         self._remove_dup_nodes()
         self._set_backward_stacktraces()
@@ -106,12 +106,12 @@ class EventList(LazyList[Event]):
         Args:
             sort_by: column to sort by, largest first, such as ``self_cpu_time_total``; by default
                 rows are in order of first appearance.
-            row_limit: print at most this many rows; -1 or None for all.
-            max_src_column_width: largest width of source locations.
-            max_name_column_width: largest width of names.
-            max_shapes_column_width: largest width of argument shapes.
-            header: a line to print above.
-            top_level_events_only: leave out events inside other events.
+            row_limit: maximum number of rows; -1 or None for all.
+            max_src_column_width: maximum width of source locations.
+            max_name_column_width: maximum width of names.
+            max_shapes_column_width: maximum width of argument shapes.
+            header: a line above the table.
+            top_level_events_only: omit events inside other events.
             time_unit: ``s``, ``ms`` or ``us``; by default one that suits each value.
 
         Raises:
@@ -161,8 +161,7 @@ class EventList(LazyList[Event]):
             group_by_input_shapes: separate rows for different argument shapes.
             group_by_stack_n: separate rows for different stacks of the innermost n frames.
             group_by_overload_name: separate rows for different operator overloads.
-            include_python_functions: average Python calls too; by default as the installed torch
-                does: until 2.13.
+            include_python_functions: also Python calls; by default as this torch does: until 2.13.
         """
         if include_python_functions is None:
             include_python_functions = averages_python_functions()
@@ -171,8 +170,8 @@ class EventList(LazyList[Event]):
         if source is not None:
             averages = source.averages(*grouping, include_python_functions)
             listed = self._like(())
-            listed._averages = made = AverageObjects(averages, source)
-            listed.fill_lazily(len(made), made.at)
+            listed._averages = objects = AverageObjects(averages, source)
+            listed.fill_lazily(len(objects), objects.at)
             return listed
         groups: defaultdict[tuple[Any, ...], FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
@@ -228,14 +227,14 @@ class EventList(LazyList[Event]):
         write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
 
     def _like(self, events: Iterable[Event]) -> EventList:
-        made = EventList(
+        result = EventList(
             events,
             use_device=self._use_device,
             profile_memory=self._profile_memory,
             with_flops=self._with_flops,
         )
-        made._source = self._source
-        return made
+        result._source = self._source
+        return result
 
     def _total(self, quantity: str) -> float:
         assert self._source is not None, "only called for lists made from a trace"
@@ -254,7 +253,6 @@ def make_event_list(
     """Events of ``trace`` as torch.profiler lists them, created on access.
 
     Args:
-        trace: the recording.
         use_device: name for the device columns; by default from the device in the trace.
         profile_memory: show memory columns.
         with_flops: count floating point operations and show them.
@@ -288,7 +286,7 @@ def _key(event: Event, by_shape: bool, stack_n: int, by_overload: bool) -> tuple
 
 
 def _write_events(events: EventList, path: str | Path) -> None:
-    """Write only slices: events that are not from a trace have no more data."""
+    """Write slices only: events that are not from a trace have no other data."""
     slices = [
         {
             "name": event.trace_name,

@@ -12,8 +12,8 @@ T = TypeVar("T")
 class LazyList(list[T]):
     """A list whose elements are created when they are read.
 
-    Operations that need all elements, or change the list, first create all of them. From the first
-    change on it is an ordinary list, and :attr:`as_made` is False.
+    Operations that need all elements, or change the list, first create all elements. After the
+    first change it is an ordinary list, and :attr:`as_made` is False.
     """
 
     def __init__(self, items: Iterable[T] = ()) -> None:
@@ -34,7 +34,7 @@ class LazyList(list[T]):
         if make is not None:
             list.__setitem__(self, slice(None), [make(i) for i in range(len(self))])
 
-    def _changes(self) -> None:
+    def _complete_to_change(self) -> None:
         self._complete()
         self.as_made = False
 
@@ -99,8 +99,8 @@ class LazyList(list[T]):
         return _restore, (type(self), list(self), state)
 
 
-_READING = ("index", "count")
-_CHANGING = (
+_READING_METHODS = ("index", "count")
+_CHANGING_METHODS = (
     "__setitem__",
     "__delitem__",
     "__iadd__",
@@ -129,10 +129,10 @@ def _after(prepare: Callable[[LazyList[Any]], None], name: str) -> Callable[...,
     return prepared
 
 
-for _name in _READING:
+for _name in _READING_METHODS:
     setattr(LazyList, _name, _after(LazyList._complete, _name))
-for _name in _CHANGING:
-    setattr(LazyList, _name, _after(LazyList._changes, _name))
+for _name in _CHANGING_METHODS:
+    setattr(LazyList, _name, _after(LazyList._complete_to_change, _name))
 
 
 def _restore(kind: type[LazyList[T]], items: list[T], state: dict[str, Any]) -> LazyList[T]:

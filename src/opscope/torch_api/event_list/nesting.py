@@ -1,4 +1,4 @@
-"""Nesting of events that are not from a trace: by thread and time, as torch's event lists do."""
+"""Nesting of events that are not from a trace: by thread and time, as in torch's event lists."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def nest_events(events: Iterable[Event]) -> None:
     for event in events:
         if not event.is_async and is_cpu(event.device_type):
             threads[event.thread, event.node_id].append(event)
-    for of_thread in threads.values():
-        of_thread.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
-        around: list[Event] = []
-        for event in of_thread:
-            while around and not _contains(around[-1].time_range, event.time_range):
-                around.pop()
-            if around:
-                around[-1].append_cpu_child(event)
-                event.set_cpu_parent(around[-1])
-            around.append(event)
+    for thread_events in threads.values():
+        thread_events.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
+        enclosing: list[Event] = []
+        for event in thread_events:
+            while enclosing and not _contains(enclosing[-1].time_range, event.time_range):
+                enclosing.pop()
+            if enclosing:
+                enclosing[-1].append_cpu_child(event)
+                event.set_cpu_parent(enclosing[-1])
+            enclosing.append(event)
 
 
 def _contains(outer: Any, inner: Any) -> bool:
@@ -38,9 +38,9 @@ def _contains(outer: Any, inner: Any) -> bool:
 
 
 def without_duplicates(events: list[Event]) -> list[Event]:
-    """The events without those that repeat their parent: its only child, of the same name.
+    """The events without those that repeat their parent: its only child, with the same name.
 
-    Children and device work of a removed event go to its parent.
+    Children and device work of a removed event move to its parent.
     """
     kept = list(events)
     while True:
@@ -48,7 +48,7 @@ def without_duplicates(events: list[Event]) -> list[Event]:
         if not repeated:
             return kept
         for event in kept:
-            # Checked again, because removing its parent may have changed the result.
+            # Check again: the parent's removal may change the result.
             if id(event) in repeated and _repeats_parent(event):
                 _replace_by_children(event)
             else:

@@ -1,4 +1,4 @@
-"""The rows of a table of events as columns, from objects or straight from a trace."""
+"""The rows of an event table as columns, from objects or from a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = (
     "node_id",
     *SUMS,
 )
-"""Numeric attributes a table shows; times in microseconds, memory in bytes."""
+"""Numeric attributes in a table; times in microseconds, memory in bytes."""
 
 
 class StackTexts(Protocol):
@@ -34,7 +34,7 @@ class StackTexts(Protocol):
 
 
 class Texts:
-    """One text per row; each distinct text is held once."""
+    """One text per row; each distinct text is stored once."""
 
     def __init__(self, index: npt.NDArray[np.integer[Any]], texts: Sequence[str]) -> None:
         self.index = index
@@ -101,13 +101,13 @@ def rows_of_objects(events: Sequence[Any], needs_parents: bool) -> TableRows:
 
 
 def _each(texts: Iterable[str]) -> Texts:
-    held = list(texts)
-    return Texts(np.arange(len(held)), held)
+    all_texts = list(texts)
+    return Texts(np.arange(len(all_texts)), all_texts)
 
 
 def _if_any(texts: Iterable[str]) -> Texts | None:
-    held = list(texts)
-    return _each(held) if any(held) else None
+    all_texts = list(texts)
+    return _each(all_texts) if any(all_texts) else None
 
 
 def rows_of_source(source: ListedTrace) -> TableRows:
@@ -181,7 +181,7 @@ def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
     )
     group, first = first_of_each(signature)
     inputs = [source.arguments.inputs(int(e)) if e >= 0 else [] for e in event[first]]
-    return Texts(group, [str(plain_shapes(each)) for each in inputs])
+    return Texts(group, [str(plain_shapes(arguments)) for arguments in inputs])
 
 
 class _SourceStacks:

@@ -1,4 +1,4 @@
-"""The table of events as text, in torch.profiler's layout, and opscope's lines below it."""
+"""The event table as text, in torch.profiler's layout, and opscope's lines below it."""
 
 from __future__ import annotations
 
@@ -186,15 +186,15 @@ def _wide_columns(rows: TableRows, options: TableOptions) -> list[_Column]:
 
 
 def _cpu_time_columns(rows: TableRows, unit: str | None) -> list[_Column]:
-    own, total = rows.numbers["self_cpu_time_total"], rows.numbers["cpu_time_total"]
-    average, everything = _per_call(rows, "cpu_time_total"), _cpu_total(rows)
+    self_us, total = rows.numbers["self_cpu_time_total"], rows.numbers["cpu_time_total"]
+    average, sum_us = _per_call(rows, "cpu_time_total"), _cpu_total(rows)
 
     def total_share(row: int) -> str:
-        return "0" if rows.is_async[row] else format_time_share(total[row], everything)
+        return "0" if rows.is_async[row] else format_time_share(total[row], sum_us)
 
     return [
-        _Column("Self CPU %", _WIDTH, lambda row: format_time_share(own[row], everything)),
-        _Column("Self CPU", _WIDTH, lambda row: format_time(own[row], unit)),
+        _Column("Self CPU %", _WIDTH, lambda row: format_time_share(self_us[row], sum_us)),
+        _Column("Self CPU", _WIDTH, lambda row: format_time(self_us[row], unit)),
         _Column("CPU total %", _WIDTH, total_share),
         _Column("CPU total", _WIDTH, lambda row: format_time(total[row], unit)),
         _Column("CPU time avg", _WIDTH, lambda row: format_time(average[row], unit)),
@@ -202,12 +202,12 @@ def _cpu_time_columns(rows: TableRows, unit: str | None) -> list[_Column]:
 
 
 def _device_time_columns(rows: TableRows, unit: str | None) -> list[_Column]:
-    own, total = rows.numbers["self_device_time_total"], rows.numbers["device_time_total"]
-    average, everything = _per_call(rows, "device_time_total"), _device_total(rows)
+    self_us, total = rows.numbers["self_device_time_total"], rows.numbers["device_time_total"]
+    average, sum_us = _per_call(rows, "device_time_total"), _device_total(rows)
     device = _device_name(rows)
     return [
-        _Column(f"Self {device}", _WIDTH, lambda row: format_time(own[row], unit)),
-        _Column(f"Self {device} %", _WIDTH, lambda row: format_time_share(own[row], everything)),
+        _Column(f"Self {device}", _WIDTH, lambda row: format_time(self_us[row], unit)),
+        _Column(f"Self {device} %", _WIDTH, lambda row: format_time_share(self_us[row], sum_us)),
         _Column(f"{device} total", _WIDTH, lambda row: format_time(total[row], unit)),
         _Column(f"{device} time avg", _WIDTH, lambda row: format_time(average[row], unit)),
     ]
@@ -261,7 +261,7 @@ _DROPPED = "dropped: "
 
 
 def footer(trace: TraceData, flops: FlopCounts | None) -> str:
-    """Lines to print below a table, each ending in a newline; may be empty.
+    """Lines below a table, each ending in a newline; may be empty.
 
     ``flops``: counted operations, for the share of operator time that they cover.
     """

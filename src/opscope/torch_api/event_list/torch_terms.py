@@ -1,4 +1,4 @@
-"""Differences from torch's terms: names, step boundaries, averages."""
+"""Adaptations to torch's terms: names, step boundaries, averages."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ def _gc_pauses_renamed(trace: TraceData) -> tuple[Columns, Names]:
 
 
 def _steps_adjusted(trace: TraceData) -> Columns:
-    """Columns in which each step begins with the Python call that it ends in.
+    """Columns in which each step begins with the Python call in which it ends.
 
     A step begins inside one call of ``step()`` and ends inside the next, which is inside a function
-    that began in between. torch's ``adjust_profiler_step`` lets the step begin 1 ns after the
-    outermost such function, so that the two nest; earlier events are no longer in the step.
+    that began in between. torch's ``adjust_profiler_step`` moves the begin of the step to 1 ns
+    after the outermost such function, so that the two nest; earlier events leave the step.
     """
     events, steps = trace.events, find_steps(trace)
     start, duration = events["start_ns"].copy(), events["duration_ns"].copy()
     parent = events["parent"].copy()
     for step, end_ns in zip(steps.event.tolist(), steps.end_ns.tolist(), strict=True):
-        call = _call_it_ends_in(trace, step, end_ns)
+        call = _call_at_end(trace, step, end_ns)
         if call < 0:
             continue
         start[step] = start[call] + 1
         duration[step] = end_ns - start[step]
-        left = np.flatnonzero((events["parent"] == step) & (events["start_ns"] < start[step]))
-        parent[left] = events["parent"][step]
+        earlier = np.flatnonzero((events["parent"] == step) & (events["start_ns"] < start[step]))
+        parent[earlier] = events["parent"][step]
     return {"start_ns": start, "duration_ns": duration, "parent": parent}
 
 
-def _call_it_ends_in(trace: TraceData, step: int, end_ns: int) -> int:
-    """The first Python call to begin in a step, on its thread, and outlive it; -1 if none."""
+def _call_at_end(trace: TraceData, step: int, end_ns: int) -> int:
+    """The first Python call that begins in a step, on its thread, and outlives it; -1 if none."""
     events = trace.events
     first = step + 1
     last = int(np.searchsorted(events["start_ns"], end_ns - 1))
@@ -82,5 +82,5 @@ def _call_it_ends_in(trace: TraceData, step: int, end_ns: int) -> int:
         & (events["thread"][rows] == events["thread"][step])
         & (trace.end_ns[rows] > end_ns)
     )
-    found = np.flatnonzero(outlives)
-    return first + int(found[0]) if len(found) else -1
+    rows_outliving = np.flatnonzero(outlives)
+    return first + int(rows_outliving[0]) if len(rows_outliving) else -1

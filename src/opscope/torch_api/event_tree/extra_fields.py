@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PyFrameState:
-    """``_PyFrameState``: a place in Python source, without the folder it is imported from."""
+    """``_PyFrameState``: a location in Python source, without the folder it is imported from."""
 
     file_name: str
     line_number: int
@@ -42,8 +42,7 @@ class NNModuleInfo:
     self_ptr: int  # ``id()`` of the instance
     cls_ptr: int  # ``id()`` of its class
     cls_name: str  # name of its class
-    # (name, parameter, gradient or None), at the first call
-    parameters: list[tuple[str, TensorMetadata, TensorMetadata | None]]
+    parameters: list[tuple[str, TensorMetadata, TensorMetadata | None]]  # at the first call
 
 
 @dataclass(frozen=True)
@@ -103,4 +102,4 @@ class ExtraFieldsPyCCall:
 
 @dataclass(frozen=True)
 class ExtraFieldsKineto:
-    """``_ExtraFields_Kineto``: anything else, such as a garbage collection."""
+    """``_ExtraFields_Kineto``: any other event, such as a garbage collection."""

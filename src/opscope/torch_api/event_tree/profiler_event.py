@@ -21,10 +21,9 @@ class ProfilerEvent:
         id: unique in the tree.
         correlation_id: shared by linked events of the trace; 0 for none.
         start_time_ns: Unix time.
-        duration_time_ns: from start to end.
         start_tid: system id of its thread, or number of its stream.
         parent: the event around it, or the event that launched it.
-        children: events directly inside, or launched directly there, in order of start.
+        children: events directly inside, or device work launched directly there, in order of start.
         typed: kind of event, and its extra fields.
     """
 
@@ -58,7 +57,7 @@ class ProfilerEvent:
 
     @property
     def overload_name(self) -> str:
-        """Overload of an operator; empty for other events, and if overloads were not recorded."""
+        """Overload of an operator; empty for other events and if not recorded."""
         return ""
 
     @property
@@ -123,8 +122,8 @@ class DeviceEvents:
         return rows
 
     def launched_by(self, row: int) -> list[ProfilerEvent]:
-        """Work launched by a row of ``events``, in order of start; -1: by no recorded call."""
-        return [self._event(place) for place in self._rows_by_launch.get(row, ())]
+        """Work launched by a row of ``events``, in order of start; -1: without a recorded call."""
+        return [self._event(gpu_row) for gpu_row in self._rows_by_launch.get(row, ())]
 
     def _event(self, row: int) -> ProfilerEvent:
         return self._events.setdefault(row, _DeviceEvent(self, row))

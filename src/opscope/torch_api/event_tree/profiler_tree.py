@@ -1,4 +1,4 @@
-"""The event tree in torch's shape: its nodes are made on access."""
+"""The event tree with torch's classes; nodes are created on access."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _RecordedEvent(ProfilerEvent):
             return _EventType.TorchOp, self._tree.operator_fields(self.name, detail)
         if isinstance(detail, MemoryDetail):
             if kind is NodeKind.OUT_OF_MEMORY:
-                # torch's enumeration has the value, without a name in Python.
+                # torch's enumeration has this value without a name in Python.
                 return _EventType(_OUT_OF_MEMORY), ExtraFieldsOutOfMemory()
             return _EventType.Allocation, self._tree.allocation_fields(detail)
         if isinstance(detail, PythonDetail) and kind in _PYTHON:
@@ -86,7 +86,7 @@ class _RecordedEvent(ProfilerEvent):
 
 
 class ProfilerTree:
-    """The tree of a trace in torch's shape."""
+    """The tree of a trace with torch's classes."""
 
     def __init__(self, trace: TraceData, first_id: int = 1) -> None:
         self.first_id = first_id
@@ -101,7 +101,7 @@ class ProfilerTree:
 
     @property
     def roots(self) -> list[ProfilerEvent]:
-        """Events at top level, in order of start; also device work without a recorded launch."""
+        """Events at top level, in order of start, and device work without a recorded launch."""
         top = [self.event(node) for node in self._tree.roots]
         return _by_start(top, self.devices.launched_by(-1))
 
@@ -135,8 +135,8 @@ class ProfilerTree:
             total_allocated=detail.total_allocated_bytes,
             total_reserved=detail.total_reserved_bytes,
             device=_device(detail.device_type, detail.device_index),
-            id=_known(detail.tensor_id),
-            allocation_id=_known(detail.allocation_id),
+            id=_none_if_negative(detail.tensor_id),
+            allocation_id=_none_if_negative(detail.allocation_id),
         )
 
     def call_fields(self, detail: PythonDetail) -> ExtraFieldsPyCall:
@@ -149,7 +149,7 @@ class ProfilerTree:
         )
 
     def place(self, frame: Location | None) -> PyFrameState:
-        """Location of a function, with the file as in names of events."""
+        """Location of a function; the file is written as in event names."""
         if frame is None:
             return PyFrameState("", 0, "")
         file = self._shown_files.get(frame.file)
@@ -161,7 +161,7 @@ class ProfilerTree:
     def _module(self, detail: PythonDetail) -> NNModuleInfo:
         info = self._modules.get(detail.module)
         if info is None:
-            held = _held(self._trace, "module", detail.module)
+            held = _held_tensors(self._trace, "module", detail.module)
             info = self._modules[detail.module] = NNModuleInfo(
                 self_ptr=detail.address,
                 cls_ptr=int(self._trace.table("modules")["class_address"][detail.module]),
@@ -175,7 +175,7 @@ class ProfilerTree:
     def _optimizer(self, detail: PythonDetail) -> OptimizerInfo:
         info = self._optimizers.get(detail.optimizer)
         if info is None:
-            held = _held(self._trace, "optimizer", detail.optimizer)
+            held = _held_tensors(self._trace, "optimizer", detail.optimizer)
             info = self._optimizers[detail.optimizer] = OptimizerInfo(
                 self_ptr=detail.address,
                 parameters=[
@@ -186,7 +186,7 @@ class ProfilerTree:
 
 
 def _by_start(events: Sequence[ProfilerEvent], work: list[ProfilerEvent]) -> list[ProfilerEvent]:
-    """Both lists joined in order of start; each is in this order."""
+    """Both lists, each in order of start, merged in that order."""
     if not work:
         return [*events]
     return sorted([*events, *work], key=lambda event: event.start_time_ns)
@@ -195,7 +195,7 @@ def _by_start(events: Sequence[ProfilerEvent], work: list[ProfilerEvent]) -> lis
 Held = tuple[str, dict[int, TensorMetadata], list[tuple[str, TensorMetadata]]]
 
 
-def _held(trace: TraceData, column: str, owner: int) -> list[Held]:
+def _held_tensors(trace: TraceData, column: str, owner: int) -> list[Held]:
     """Per parameter of an owner: name, parameter and gradient by role, and state."""
     table = trace.table("parameters")
     held: dict[int, Held] = {}
@@ -216,8 +216,8 @@ def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
     return TensorMetadata(
         impl_ptr=int(table["impl"][row]),
         storage_data_ptr=int(table["storage"][row]),
-        id=_known(int(table["tensor_id"][row])),
-        allocation_id=_known(int(table["allocation_id"][row])),
+        id=_none_if_negative(int(table["tensor_id"][row])),
+        allocation_id=_none_if_negative(int(table["allocation_id"][row])),
         sizes=table.lists("sizes")[row],
         strides=table.lists("strides")[row],
         dtype=getattr(torch, TORCH_NAMES.get(int(table["dtype"][row]), ""), None),
@@ -226,37 +226,37 @@ def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
     )
 
 
-# torch keeps values of these types, and None for other arguments that are not tensors.
+# torch stores values of these types, and None for other arguments that are not tensors.
 _WITH_VALUE = (ScalarType.BOOL, ScalarType.INT, ScalarType.FLOAT, ScalarType.COMPLEX)
 
 
 def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     for position, argument in enumerate(arguments):
         if isinstance(argument, TensorRecord):
-            found.append(_metadata(argument))
+            values.append(_metadata(argument))
         elif isinstance(argument, list) and not takes_optional_tensors(name, position):
             tensors = [_metadata(tensor) for tensor in argument]
-            found.append(None if None in tensors else tensors)
+            values.append(None if None in tensors else tensors)
         elif isinstance(argument, Scalar) and argument.type is ScalarType.TENSOR_LIST:
-            found.append([])
+            values.append([])
         elif isinstance(argument, Scalar) and argument.type in _WITH_VALUE:
-            found.append(argument.value)
+            values.append(argument.value)
         else:
-            found.append(None)
-    return found
+            values.append(None)
+    return values
 
 
 def _metadata(record: TensorRecord) -> TensorMetadata | None:
     import torch
 
-    if record.impl == 0 or not record.dtype:  # undefined; nested, or of symbolic shape
+    if record.impl == 0 or not record.dtype:  # undefined, nested, or with a symbolic shape
         return None
     return TensorMetadata(
         impl_ptr=record.impl,
         storage_data_ptr=record.storage,
-        id=_known(record.tensor_id),
-        allocation_id=_known(record.allocation_id),
+        id=_none_if_negative(record.tensor_id),
+        allocation_id=_none_if_negative(record.allocation_id),
         sizes=list(record.sizes),
         strides=list(record.strides),
         dtype=getattr(torch, record.dtype, None),
@@ -272,5 +272,5 @@ def _device(device_type: int, index: int) -> Any:
     return torch.device(name) if index < 0 else torch.device(name, index)
 
 
-def _known(number: int) -> int | None:
+def _none_if_negative(number: int) -> int | None:
     return number if number >= 0 else None

@@ -23,6 +23,12 @@ def recordings(count, seed=0, **options):
     ]
 
 
+@pytest.fixture(scope="module")
+def usual():
+    """The program as it is, three times."""
+    return recordings(3)
+
+
 def changed(found, level):
     return {one.place.module or one.place.operator: one.verdict for one in found.changed(level)}
 
@@ -35,15 +41,15 @@ def test_a_recording_beside_itself():
     assert found.not_judged == ()
 
 
-def test_nothing_changed_but_noise():
-    found = diff(recordings(3), recordings(3, seed=1))
+def test_nothing_changed_but_noise(usual):
+    found = diff(usual, recordings(3, seed=1))
     assert not found.is_changed
     assert found.step.a_ns == pytest.approx(1_325_000, rel=0.2)
 
 
-def test_one_module_is_slower():
+def test_one_module_is_slower(usual):
     slower = recordings(3, seed=2, took_us={"block7": 150})
-    found = diff(recordings(3), slower)
+    found = diff(usual, slower)
     assert changed(found, Level.MODULE) == {"block7": TimeVerdict.SLOWER}
     (one,) = found.changed(Level.MODULE)
     assert one.change_ns == pytest.approx(50_000, abs=15_000)
@@ -51,17 +57,17 @@ def test_one_module_is_slower():
     assert found.counts == found.shapes == ()
 
 
-def test_a_slower_machine_makes_no_place_slower():
+def test_a_slower_machine_makes_no_place_slower(usual):
     slow = [step_program(noise=0.03, speed=1.4, seed=900 + number) for number in range(3)]
-    found = diff(recordings(3), slow)
+    found = diff(usual, slow)
     assert found.changed(Level.MODULE) == found.changed(Level.CALL) == ()
     assert found.step.verdict is TimeVerdict.SLOWER
     assert found.alike_ns == pytest.approx(0.4 * 1_325_000, rel=0.4)
     assert abs(found.places_ns) < 0.1 * found.alike_ns
 
 
-def test_the_mean_step_is_what_places_and_all_alike_add_up_to():
-    found = diff(recordings(3), recordings(3, seed=5, took_us={"block2": 190}))
+def test_the_mean_step_is_what_places_and_all_alike_add_up_to(usual):
+    found = diff(usual, recordings(3, seed=5, took_us={"block2": 190}))
     parts = (found.places_ns, found.alike_ns, found.interruptions_ns)
     assert sum(parts) == pytest.approx(found.mean_step.change_ns)
     assert abs(found.interruptions_ns) < 5_000
@@ -121,8 +127,8 @@ def test_exactly_the_shapes_and_bytes_that_differ(before, after):
     assert sizes == {name: (64 * a, 64 * b) for name, (a, b) in others.items()}
 
 
-def test_a_module_that_is_there_no_more():
-    found = diff(recordings(3), recordings(3, seed=1, without=["block5"]))
+def test_a_module_that_is_there_no_more(usual):
+    found = diff(usual, recordings(3, seed=1, without=["block5"]))
     (module,) = found.changed(Level.MODULE)
     assert (module.place.module, module.b_ns, module.verdict) == ("block5", 0, TimeVerdict.FASTER)
     gone = {(one.place.operator, one.a.mean, one.b) for one in found.counts}

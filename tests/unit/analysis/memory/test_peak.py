@@ -9,7 +9,7 @@ from opscope.analysis.memory.peak import (
     NOT_RECORDED,
     memory_at_peak,
 )
-from opscope.columns.schema import AllocationAction, EventKind
+from opscope.columns.schema import AllocationAction
 from opscope.errors import UsageError
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span, tensor
 
@@ -98,26 +98,6 @@ def test_an_allocation_that_was_missed_is_told_from_one_before():
     )
 
     assert sizes(peak.by_operator)[NOT_RECORDED] == 40
-
-
-def test_modules_and_stacks_of_what_was_allocated():
-    frame = ("train.py", 1, "step")
-    peak = peak_of(
-        [
-            span("train.py(1): step", 0, 90, kind=EventKind.PYTHON_CALL, frame=frame),
-            span("Net_0", 1, 50, kind=EventKind.MODULE_CALL, module="Net_0"),
-            span("Linear_0", 2, 40, kind=EventKind.MODULE_CALL, module="Linear_0"),
-            span("aten::linear", 3, 30),
-            span("aten::sum", 60, 70),
-        ],
-        allocations=[allocation(10, 64, address=0x10), allocation(65, 4, address=0x20)],
-    )  # fmt: skip
-
-    assert sizes(peak.by_module) == {"Net_0.Linear_0": 64, "outside modules": 4}
-    assert sizes(peak.by_stack) == {
-        "train.py(1): step;Net_0;Linear_0": 64,
-        "train.py(1): step": 4,
-    }
 
 
 def test_devices_are_accounted_for_one_by_one():

@@ -55,9 +55,9 @@ def test_what_is_done_is_not_waited_for_and_what_was_asked_before_is(
     tmp_path, request_, other_end, capsys
 ):
     asking = finisher_for(tmp_path)
-    assert asking.ask(request_) and asking.is_busy
+    assert asking.request(request_) and asking.is_busy
     other_end[0].send(DONE)
-    asking.ask(request_)
+    asking.request(request_)
     assert len(other_end) == 2 and asking.is_busy
     other_end[1].send(DONE)
     asking.wait_at_the_end()
@@ -70,7 +70,7 @@ def test_what_takes_longer_goes_on_without_the_program(
     monkeypatch.delenv(finisher.WAIT)
     monkeypatch.setattr(finisher, "_LEAST_S", 0.0)
     asking = finisher_for(tmp_path)
-    asking.ask(request_)
+    asking.request(request_)
     asking.wait_at_the_end()
     assert "another process continues" in capsys.readouterr().err
     assert other_end[0].recv(1) == b""  # and it notices that nobody waits
@@ -82,12 +82,12 @@ def test_how_long_can_be_said_where_it_makes_sense(tmp_path, monkeypatch, asked)
     asking = finisher_for(tmp_path)
     asking.program_ends()
     expected_s = {"60": 60, "0": 0}.get(asked, finisher._LEAST_S)
-    assert expected_s - 1 < asking._left_s <= expected_s
+    assert expected_s - 1 < asking._remaining_s <= expected_s
 
 
 def test_one_that_is_killed_leaves_what_was_recorded(tmp_path, request_, other_end, capsys):
     asking = finisher_for(tmp_path)
-    asking.ask(request_)
+    asking.request(request_)
     other_end[0].close()
     asking.wait_at_the_end()
     said = capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_without_a_process_it_is_said_what_becomes_of_the_recording(
         request_.as_text().replace('"recording": null', '"recording": "/r"')
     )
     asking = finisher_for(tmp_path)
-    assert not asking.ask(recorded) and not asking.is_busy
+    assert not asking.request(recorded) and not asking.is_busy
     said = capsys.readouterr().err
     assert "no more processes" in said and f"opscope doctor --recover {tmp_path}" in said
     asking.wait_at_the_end()
@@ -125,7 +125,7 @@ from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
 finisher.send_to_keeper = lambda folder, text, goes_on: OwnSocket(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))
-asking.ask(EndRequest.from_text(sys.argv[1]))
+asking.request(EndRequest.from_text(sys.argv[1]))
 received = finisher._received
 def waits(*arguments):
     print("waits", flush=True)

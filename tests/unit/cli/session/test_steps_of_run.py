@@ -24,7 +24,7 @@ def test_what_opscope_does_at_the_end_of_a_step_is_no_time_of_the_program(clock)
     for _ in range(11):
         clock[0] += 10
         steps.step_ended(record)
-    assert steps.seen() == {"ended": 11, "passed_ns": 100}
+    assert steps.counted() == {"ended": 11, "passed_ns": 100}
 
     def fail():
         record()
@@ -34,7 +34,7 @@ def test_what_opscope_does_at_the_end_of_a_step_is_no_time_of_the_program(clock)
         clock[0] += 10
         with pytest.raises(OSError):
             steps.step_ended(fail)
-    assert steps.seen() == {"ended": 13, "passed_ns": 120}
+    assert steps.counted() == {"ended": 13, "passed_ns": 120}
 
 
 def test_steps_beside_which_a_trace_is_made_do_not_count(clock):
@@ -44,4 +44,4 @@ def test_steps_beside_which_a_trace_is_made_do_not_count(clock):
         busy[0] = 3 <= number < 6  # from the end of this step on
         clock[0] += 10 if number < 4 or number > 6 else 90
         steps.step_ended(lambda: None)
-    assert steps.seen() == {"ended": 6, "passed_ns": 50}
+    assert steps.counted() == {"ended": 6, "passed_ns": 50}

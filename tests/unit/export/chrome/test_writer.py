@@ -3,7 +3,6 @@
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
-from opscope.export.chrome import writer as chrome_writer
 from support.build_trace import build_trace, span
 from support.chrome_files import spans_of
 
@@ -46,14 +45,3 @@ def test_events_out_of_order_are_written_by_start(export):
     assert [row["name"] for row in rows] == ["outer", "inner", "middle", "late"]
     assert [row["args"]["Ev Idx"] for row in rows] == [2, 1, 3, 0]
     assert {row["tid"] for row in rows} == {5}
-
-
-def test_blocks_of_any_size_make_the_same_file(monkeypatch):
-    trace = build_trace([span(f"op{i}", i, i + 1) for i in range(100)])
-    whole = b"".join(bytes(b) for b in chrome_writer.chrome_blocks(trace, "t"))
-    monkeypatch.setattr(chrome_writer, "BLOCK_BYTES", 1)
-
-    blocks = [bytes(b) for b in chrome_writer.chrome_blocks(trace, "t")]
-
-    assert len(blocks) > 100
-    assert b"".join(blocks) == whole

@@ -41,16 +41,6 @@ def test_user_metadata_of_any_text_survives(key, value):
     assert document.get(f"user {key}", document.get(key)) == value
 
 
-def test_a_name_of_two_megabytes_and_control_characters():
-    name = "".join(map(chr, range(256))) * 8000 + "</script><!--"
-    trace = Trace({"events": {"start_ns": [1], "name": [0]}}, Names.from_strings([name]))
-
-    blocks = [bytes(block) for block in chrome_blocks(trace, "t")]
-
-    assert spans_of(json.loads(b"".join(blocks)))[0]["name"] == name
-    assert b"</script>" not in b"".join(blocks)
-
-
 @st.composite
 def tables(draw):
     """Events, arguments and allocations with hostile values but sound row numbers."""

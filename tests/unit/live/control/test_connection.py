@@ -20,7 +20,7 @@ from opscope.live.control.address import (
     socket_path,
 )
 from opscope.live.control.answers import ControlSession
-from opscope.live.control.client import Asking
+from opscope.live.control.client import ControlClient
 from opscope.live.control.server import Server
 
 HELLO = b'{"opscope": 1, "do": "status"}\n'
@@ -118,10 +118,10 @@ def test_only_so_many_connections_and_the_next_is_told_so(listening):
         one.sendall(HELLO)
         assert one.recv(1)
     with pytest.raises(ReachError, match="It already serves 16"):
-        Asking(Address(os.getpid(), listening._path))
+        ControlClient(Address(os.getpid(), listening._path))
     held.pop().close()
     wait_until(lambda: len(listening._connections) < server_module._MOST_CONNECTIONS)
-    Asking(Address(os.getpid(), listening._path)).close()
+    ControlClient(Address(os.getpid(), listening._path)).close()
     for one in held:
         one.close()
 
@@ -145,7 +145,7 @@ def test_another_process_than_the_one_meant_is_not_asked(tmp_path, monkeypatch):
     answering.start()
     bound.wait(20)
     with pytest.raises(ReachError, match="The process that listens at"):
-        Asking(Address(os.getppid(), path))
+        ControlClient(Address(os.getppid(), path))
     answering.join(20)
     assert heard == [b""]  # and was told nothing
 

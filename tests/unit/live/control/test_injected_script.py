@@ -13,7 +13,7 @@ import opscope
 from opscope.errors import ReachError
 from opscope.live.control import injection, server
 from opscope.live.control.address import address_of, opened_folder
-from opscope.live.control.client import Asking
+from opscope.live.control.client import ControlClient
 from support.processes import run_python
 
 SCRIPT = Path(injection.__file__).with_name("injected_script.py")
@@ -72,7 +72,7 @@ def test_it_listens_for_as_long_as_somebody_asks(asked):
 
 
 def test_one_that_nobody_asks_ends_after_a_while(asked, monkeypatch):
-    monkeypatch.setattr(server, "_FIRST_S", 0.1)
+    monkeypatch.setattr(server, "_FIRST_CLIENT_S", 0.1)
     request = place_request()
     run_script()
     request.unlink()
@@ -143,7 +143,7 @@ def test_a_socket_of_an_earlier_process_of_that_number_is_not_asked(asked):
     earlier.close()
     os.utime(path, (1, 1))
     with injection.reach(os.getpid()) as asking:
-        assert isinstance(asking, Asking)
+        assert isinstance(asking, ControlClient)
 
 
 def test_a_program_that_listens_itself_goes_on(asked):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from opscope.cli.views.completeness import describe_completeness
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
 from support.chrome_files import names, op
 from support.loaded import load_trace
@@ -38,20 +37,6 @@ def test_spans_are_put_in_start_order_with_parents_per_thread(read):
     assert trace.events["start_ns"].tolist() == [10_000, 10_000, 11_000, 12_500]
     assert trace.events["duration_ns"].tolist() == [20_250, 20_250, 100_000, 2_000]
     assert trace.table("threads")["system_thread_id"].tolist() == [1, 2]
-
-
-def test_times_are_exact_to_the_nanosecond(tmp_path):
-    # As doubles these two times, and the sum of the first time and duration, are a nanosecond off.
-    path = tmp_path / "t.json"
-    path.write_text(
-        '{"baseTimeNanoseconds": 1790857026000000000, "traceEvents": ['
-        '{"ph":"X","name":"a","pid":1,"tid":1,"ts":7771632580123.457,"dur":25993.641},'
-        '{"ph":"X","name":"b","pid":1,"tid":1,"ts":7771632580123.459,"dur":25993.639}]}'
-    )
-    events = load_trace(path).events
-    assert events["start_ns"].tolist() == [1798628658580123457, 1798628658580123459]
-    assert events["duration_ns"].tolist() == [25993641, 25993639]
-    assert events["parent"].tolist() == [-1, 0]
 
 
 def test_kinds_scopes_steps_and_overloads(read):
@@ -174,27 +159,6 @@ def test_python_spans_become_functions_modules_and_pauses(read):
     assert trace.names[trace.table("frames")["file"][main]] == "train.py"
 
 
-def test_device_activities_find_their_launch(read):
-    gpu = {"device": 0, "stream": 7, "context": 1}
-    trace = read([
-        op("aten::mm", 0, 10, **{"External id": 5}),
-        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77, **{"External id": 5}),
-        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, grid=[2, 1, 1], block=[128, 1, 1],
-           **gpu),
-        op("Memcpy HtoD", 18, 1, tid=7, cat="gpu_memcpy", correlation=78, bytes=4096,
-           **{"External id": 5}, **gpu),
-        op("forward", 18, 9, tid=7, cat="gpu_user_annotation"),
-    ])  # fmt: skip
-    table = trace.table("gpu")
-    assert text(trace, "gpu", "name") == ["Memcpy HtoD", "forward", "gemm"]
-    assert table["kind"].tolist() == [1, 4, 0]
-    assert table["launch"].tolist() == [0, -1, 1]
-    assert table["size_bytes"].tolist() == [4096, 0, 0]
-    assert table.lists("grid")[2] == [2, 1, 1]
-    assert table["stream"].tolist() == [7, 7, 7]
-    assert len(trace.table("threads")) == 1, "streams are not threads"
-
-
 def test_arrows_link_forward_to_backward(read):
     def arrow(ph, ts, number):
         return {"ph": ph, "cat": "fwdbwd", "id": number, "pid": 9, "tid": 1, "ts": ts}
@@ -209,20 +173,6 @@ def test_arrows_link_forward_to_backward(read):
     links = trace.table("links")
     assert (links["source"].tolist(), links["target"].tolist()) == ([0], [3])
     assert trace.table("threads")["torch_thread_id"].tolist() == [3]
-
-
-def test_begin_and_end_events(read):
-    def mark(ph, name, ts):
-        return {"ph": ph, "name": name, "pid": 1, "tid": 1, "ts": ts}
-
-    trace = read([
-        mark("B", "outer", 0), mark("B", "inner", 2), mark("E", "", 5), mark("E", "outer", 9),
-        mark("E", "nothing open", 10), mark("B", "open", 11), op("last", 12, 8, tid=2),
-    ])  # fmt: skip
-    assert names(trace)[:2] == ["outer", "inner"]
-    assert trace.events["duration_ns"].tolist() == [9000, 3000, 9000, 8000]
-    assert trace.events["unfinished"].tolist() == [False, False, True, False]
-    assert trace.ledger["import"]["dropped: an end without a beginning"] == 1
 
 
 def test_overlapping_spans_keep_a_sane_tree(read):
@@ -269,25 +219,6 @@ def test_what_is_left_out_is_counted(read):
         "dropped: arrows to device activity that is not in the file": 1,
         "not shown: arrows of kind 'other'": 1,
     }
-
-
-def test_of_a_healthy_file_of_a_device_nothing_is_dropped(read):
-    def arrow(ph, tid, ts):
-        return {"ph": ph, "cat": "ac2g", "name": "ac2g", "id": 77, "pid": 9, "tid": tid, "ts": ts}
-
-    trace = read([
-        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77),
-        arrow("s", 1, 3),
-        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, device=0, stream=7),
-        arrow("f", 7, 20),
-        op("Buffer Flush", 30, 4, tid=1, cat="overhead"),
-        op("PyTorch Profiler (0)", 0, 10, cat="Trace"),
-    ])  # fmt: skip
-    assert trace.table("gpu")["launch"].tolist() == [0]
-    assert describe_completeness(trace) == "1 events, none dropped"
-    overheads = trace.table("gpu_overheads")
-    assert overheads["kind"].tolist() == [1 << 16]
-    assert (overheads["duration_ns"].tolist(), overheads["thread"].tolist()) == ([4000], [0])
 
 
 CATEGORIES = {

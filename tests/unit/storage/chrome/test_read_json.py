@@ -12,7 +12,6 @@ from opscope.storage.chrome import read_json
 from opscope.timeline.doubts import doubts
 from support.loaded import load_trace
 from support.processes import run_python
-from support.random_trace import assert_same_trace
 
 EVENTS = [
     {"ph": "M", "name": "thread_name", "pid": 9, "tid": 1, "args": {"name": "mäin"}},
@@ -23,19 +22,6 @@ EVENTS = [
      "args": {"grid": [2, 1, 1], "correlation": 7}},
     {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": 13, "args": {"Addr": 1, "Bytes": 8}},
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-8-sig", "utf-32-le"])
-def test_pieces_of_any_size_make_the_same_trace(tmp_path, monkeypatch, encoding):
-    path = tmp_path / "t.json"
-    document = {"schemaVersion": 1, "traceEvents": EVENTS * 3, "note": "\U0001f600"}
-    path.write_bytes(json.dumps(document, indent=1, ensure_ascii=False).encode(encoding))
-    whole = load_trace(path)
-    assert whole.metadata["note"] == "\U0001f600"
-
-    for size in (4, 5, 7, 64, 333):
-        monkeypatch.setattr(read_json, "PIECE_BYTES", size)
-        assert_same_trace(load_trace(path), whole)
 
 
 def test_a_replaced_byte_may_lie_between_pieces(tmp_path, monkeypatch):
@@ -58,17 +44,6 @@ def test_faults_are_mended_whatever_the_pieces_are(tmp_path, monkeypatch):
         trace = load_trace(path)
         assert trace.event_name(4) == 'f.py(0): "4"'
         assert trace.ledger["import"]["names with unescaped quotes, repaired"] == 5
-
-
-def test_a_place_is_told_in_characters_lines_and_columns(tmp_path, monkeypatch):
-    path = tmp_path / "t.json"
-    path.write_text('{"é": "☃",\n "traceEvents": [\n  {"ph" 1}], "more": []}')
-    monkeypatch.setattr(read_json, "PIECE_BYTES", 5)
-    with pytest.raises(TraceFormatError, match="Expecting ':' delimiter at line 3, column 9"):
-        load_trace(path)
-    path.write_text('{"é": "☃", "traceEvents": [{"ph": "')
-    with pytest.raises(TraceFormatError, match=r"in the middle .* at line 1, column 36:"):
-        load_trace(path)
 
 
 def test_events_are_taken_wherever_they_are_and_once(tmp_path):
@@ -98,7 +73,7 @@ def test_memory_is_asked_for_while_a_packed_file_is_read(tmp_path, monkeypatch):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode()))
     left = iter([1 << 30, 100])
-    monkeypatch.setattr(read_json, "_BETWEEN_LOOKS_BYTES", 1000)
+    monkeypatch.setattr(read_json, "_MEMORY_CHECK_BYTES", 1000)
     monkeypatch.setattr(memory_limit, "memory_left", lambda: next(left))
     with pytest.raises(InsufficientMemoryError, match=r"reading .*t\.json\.gz"):
         load_trace(path)

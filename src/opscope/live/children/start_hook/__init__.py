@@ -1,5 +1,5 @@
-"""The folder that comes first in ``PYTHONPATH`` of recorded child processes.
+"""The first folder in ``PYTHONPATH`` of child processes.
 
-Its files import nothing of opscope before torch is imported, so that other programs start as fast
-as without it.
+Its files import opscope only once the process imports torch, so other programs start as fast as
+without it.
 """

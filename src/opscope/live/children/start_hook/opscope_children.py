@@ -1,6 +1,6 @@
-"""Notes each process of a program recorded with its children; records it once torch is imported.
+"""Notes each process of a job in the journal; records the process once it imports torch.
 
-Until then it costs a line in a file: no module of opscope is imported.
+Until then the cost is one line in a file: no other module of opscope is imported.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ DOORBELL = ".processes.bell"
 """Pipe that wakes the keeper, faster than polling."""
 
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK
-"""Follow no links, and do not block."""
 _MOST_WORDS, _LONGEST_WORD = 40, 300
 
 
 def begin_in_new_process() -> None:
-    """Note this process and wait for torch; called when Python starts."""
+    """Note this process, and wait for the import of torch; called when Python starts."""
     folder = os.environ.get(FOLDER, "")
     if not folder or not note_process(folder, "started"):
         return
@@ -42,7 +41,7 @@ def begin_in_new_process() -> None:
 
 
 def follow_forks(folder: str) -> None:
-    """Note processes forked from this one from now on, and wait for torch in them."""
+    """Note processes that are forked from now on, and wait for the import of torch in them."""
 
     def after_in_child() -> None:
         try:
@@ -58,7 +57,7 @@ def follow_forks(folder: str) -> None:
 
 
 def note_process(folder: str, how: str, **more: Any) -> bool:
-    """Add this process to the list in the folder; False if the folder is gone."""
+    """Add this process to the journal in the folder; False if there is no journal."""
     words = [word[:_LONGEST_WORD] for word in sys.orig_argv[:_MOST_WORDS]]
     listed = ",".join(_quoted(word) for word in words)
     return note(
@@ -74,7 +73,7 @@ def note_process(folder: str, how: str, **more: Any) -> bool:
 
 
 def note(folder: str, event: str, **more: Any) -> bool:
-    """Add a line about this process to the list, by one write; False if the list is gone."""
+    """Add a line about this process to the journal by one write; False if there is no journal."""
     values = {"event": event, "process": os.getpid(), "space": _space(), **more}
     text = ",".join(f"{_quoted(key)}:{_encoded(value)}" for key, value in values.items())
     try:
@@ -96,7 +95,7 @@ def _ring(bell: str) -> None:
         if not stat.S_ISFIFO(os.lstat(bell).st_mode):
             return
         file = os.open(bell, os.O_WRONLY | _PLAIN)
-    except OSError:  # no receiver
+    except OSError:  # no process reads the pipe
         return
     try:
         os.write(file, b".")
@@ -107,7 +106,7 @@ def _ring(bell: str) -> None:
 
 
 class _Raw(str):
-    """Text that is JSON already."""
+    """JSON text."""
 
 
 def _encoded(value: Any) -> str:
@@ -124,7 +123,7 @@ def _quoted(text: str) -> str:
 
 
 def _space() -> int:
-    """Namespace of process ids: containers and sandboxes have their own; 0 if unknown."""
+    """Namespace of process ids, which differs between containers and sandboxes; 0 if unknown."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -140,7 +139,7 @@ def _start_ticks() -> int:
 
 
 class _TorchFinder:
-    """An import finder that starts recording this process when it imports torch."""
+    """An import finder that starts the recording of this process when it imports torch."""
 
     def __init__(self, folder: str, unless: str = "") -> None:
         """``unless``: no recording if this module is loaded, as in opscope's own commands."""

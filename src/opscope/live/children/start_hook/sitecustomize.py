@@ -1,4 +1,4 @@
-"""Run by Python's ``site`` at start; then runs the user's module of this name, if any."""
+"""Python's ``site`` imports this at start; it then imports the user's ``sitecustomize``, if any."""
 
 import os
 import sys

@@ -12,14 +12,14 @@ from opscope.columns.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, devic
 from opscope.torch_api.activities import CPU_KINDS, records_cuda
 from opscope.torch_api.settings import ProfileSettings, experimental_switches
 
-# Kinds of event that torch accepts in a filter for the CPU and never records there.
-_KINDS_ELSEWHERE = frozenset({
+# Kinds that torch accepts in a filter for the CPU but never records there.
+_IGNORED_KINDS = frozenset({
     "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
     "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
 })  # fmt: skip
 
-# Kinds of event that torch accepts in a filter for devices and opscope does not record.
-_DEVICE_KINDS_ELSEWHERE = frozenset({"COLLECTIVE_COMM", "CUDA_PROFILER_RANGE", "GPU_PM_COUNTER"})
+# Kinds that torch accepts in a filter for devices but opscope does not record.
+_IGNORED_DEVICE_KINDS = frozenset({"COLLECTIVE_COMM", "CUDA_PROFILER_RANGE", "GPU_PM_COUNTER"})
 
 _UNSUPPORTED = {
     "profiler_metrics": "hardware counters of kernels",
@@ -71,9 +71,9 @@ def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
     """Warn of switches for data that will not be recorded."""
     unsupported = [name for name in _UNSUPPORTED if switches.get(name)]
     if unsupported:
-        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in unsupported))
+        data = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in unsupported))
         warnings.warn(
-            f"_ExperimentalConfig({', '.join(unsupported)}): opscope records no {what}; everything "
+            f"_ExperimentalConfig({', '.join(unsupported)}): opscope records no {data}; everything "
             "else is recorded. For these, use torch's own profiler, without the drop-in.",
             stacklevel=5,
         )
@@ -85,7 +85,7 @@ def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | Non
         if activity.name != "CPU":
             continue
         for kind in kinds:
-            if kind not in CPU_KINDS and kind not in _KINDS_ELSEWHERE:
+            if kind not in CPU_KINDS and kind not in _IGNORED_KINDS:
                 raise RuntimeError(f"Unknown or non-member activity type name: '{kind}'")
         return frozenset(kinds)
     return None
@@ -97,7 +97,7 @@ def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] 
     unknown = (kinds or frozenset()) - {
         *DEVICE_KINDS,
         *OTHER_DEVICE_KINDS,
-        *_DEVICE_KINDS_ELSEWHERE,
+        *_IGNORED_DEVICE_KINDS,
     }
     if unknown and records_cuda(filters):
         raise RuntimeError(f"Unknown or non-member activity type name: '{min(unknown)}'")
@@ -113,7 +113,7 @@ def set_forward_backward_enabled(enabled: bool) -> None:
 
 
 def set_concrete_inputs_enabled(enabled: bool) -> None:
-    """Set whether values of arguments that are lists of numbers are shown."""
+    """Set whether list-of-number arguments show their values."""
     _switched_off["concrete_inputs"] = not enabled
 
 

@@ -11,57 +11,57 @@ from opscope.torch_api.event.function_event import FunctionEvent
 _NOT_LINKABLE = ("python_function", "cpu_instant_event", "")
 
 
-def _reads(attribute: str, otherwise: Callable[[], Any] | None = None) -> Callable[[Any], Any]:
-    """A method that returns an attribute of the event, or ``otherwise()`` if it is false."""
+def _attribute(attribute: str, default: Callable[[], Any] | None = None) -> Callable[[Any], Any]:
+    """A method that returns an attribute of the event, or ``default()`` if it is false."""
 
     def method(self: KinetoEvent) -> Any:
         value = getattr(self._event, attribute)
-        return value if value or otherwise is None else otherwise()
+        return value if value or default is None else default()
 
     return method
 
 
-def _asks(name: str) -> Callable[[Any], Any]:
-    """A method that calls the method ``name`` of the same ``_KinetoEvent``."""
+def _delegated(name: str) -> Callable[[Any], Any]:
+    """A method that calls the method ``name`` of the ``_KinetoEvent``."""
     return lambda self: getattr(self._kineto, name)()
 
 
 class KinetoEvent:
-    """One event behind the methods of torch's ``_KinetoEvent``. Times are Unix nanoseconds."""
+    """One event with the methods of torch's ``_KinetoEvent``. Times are Unix nanoseconds."""
 
     def __init__(self, event: FunctionEvent, origin_ns: int, first_id: int) -> None:
         self._event = event
         self._origin_ns = origin_ns
         self._first_id = first_id
 
-    overload_name = _reads("overload_name")
-    device_type = _reads("device_type")
-    device_index = _reads("device_index")
-    device_resource_id = _reads("device_resource_id")  # thread or stream
-    start_thread_id = _reads("thread")
-    end_thread_id = _reads("thread")
-    fwd_thread_id = _reads("fwd_thread", int)
-    sequence_nr = _reads("sequence_nr")
-    scope = _reads("scope")
-    shapes = _reads("input_shapes")
-    concrete_inputs = _reads("concrete_inputs")
-    kwinputs = _reads("kwinputs")
-    stack = _reads("stack")
-    flops = _reads("flops", int)
-    is_async = _reads("is_async")
-    is_user_annotation = _reads("is_user_annotation", bool)
-    is_python_function = _reads("is_python_function")
-    activity_type = _reads("activity_type", str)
-    structured_input_shapes = _reads("structured_input_shapes", list)
-    structured_input_strides = _reads("structured_input_strides", list)
-    python_id = _reads("python_id")
-    python_parent_id = _reads("python_parent_id")
-    python_module_id = _reads("python_module_id")
-    flow_id = _reads("flow_id", int)
-    flow_type = _reads("flow_type", int)
-    flow_start = _reads("flow_start", bool)
-    typed_metadata = _reads("metadata", dict)
-    metadata_json = _reads("_metadata_json", str)
+    overload_name = _attribute("overload_name")
+    device_type = _attribute("device_type")
+    device_index = _attribute("device_index")
+    device_resource_id = _attribute("device_resource_id")  # thread or stream
+    start_thread_id = _attribute("thread")
+    end_thread_id = _attribute("thread")
+    fwd_thread_id = _attribute("fwd_thread", int)
+    sequence_nr = _attribute("sequence_nr")
+    scope = _attribute("scope")
+    shapes = _attribute("input_shapes")
+    concrete_inputs = _attribute("concrete_inputs")
+    kwinputs = _attribute("kwinputs")
+    stack = _attribute("stack")
+    flops = _attribute("flops", int)
+    is_async = _attribute("is_async")
+    is_user_annotation = _attribute("is_user_annotation", bool)
+    is_python_function = _attribute("is_python_function")
+    activity_type = _attribute("activity_type", str)
+    structured_input_shapes = _attribute("structured_input_shapes", list)
+    structured_input_strides = _attribute("structured_input_strides", list)
+    python_id = _attribute("python_id")
+    python_parent_id = _attribute("python_parent_id")
+    python_module_id = _attribute("python_module_id")
+    flow_id = _attribute("flow_id", int)
+    flow_type = _attribute("flow_type", int)
+    flow_start = _attribute("flow_start", bool)
+    typed_metadata = _attribute("metadata", dict)
+    metadata_json = _attribute("_metadata_json", str)
 
     def name(self) -> str:
         """Name as recorded."""
@@ -103,7 +103,7 @@ class KinetoEvent:
         return self._event.cpu_memory_usage + self._event.device_memory_usage
 
     def cuda_elapsed_us(self) -> int:
-        """Device time measured with CUDA events: always 0, as these are not used."""
+        """Device time measured with CUDA events: always 0, because opscope uses none."""
         return 0
 
     privateuse1_elapsed_us = cuda_elapsed_us
@@ -114,7 +114,7 @@ class KinetoEvent:
 
 
 class TraceActivity:
-    """One event behind the methods of torch's ``_ITraceActivity``. Times are nanoseconds."""
+    """One event with the methods of torch's ``_ITraceActivity``. Times are nanoseconds."""
 
     def __init__(
         self, event: FunctionEvent, kineto: KinetoEvent, find: Callable[[int], TraceActivity | None]
@@ -122,19 +122,19 @@ class TraceActivity:
         """``find`` returns the activity with a correlation id."""
         self._event, self._kineto, self._find = event, kineto, find
 
-    name = _asks("name")
-    type = _asks("activity_type")
-    timestamp = _asks("start_ns")
-    duration = _asks("duration_ns")
-    device_id = _asks("device_index")  # process id for host activities
-    resource_id = _asks("device_resource_id")  # stream, or system thread id
-    linked_correlation_id = _asks("linked_correlation_id")
-    flow_id = _asks("flow_id")
-    flow_type = _asks("flow_type")
-    flow_start = _asks("flow_start")
+    name = _delegated("name")
+    type = _delegated("activity_type")
+    timestamp = _delegated("start_ns")
+    duration = _delegated("duration_ns")
+    device_id = _delegated("device_index")  # process id for host activities
+    resource_id = _delegated("device_resource_id")  # stream, or system thread id
+    linked_correlation_id = _delegated("linked_correlation_id")
+    flow_id = _delegated("flow_id")
+    flow_type = _delegated("flow_type")
+    flow_start = _delegated("flow_start")
 
     def correlation_id(self) -> int:
-        """Id, unique in the process; 0 for Python calls and memory, which nothing is linked to."""
+        """Id, unique in the process; 0 for Python calls and memory, which have no links."""
         linkable = self._kineto.activity_type() not in _NOT_LINKABLE
         return self._kineto.correlation_id() if linkable else 0
 
@@ -146,22 +146,22 @@ class TraceActivity:
     def metadata_json(self) -> str:
         """More metadata in files: a JSON object without its braces."""
         event = self._event
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if event.is_python_function:
             parent = event.python_parent_id
-            found["Python parent id"] = parent if parent >= 0 else None
-            found["Python id"] = event.python_id
+            fields["Python parent id"] = parent if parent >= 0 else None
+            fields["Python id"] = event.python_id
         elif self.correlation_id():
-            found["Record function id"] = event.external_id
+            fields["Record function id"] = event.external_id
             if event.sequence_nr >= 0:
-                found |= {"Sequence number": event.sequence_nr, "Fwd thread id": event.fwd_thread}
-        if not found:
+                fields |= {"Sequence number": event.sequence_nr, "Fwd thread id": event.fwd_thread}
+        if not fields:
             return ""
-        return json.dumps({**found, "Ev Idx": event.id - 1})[1:-1]
+        return json.dumps({**fields, "Ev Idx": event.id - 1})[1:-1]
 
 
 def list_activities(events: list[Any], kineto_events: list[KinetoEvent]) -> list[TraceActivity]:
-    """Activities for events that are given as ``FunctionEvent`` and as ``_KinetoEvent``."""
+    """Activities of events; ``events`` and ``kineto_events`` have the same order."""
     by_id: dict[int, TraceActivity] = {}
     pairs = zip(events, kineto_events, strict=True)
     activities = [TraceActivity(event, kineto, by_id.get) for event, kineto in pairs]

@@ -1,6 +1,6 @@
 """The C++ functions that torch's ExecutionTraceObserver calls, on opscope's recorder.
 
-As in torch there is at most one observer in a process; a second one registers without effect.
+As in torch, a process has at most one observer; registering a second one has no effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _file: ObservedFile | None = None
 
 
 def add_observer(output_file_name: str) -> bool:
-    """Begin a file; False if there is one already or, with a warning, if it is not writable."""
+    """Begin a file; False if there is one or, with a warning, if it is not writable."""
     return _section.run(functools.partial(_add, output_file_name))
 
 

@@ -4,7 +4,7 @@ torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Replacing only these keeps every class,
 signature and import of torch.profiler, also in programs that imported them earlier.
 
-A session is a profile. A second one at the same time is refused if torch refuses it.
+A session is a profile. A second one at the same time is an error if it is one in torch.
 """
 
 from __future__ import annotations
@@ -43,27 +43,25 @@ _ALREADY = "Profiler is already enabled on this thread"
 class _Session:
     config: ProfilerConfig  # as given by torch
     recording: Recording | None = None  # None if nothing ran
-    # the user's metadata
-    kept: dict[str, Any] = field(default_factory=dict)
-    # kinds of device activity to keep; None for all
-    device_kinds: frozenset[str] | None = None
+    user_metadata: dict[str, Any] = field(default_factory=dict)
+    device_kinds: frozenset[str] | None = None  # of device activity to keep; None for all
     around: _Session | None = None  # the session around this one, which continues after it
     owner: weakref.ref[Any] | None = None  # torch's object that began it, if known
     ended: bool = False  # recording has ended; the trace may still be read
 
     def stop(self) -> None:
-        """Stop recording. May be interrupted anywhere and called again."""
+        """Stop recording; safe to interrupt and to call again."""
         if self.recording is not None:
             self.recording.stop()
         self.ended = True
-        _native.show_profile(False)  # also for a session around this one, like torch
+        _native.show_profile(False)  # also for the enclosing session, like torch
 
     def load(self) -> TraceData:
         if self.recording is None:
             return TraceData({}, Names.from_strings([]), {"start_ns": 0})
         settings = self.config.settings
         own = {"trace_id": self.config.trace_id, **settings.metadata(), **switches_off()}
-        own["user"] = {key: value for key, value in self.kept.items() if key not in FLAGS}
+        own["user"] = {key: value for key, value in self.user_metadata.items() if key not in FLAGS}
         if settings.switches.get("expose_kineto_event_metadata"):
             own[EXPOSES_METADATA] = True
         trace = self.recording.trace
@@ -75,7 +73,7 @@ class _Session:
 
 _section = _native.Section()
 _current: _Session | None = None
-# Given to prepare_profiler(): kinds of CPU events and of device activity.
+# From prepare_profiler(): kinds of CPU events and of device activity.
 _kinds: frozenset[str] | None = None
 _device_kinds: frozenset[str] | None = None
 
@@ -104,7 +102,7 @@ def enable_profiler(
         RuntimeError: a profiler runs already; torch's message.
     """
     if config.state.name in torchs_own.RANGES:
-        _refuse_beside_a_profile()
+        _refuse_during_profile()
         torchs_own.enable(config, activities, scopes)
         return
     recording = _recording(config, activities, _kinds, _device_kinds)
@@ -113,11 +111,11 @@ def enable_profiler(
 
 def enable_profiler_legacy(config: ProfilerConfig) -> None:
     """Let torch's own legacy profiler record."""
-    _refuse_beside_a_profile()
+    _refuse_during_profile()
     torchs_own.enable_legacy(config)
 
 
-def _refuse_beside_a_profile() -> None:
+def _refuse_during_profile() -> None:
     if _current is not None and not _current.ended:
         raise RuntimeError(_ALREADY)
 
@@ -136,31 +134,31 @@ def _recording(
 
 
 def _begin(session: _Session, start: Callable[[], object]) -> None:
-    session.owner = _weakly(sys._getframe(2).f_locals.get("self"))
+    session.owner = _weak_reference(sys._getframe(2).f_locals.get("self"))
 
     def begin() -> None:
         global _current
         if torchs_own.runs():
             raise RuntimeError(_ALREADY)
         if _current is not None and not _current.ended:
-            if not _takes_a_second():
+            if not _allows_nesting():
                 raise RuntimeError(_ALREADY)
             session.around = _current
         _current = session
         start()
-        _native.show_profile(True)  # for code that queries torch, until the session stops
+        _native.show_profile(True)  # for code that asks torch, until the session stops
 
-    def begin_not() -> None:
+    def undo_begin() -> None:
         global _current
         if _current is session:
             session.stop()
             _current = session.around
 
-    _section.run(begin, begin_not)
+    _section.run(begin, undo_begin)
 
 
-def _takes_a_second() -> bool:
-    """Whether this torch begins a profile inside a profile, which then loses all its data.
+def _allows_nesting() -> bool:
+    """Whether this torch permits a profile inside a profile, which then loses all its data.
 
     torch 2.6 does, and torch from 2.13 on.
     """
@@ -172,7 +170,7 @@ def _torch_is_at_least(*version: int) -> bool:
     return bool(torch.torch_version.TorchVersion(torch.__version__) >= version)
 
 
-def _weakly(owner: Any) -> weakref.ref[Any] | None:
+def _weak_reference(owner: Any) -> weakref.ref[Any] | None:
     try:
         return None if owner is None else weakref.ref(owner, _end_without_owner)
     except TypeError:
@@ -188,7 +186,7 @@ def _end_without_owner(owner: weakref.ref[Any]) -> None:
 
 
 def disable_profiler() -> Any:
-    """Stop, and return the recording. If nothing runs, do what torch does.
+    """Stop, and return the recording. If nothing runs, behave as this torch does.
 
     Raises:
         RuntimeError: nothing runs; torch's message.
@@ -196,13 +194,13 @@ def disable_profiler() -> Any:
     if torchs_own.runs():
         return torchs_own.disable()
     if _current is None and _torch_is_at_least(2, 13):
-        return _nothing()
+        return _empty_result()
     session = _end()
     return ProfilerResult(session.load, session.config.settings.list_options())
 
 
-def _nothing() -> ProfilerResult:
-    """The empty result of torch from 2.13 on if nothing runs, where torch logs a warning."""
+def _empty_result() -> ProfilerResult:
+    """The result of torch from 2.13 on if nothing runs; torch logs a warning then."""
     from torch._C._profiler import ProfilerState, _ExperimentalConfig
 
     off = (False, False, False, False, False)
@@ -211,25 +209,25 @@ def _nothing() -> ProfilerResult:
 
 
 def _end() -> _Session:
-    taken: list[_Session] = []
+    ended: list[_Session] = []
 
     def end() -> _Session:
         global _current
         if _current is None:
             raise RuntimeError("Can't disable Kineto profiler when it's not running")
-        taken.append(_current)
+        ended.append(_current)
         _current.stop()
         _current = _current.around
-        return taken[0]
+        return ended[0]
 
-    def give_back() -> None:
+    def undo_end() -> None:
         # Interrupted: disable can be called again, or a new session started.
         global _current
-        if taken:
-            taken[0].stop()
-            _current = taken[0]
+        if ended:
+            ended[0].stop()
+            _current = ended[0]
 
-    return _section.run(end, give_back)
+    return _section.run(end, undo_end)
 
 
 def abandon() -> bool:
@@ -240,7 +238,7 @@ def abandon() -> bool:
         was_running |= not _current.ended
         _current.stop()
         _current = _current.around
-    if was_running:  # torch's flag is set when a profile stops, which this one never does
+    if was_running:  # torch sets its flag when a profile stops, which this profile never does
         sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
     return was_running
 
@@ -257,16 +255,16 @@ def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
 
 
 def add_metadata_json(key: str, value: str) -> None:
-    """Keep a JSON value with the running session."""
+    """Store a JSON value with the running session."""
     session = _current
     if session is not None:
-        session.kept[key] = json.loads(value)
+        session.user_metadata[key] = json.loads(value)
 
 
 def kineto_step() -> None:
-    """Do nothing: torch counts a step for a daemon that opscope serves itself."""
+    """No effect: torch counts a step for a daemon that opscope serves itself."""
 
 
 def is_kineto_stopped() -> bool:
-    """Whether device recording ended early: never, as opscope drops events and counts them."""
+    """Always False: opscope drops and counts events instead of ending early."""
     return False

@@ -1,7 +1,7 @@
-"""Functions that stay torch's under the drop-in: ``emit_nvtx``, ``emit_itt``, the legacy profiler.
+"""Functions that remain torch's: ``emit_nvtx``, ``emit_itt``, the legacy profiler.
 
-torch pushes ranges to Nsight Systems or VTune itself, and ``profiler_legacy`` keeps its own
-records. opscope passes on the configuration, and refuses its own profiles meanwhile.
+torch pushes ranges to Nsight Systems or VTune itself, and ``profiler_legacy`` has its own records.
+opscope passes on the configuration, and refuses its own profiles during that time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RANGES = ("NVTX", "ITT")
 
 
 @dataclass(frozen=True)
-class _Torchs:
+class _TorchFunctions:
     """torch's own functions and class that the drop-in replaces."""
 
     enable: Callable[..., None]
@@ -30,13 +30,13 @@ class _Torchs:
         return self.config(config.state, *config.switches(), config.experimental_config)
 
 
-_torchs: _Torchs | None = None
+_torch_functions: _TorchFunctions | None = None
 
 
 def keep(autograd: ModuleType, config: Callable[..., Any]) -> None:
-    """Keep torch's own functions, before they are replaced."""
-    global _torchs
-    _torchs = _Torchs(
+    """Store torch's own functions before they are replaced."""
+    global _torch_functions
+    _torch_functions = _TorchFunctions(
         enable=autograd._enable_profiler,
         disable=autograd._disable_profiler,
         enable_legacy=autograd._enable_profiler_legacy,
@@ -47,7 +47,7 @@ def keep(autograd: ModuleType, config: Callable[..., Any]) -> None:
 
 def runs() -> bool:
     """Whether torch's own profiler runs on the calling thread."""
-    return _torchs is not None and _torchs.kind().name in (*RANGES, "LEGACY")
+    return _torch_functions is not None and _torch_functions.kind().name in (*RANGES, "LEGACY")
 
 
 def enable(config: ProfilerConfig, activities: set[Any], scopes: Any) -> None:
@@ -65,7 +65,7 @@ def enable_legacy(config: ProfilerConfig) -> None:
     _installed().enable_legacy(_installed().converted(config))
 
 
-def _installed() -> _Torchs:
-    if _torchs is None:
+def _installed() -> _TorchFunctions:
+    if _torch_functions is None:
         raise RuntimeError("emit_nvtx, emit_itt and profiler_legacy need opscope.drop_in.install()")
-    return _torchs
+    return _torch_functions
