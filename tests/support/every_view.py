@@ -144,13 +144,15 @@ def _readers(trace: Trace, path: Path) -> list[Callable[[], Any]]:
     return [lambda: _agent(path), lambda: _cell(trace), *windowed]
 
 
-_server = cache(server)
-"""One for all traces, as agents have it."""
+@cache
+def server_of_agents() -> Any:
+    """One for all traces, as agents have it."""
+    return server(False, "1")
 
 
 def _agent(path: Path) -> None:
     """What an agent gets: one line a line, short, and nothing of a trace outside of quotes."""
-    made = _server(False, "1")
+    made = server_of_agents()
     from mcp.server.mcpserver.exceptions import ToolError
 
     def call(tool: str, **arguments: Any) -> str:
