@@ -18,8 +18,7 @@ from opscope import flight_recorder, triggers
 from opscope.cli.application import main
 from opscope.errors import LifecycleError
 from opscope.live.flight.trigger import Trigger
-from support.processes import wait_until
-from support.torch_processes import run_torch
+from support.processes import run_opscope, wait_until
 
 
 def details_in(folder):
@@ -216,6 +215,6 @@ def test_a_program_whose_dump_failed_is_not_said_to_have_wanted_none(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         """
     command = ("run", "--flight-recorder", "9s", "-o", tmp_path, "-c", textwrap.dedent(program))
-    ran = run_torch("-m", "opscope", *command)
+    ran = run_opscope(*command)  # whose output is no file
     assert "could not be written" in ran.stdout and "a dump failed" in ran.stderr
     assert "nothing unusual happened" not in ran.stderr

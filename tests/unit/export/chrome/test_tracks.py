@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,47 @@ def lines(trace):
     return result
 
 
+LANE_0, LANE_1 = "thread 1001 (main)", "thread 1001 (main) (overlap 1)"
 ANNOTATION, PYTHON = EventKind.ANNOTATION, EventKind.PYTHON_CALL
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        (
+            "outer 0..100\n a 0..40\n  b 0..40\n c 40..100\nnext 100..100\nlast 100..120",
+            {LANE_0: ["outer", "a", "b", "c", "next", "last"]},
+        ),
+        (
+            "first 0..50\nsecond 10..100\nwithin 20..30\ninside 60..70",
+            {LANE_0: ["first", "within", "inside"], LANE_1: ["second"]},
+        ),
+        (  # an asynchronous span moves aside for operators
+            [span("request", 0, 50, kind=ANNOTATION, is_async=True), span("aten::mm", 10, 90)],
+            {LANE_0: ["aten::mm"], LANE_1: ["request"]},
+        ),
+        (
+            [span("request", 0, 100, kind=ANNOTATION, is_async=True), span("aten::mm", 10, 90)],
+            {LANE_0: ["request", "aten::mm"]},
+        ),
+        (  # Python frames move aside for the step that they reach into
+            [
+                span("main", 0, 200, kind=PYTHON),
+                span("step() #1", 10, 20, kind=PYTHON),
+                span("enter #1", 11, 19, kind=PYTHON),
+                span("ProfilerStep#1", 15, 105, is_async=True),
+                span("aten::mm", 30, 40),
+                span("step() #2", 100, 110, kind=PYTHON),
+            ],
+            {
+                LANE_0: ["main", "ProfilerStep#1", "aten::mm"],
+                LANE_1: ["step() #1", "enter #1", "step() #2"],
+            },
+        ),
+    ],
+)
+def test_spans_that_overlap_without_nesting_move_aside(described, expected):
+    assert lines(build_trace(described)) == expected
 
 
 OVERLAPPING = [

@@ -159,6 +159,27 @@ def test_python_spans_become_functions_modules_and_pauses(read):
     assert trace.names[trace.table("frames")["file"][main]] == "train.py"
 
 
+def test_device_activities_find_their_launch(read):
+    gpu = {"device": 0, "stream": 7, "context": 1}
+    trace = read([
+        op("aten::mm", 0, 10, **{"External id": 5}),
+        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77, **{"External id": 5}),
+        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, grid=[2, 1, 1], block=[128, 1, 1],
+           **gpu),
+        op("Memcpy HtoD", 18, 1, tid=7, cat="gpu_memcpy", correlation=78, bytes=4096,
+           **{"External id": 5}, **gpu),
+        op("forward", 18, 9, tid=7, cat="gpu_user_annotation"),
+    ])  # fmt: skip
+    table = trace.table("gpu")
+    assert text(trace, "gpu", "name") == ["Memcpy HtoD", "forward", "gemm"]
+    assert table["kind"].tolist() == [1, 4, 0]
+    assert table["launch"].tolist() == [0, -1, 1]
+    assert table["size_bytes"].tolist() == [4096, 0, 0]
+    assert table.lists("grid")[2] == [2, 1, 1]
+    assert table["stream"].tolist() == [7, 7, 7]
+    assert len(trace.table("threads")) == 1, "streams are not threads"
+
+
 def test_arrows_link_forward_to_backward(read):
     def arrow(ph, ts, number):
         return {"ph": ph, "cat": "fwdbwd", "id": number, "pid": 9, "tid": 1, "ts": ts}
