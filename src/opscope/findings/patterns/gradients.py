@@ -57,7 +57,7 @@ def _without_backward(subject: Subject) -> Values:
     events = subject.events
     forward = subject.wants_gradients & (events["sequence_number"] >= 0) & subject.is_outermost
     forward &= (events["scope"] == RecordScope.FUNCTION) & ~subject.within(subject.is_training)
-    rows = np.flatnonzero(forward)
+    rows: Values = np.flatnonzero(forward)
     # What makes no node, as item(), has the number of the node that the next operator makes.
     numbers = np.stack([events["thread"][rows], events["sequence_number"][rows]])
     rows = rows[np.append((np.diff(numbers) != 0).any(axis=0), True)[: len(rows)]]
