@@ -60,7 +60,8 @@ def _without_backward(subject: Subject) -> Values:
     rows: Values = np.flatnonzero(forward)
     # What makes no node, as item(), has the number of the node that the next operator makes.
     numbers = np.stack([events["thread"][rows], events["sequence_number"][rows]])
-    rows = rows[np.append((np.diff(numbers) != 0).any(axis=0), True)[: len(rows)]]
+    makes_one = np.append((np.diff(numbers) != 0).any(axis=0), True)[: len(rows)]
+    rows = np.asarray(rows[makes_one])
     if not len(rows) or not subject.is_backward.any():
         return rows
     # By line: an operator may make several nodes, or the graph's last one before a detach.
