@@ -142,7 +142,6 @@ class TimeOfThreads {
   }
 
  private:
-  // A thread without its segments.
   account::Thread thread_of(const SpansOfThread& columns, size_t count) {
     const auto& [rows, cuts, intervals, is_main] = columns;
     check_between(rows, 0, count);

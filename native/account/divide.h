@@ -13,7 +13,6 @@
 
 namespace opscope::account {
 
-// A system thread.
 struct Thread {
   Segments segments;    // of the spans on its line
   Intervals intervals;  // of its samples; empty without samples

@@ -151,7 +151,7 @@ inline columns::Unfilled<int32_t> stack_sources(const Events& events,
   return found;
 }
 
-// Where in the program events are.
+// Lines of the program for events.
 class SayingWhere {
  public:
   SayingWhere(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
@@ -218,7 +218,6 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
 // Frame and line of each event, -1 for none. For what a function of the program calls the line is recorded.
 // Of what it does itself, such as an annotation, it is that of the first call in there, and without one where
 // the function begins. `first_line` is that of each frame.
-// Of each a column.
 using Lines = std::pair<columns::Unfilled<int32_t>, columns::Unfilled<int32_t>>;
 
 inline Lines lines(const Events& events, const std::vector<int64_t>& thread_number,

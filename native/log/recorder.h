@@ -62,7 +62,6 @@ inline bool holds_tensors(const Window& window) {
   return holds_tensors(window.wants) && !window.is_in_pieces;
 }
 
-// Id of the calling thread.
 int64_t system_thread_id();
 
 struct RecorderStatistics {
@@ -116,7 +115,6 @@ class Recorder {
   std::vector<uint64_t> initial_frames(const ThreadLog& log, uint64_t last_generation);
   // [owner of `log`] Removes a frame from windows that noted it as running: its call was reported later.
   void forget_initial_frame(const ThreadLog& log, uint64_t key);
-  // [MT] Releases the window's memory.
   void discard_window(uint32_t id);
   // [MT] Releases tensors held for closed windows while other windows are open.
   void release_old_tensors();

@@ -45,7 +45,6 @@ class StreamFile {
   void note_moment(bool now = false);
   // Notes a lost record, or a block that a ring's file misses.
   void note_gap(uint64_t ticks);
-  // Blocks in use.
   size_t used_blocks() const { return used_blocks_; }
   // The last attempt to grow failed.
   bool is_full() const { return failed_at_ns_ != 0; }
@@ -63,7 +62,6 @@ class StreamFile {
   void end();
   // Removes blocks from the disk as they are released.
   void discard();
-  // Whether the block is in this file.
   bool has(const void* block) { return extent_of(block) != nullptr; }
   // In a forked child: the file belongs to the parent. Closes its descriptor and maps empty memory in its
   // place, so that the child neither reads nor writes it.

@@ -77,16 +77,16 @@ struct WindowFacts {
   ClockAnchor stopped;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
-  bool is_in_pieces = false;         // parts of its stream are in segments, where tensors have no ids
-  uint64_t tensors_mark = 0;         // first mark of the tensors held for it; 0 if unknown
-  uint64_t tensors_not_held = 0;     // (difference) their addresses may have been reused
-  uint64_t unknown_frees = 0;        // (difference) of older memory, whose frees torch does not report
-  Drops of_ending_threads;           // (difference) of threads without a log
+  bool is_in_pieces = false;            // parts of its stream are in segments, where tensors have no ids
+  uint64_t tensors_mark = 0;            // first mark of the tensors held for it; 0 if unknown
+  uint64_t tensors_not_held = 0;        // (difference) their addresses may have been reused
+  uint64_t unknown_frees = 0;           // (difference) of older memory, whose frees torch does not report
+  Drops of_ending_threads;              // (difference) of threads without a log
   uint64_t unrecorded_evaluations = 0;  // (difference) of Python functions, because a stack was nearly full
-  uint64_t unhooked_threads = 0;     // Python threads whose calls were not recorded; set by the hooks
-  uint64_t process_threads = 0;      // threads of the process when the window closed; 0 if unknown
-  std::string fault;                 // why recording ended before the window did, or empty
-  std::vector<LedgerNote> notes;     // from sources, when it closes
+  uint64_t unhooked_threads = 0;        // Python threads whose calls were not recorded; set by the hooks
+  uint64_t process_threads = 0;         // threads of the process when the window closed; 0 if unknown
+  std::string fault;                    // why recording ended before the window did, or empty
+  std::vector<LedgerNote> notes;        // from sources, when it closes
 };
 
 }  // namespace opscope

@@ -13,7 +13,6 @@ namespace opscope {
 
 namespace nb = nanobind;
 
-// Owns references to the arrays.
 class NumpyColumns final : public ColumnSource {
  public:
   explicit NumpyColumns(nb::dict arrays) : arrays_(std::move(arrays)) {}

@@ -39,7 +39,6 @@ nanobind::tuple array_tuple(Columns&... columns) {
 // A table of schema/tables.h as a dictionary of arrays. Throws if the columns differ in length.
 nanobind::dict to_arrays(const AnyTable& table);
 
-// All tables by name.
 template <typename Tables>
 nanobind::dict to_tables(Tables&& tables) {
   nanobind::dict result;

@@ -47,7 +47,6 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// ScalarType of a printed argument.
 uint8_t type_of(std::string_view text) {
   if (text.empty()) return ScalarType::kOther;
   if (text == "True" || text == "False") return ScalarType::kBool;

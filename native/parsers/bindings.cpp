@@ -183,7 +183,6 @@ class PyChromeReader {
   ChromeReader reader_;
 };
 
-// A pickle and its bytes.
 class PyPlainPickle {
  public:
   using Kind = PickledValue::Kind;

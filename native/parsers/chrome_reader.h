@@ -43,7 +43,6 @@ class NameMender {
  public:
   // Appends to `out` the part of the repaired text that is known after this piece.
   void add(std::string_view piece, std::string& out);
-  // Appends the rest.
   void finish(std::string& out);
 
   int64_t names() const { return names_; }

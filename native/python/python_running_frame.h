@@ -14,7 +14,6 @@ class RunningFrame {
  public:
   explicit RunningFrame(cpython::Frame* frame) : frame_(frame) {}
 
-  // Innermost function of this thread.
   static RunningFrame current(PyThreadState* state) {
     return RunningFrame(complete(cpython::current_frame(state)));
   }

@@ -54,7 +54,6 @@ class Watch {
   void leave_to_parent();
 
   Ring& ring() { return ring_; }
-  // [MT] The program has made a step.
   void step_ended() {
     const int64_t now = clock_ns(CLOCK_MONOTONIC);
     const int64_t last = last_step_ns_.exchange(now, std::memory_order_relaxed);
@@ -136,7 +135,6 @@ class Watch {
   std::vector<int64_t> answered_;
   std::vector<int> signals_;
 
-  // State of the watch's thread.
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
   bool told_standstill_ = false;

@@ -29,7 +29,6 @@ nb::object to_array(TextBuffer&& text) {
 
 namespace {
 
-// A ChromeWriter and its arrays.
 class PyChromeWriter {
  public:
   PyChromeWriter(nb::dict arrays, std::vector<std::string> tracks, std::vector<std::string> fragments,

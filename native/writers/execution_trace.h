@@ -135,7 +135,6 @@ class NodeWalk {
 // Needs no Python. The columns of a trace must stay valid until its last row is written.
 class ExecutionTraceWriter {
  public:
-  // Sets the trace to write.
   void begin(NodeTrace trace);
 
   // Appends complete nodes, each with a leading comma, until `out` has at least `bytes` or the trace is

@@ -48,7 +48,6 @@ PerfettoSpans read_spans(const NumpyColumns& columns, const std::string& table, 
   return spans;
 }
 
-// A PerfettoWriter and its arrays.
 class PyPerfettoWriter {
  public:
   PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks, std::vector<uint64_t> gpu_tracks,

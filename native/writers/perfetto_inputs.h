@@ -64,7 +64,6 @@ class PerfettoInputs {
   ColumnView<uint8_t> name_bytes_;
 };
 
-// Appends "[64,1,8,8]".
 void append_list(std::string& text, std::span<const int64_t> values);
 
 }  // namespace opscope::writers

@@ -63,7 +63,6 @@ class TextBuffer {
     (put_one(parts), ...);
   }
 
-  // Appends "[1,2,3]".
   void numbers(std::span<const int64_t> values) {
     put('[');
     for (size_t i = 0; i < values.size(); ++i) {
