@@ -136,7 +136,11 @@ def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_rec
         stuck = {"run", "work", "waits_to_leave"} if not worker.life.ends else set()
         assert {name_of(n) for n in everything(roots) if n.unfinished} - {""} == stuck
         for node in everything(roots):
-            assert node.end_ns == end_ns if node.unfinished else node.end_ns < end_ns
+            assert node.end_ns == end_ns if node.unfinished else node.end_ns < end_ns, (
+                name_of(node),
+                node.end_ns - end_ns,
+                trace.ledger,
+            )
         if worker.life.ends:
             assert not any(node.unfinished for node in everything(roots))
         else:

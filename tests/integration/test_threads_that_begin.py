@@ -18,7 +18,7 @@ def test_their_recording_can_be_read(tmp_path):
         prof = opscope.profile(with_stack=True, stream_to=tmp_path / "t", keeper=False)
         for _ in range(40):
             _thread.start_new_thread(done.wait, ())
-        prof._section.run(prof._begin, prof._begin_not)
+        prof._section.run(prof._begin, prof._undo_begin)
         torch.ones(2).add(1)
         file = prof._cycles[-1].recording.stream.path
         assert len(recover(file).events)

@@ -7,7 +7,6 @@ import pytest
 
 from opscope import _native
 from opscope.analysis import sites
-from opscope.analysis.account import find as account_find
 from opscope.analysis.account import pieces
 from opscope.timeline import listing, module_attribution, phases, stacks
 from opscope.timeline.tree import line_nesting
@@ -15,7 +14,7 @@ from support.passes import said_of
 from support.random_program import random_program
 
 MODULES = (
-    module_attribution, phases, stacks, account_find, pieces, sites, listing, line_nesting,
+    module_attribution, phases, stacks, pieces, sites, listing, line_nesting,
 )  # fmt: skip
 PASSES = (
     "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",

@@ -186,10 +186,20 @@ def test_with_limited_memory_there_is_no_thread_and_the_ledger_says_so():
     assert done.stdout.split() == ["0", "1.0", "True"], done.stderr
 
 
+_COMPUTES = """
+import sys, time
+until = time.process_time() + 0.3  # the sampler finds it meanwhile, on a busy machine too
+while time.process_time() < until:
+    pass
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_processes_that_this_one_may_wait_for():
     """A child has a negative number; the children of its parent are read only of a rank."""
     child = subprocess.Popen(
-        [sys.executable, "-S", "-c", "import sys; print(sum(range(300_000))); sys.stdin.read()"],
+        [sys.executable, "-S", "-c", _COMPUTES],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
