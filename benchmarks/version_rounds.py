@@ -91,7 +91,7 @@ class _Fork:
     def __init__(self, server: Connection, job: tuple[Any, ...]) -> None:
         self._server, self._job = server, job
         self._stops: list[tuple[int, int]] = []
-        self.goes_on = True
+        self.is_running = True
 
     def begin(self) -> None:
         self._server.send(self._job)
@@ -100,10 +100,10 @@ class _Fork:
     def wait(self, timeout_s: float | None = None) -> None:
         if self._server.poll(timeout_s):
             self._server.recv()
-            self.goes_on = False
+            self.is_running = False
 
     def stop(self) -> None:
-        if self.goes_on:
+        if self.is_running:
             os.killpg(self._group, signal.SIGSTOP)
             self._stops.append((time.time_ns(), 0))
 

@@ -35,33 +35,33 @@ class RecordedRun:
     output: str  # last lines of standard output
     messages: str  # last lines of standard error, including opscope's messages
     is_late: bool = False  # it was ended because it exceeded the time limit
-    # begin and end of each time in which it was stopped, Unix nanoseconds. If one is not exact, it
-    # is too short, and a step too long: other programs have that effect too
+    # start and end of each stop, Unix nanoseconds; an inexact stop is too short, so a step is too
+    # long, as beside another program
     stops: tuple[tuple[int, int], ...] = ()
 
 
 class TakesTurns(Protocol):
-    """Something that runs and can be stopped."""
+    """A program that can be stopped and continued."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it has not ended."""
+    def is_running(self) -> bool:
+        """Whether the program runs or is stopped."""
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when it has ended, or after ``timeout_s``."""
+        """Return at the program's end, or after ``timeout_s``."""
 
     def stop(self) -> None:
-        """Have it do nothing until :meth:`resume`."""
+        """Stop the program until :meth:`resume`."""
 
     def resume(self) -> None:
-        """End the effect of :meth:`stop`."""
+        """Continue the stopped program."""
 
 
 class Run:
     """A program that runs under ``opscope run``; leaving its ``with`` block ends it.
 
-    It has a process group, which is stopped as a whole, in the session of this process. So the
-    kernel lets a stopped group go on, with SIGHUP, if this process is killed.
+    The program has a process group of its own, in the session of this process. If this process is
+    killed, the kernel sends SIGHUP and SIGCONT to a stopped group.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.goes_on:
+        if self.is_running:
             self._signal(signal.SIGTERM)
             self.resume()
             try:
@@ -100,33 +100,33 @@ class Run:
                 self.wait()
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it has not ended."""
+    def is_running(self) -> bool:
+        """Whether the program runs or is stopped."""
         return self._process.poll() is None
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when it has ended, or after ``timeout_s``."""
+        """Return at the program's end, or after ``timeout_s``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
     def stop(self) -> None:
-        """Stop all processes of its group."""
+        """Stop all processes of the group."""
         self._signal(signal.SIGSTOP)
         self._stopped_at_ns = time.time_ns()
 
     def resume(self) -> None:
-        """Have them go on."""
+        """Continue all processes of the group."""
         if self._stopped_at_ns is not None:
             self._stops.append((self._stopped_at_ns, time.time_ns()))
         self._stopped_at_ns = None
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self.goes_on:  # otherwise the number may be another group's
+        if self.is_running:  # otherwise the number may be another group's
             os.killpg(self._process.pid, number)
 
     def result(self, is_late: bool = False) -> RecordedRun:
-        """Result, once it has ended."""
+        """Result of a program that has ended."""
         return RecordedRun(
             self._trace if self._trace.is_dir() else None,
             self._process.returncode,
@@ -156,7 +156,7 @@ def record_run(
     """
     with Run(words, trace, options, environment) as run:
         run.wait(timeout_s)
-        is_late = run.goes_on
+        is_late = run.is_running
     return run.result(is_late)
 
 
@@ -176,15 +176,15 @@ def record_turns(
 def take_turns(runs: Sequence[TakesTurns]) -> None:
     """Let one of the programs run at a time, for ``TURN_S`` each, until all have ended.
 
-    Other programs on the machine then disturb all alike. The order is random, so that none always
-    finds the machine as the same other one left it.
+    Other programs on the machine then disturb all programs alike. The order is random, so that no
+    program always runs after the same other one.
     """
     for run in runs:
         run.stop()
-    while going := [run for run in runs if run.goes_on]:
-        for run in random.sample(going, len(going)):
+    while running := [run for run in runs if run.is_running]:
+        for run in random.sample(running, len(running)):
             run.resume()
-            run.wait(TURN_S if len(going) > 1 else None)
+            run.wait(TURN_S if len(running) > 1 else None)
             run.stop()
 
 

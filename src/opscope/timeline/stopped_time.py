@@ -1,4 +1,4 @@
-"""A recording of a program that was stopped at times (SIGSTOP), on a clock that stopped too."""
+"""Removes the stops (SIGSTOP) of a program from the times of its trace."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MOMENTS = ("start_ns", "end_ns")
 def without_stops(trace: TraceData, stops: Sequence[tuple[int, int]]) -> TraceData:
     """The trace with all times after a stop moved back by its length; ``trace`` without stops.
 
-    What lies in a stop moves to its begin.
+    Times within a stop move to its start.
 
     Args:
         trace: a recording.
-        stops: begin and end of each, in order, Unix nanoseconds.
+        stops: start and end of each stop, in order, Unix nanoseconds.
     """
     if not stops:
         return trace

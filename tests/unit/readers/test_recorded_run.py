@@ -64,7 +64,7 @@ def test_a_run_that_takes_too_long_is_ended_with_its_last_lines(tmp_path):
     with Run(["sleeps.py"], tmp_path / "t.opscope") as run:
         processes(tmp_path)
         run.wait(0)
-        assert run.goes_on
+        assert run.is_running
     found = run.result()
     assert found.exit_code == -signal.SIGTERM
     assert found.output.splitlines() == ["x"] * 20

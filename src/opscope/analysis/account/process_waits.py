@@ -1,8 +1,8 @@
 """Waits of the main thread for other processes, without the time that any of them lacked a CPU.
 
-A wait for another process counts as far as the thread could not run, and that process could: on a
-busy machine, workers of a DataLoader and other ranks are late although they have little to compute.
-Which process a wait is for is not recorded, so the one that waited longest for a CPU counts.
+A wait counts without the time in which the other process had no CPU: on a busy machine, workers of
+a DataLoader and other ranks are late although they have little to compute. The process that a wait
+is for is not recorded, so the process with the longest waits for a CPU counts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
 """Around each batch of a DataLoader that has workers."""
 
 _WINDOW_NS = 500_000_000
-"""Waits are compared with the counters of processes over at least this time: in less, some process
-has just waited for a CPU most of the time."""
+"""Shortest time over which waits are compared with counters of processes: within less, some process
+nearly always waits for a CPU most of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class ProcessWaits:
         start_ns: begins, Unix nanoseconds, in order.
         end_ns: ends.
         waited_ns: time of each in which the thread did nothing else.
-        blocked_ns: part of this in which it could not run; in the rest it had no CPU.
+        blocked_ns: part of this in which the thread was blocked; in the rest it had no CPU.
         others_ns: part of ``blocked_ns`` in which the other process had no CPU; 0 if unknown.
         is_loader: whether it is a wait for workers of a DataLoader; otherwise for ranks.
         is_known: whether the counters of any other process were recorded.
@@ -92,7 +92,7 @@ def process_waits(trace: TraceData) -> ProcessWaits:
 def _blocked(trace: TraceData, start: Values, end: Values) -> Values:
     """Time of each wait in which the main thread could not run, from samples of the thread.
 
-    A thread does not compute in a wait: what it was blocked between two samples, it was there.
+    A thread does not compute in a wait, so its blocked time between two samples is in the wait.
     """
     threads, row = trace.table("threads")["system_thread_id"], main_row(trace)
     number = int(threads[row]) if row < len(threads) else 0
@@ -153,5 +153,5 @@ def _window_edges(begin_ns: int, ends_ns: Values) -> Values:
     while (at := int(np.searchsorted(ends_ns, edges[-1] + _WINDOW_NS))) < len(ends_ns):
         edges.append(int(ends_ns[at]))
     if len(edges) > 1:
-        edges.pop()  # what is left over belongs to the last window
+        edges.pop()  # the rest belongs to the last window
     return np.array([*edges, int(ends_ns[-1])], dtype=np.int64)
