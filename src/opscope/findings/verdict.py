@@ -261,8 +261,8 @@ def _of_cause(
     """Cause of most of the main thread's time, unless that is work.
 
     Counts time in steps, if there are enough; time between steps may be opscope's own. A cause in
-    ``absent`` was checked by a pattern that found nothing. Waits
-    for other ranks count as far as these did not wait for a CPU.
+    ``absent`` was checked by a pattern that found nothing. Waits for other ranks count without the
+    time in which these waited for a CPU.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
