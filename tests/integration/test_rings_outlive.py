@@ -13,7 +13,7 @@ import pytest
 import opscope
 from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
-from opscope.live.flight.orphaned_rings import dump_ring
+from opscope.live.recovery import dump_ring
 from support.left_behind import file_of_ring, rings_in
 from support.processes import opscope_here, wait_until
 from support.torch_processes import run_torch

@@ -38,7 +38,7 @@ import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.cli.parser import Parser, example, one_of
-from opscope.cli.session.recover import recover_all
+from opscope.cli.session.keeper import recover_all
 from opscope.cli.views.console import Messages, Output, console_for
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData

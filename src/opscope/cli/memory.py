@@ -23,10 +23,9 @@ from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.trace_argument import add_trace, choose_trace
 from opscope.cli.views.findings import relative_file
-from opscope.cli.views.peak_groups import group_section
 from opscope.cli.views.results import Result, Section, add_format
 from opscope.cli.views.side_by_side import answer
-from opscope.cli.views.snapshot import is_snapshot, snapshot_result
+from opscope.cli.views.snapshot import group_section, is_snapshot, snapshot_result
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 

@@ -262,8 +262,8 @@ def main(args: Namespace) -> Callable[[], None]:
     if not args.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what_to_run, alone, alone.program_is_over)
+    from opscope.live.children.child import ChildSettings
     from opscope.live.children.job import ChildrenOfRun
-    from opscope.live.children.settings import ChildSettings
 
     job = ChildrenOfRun(
         ChildSettings(

@@ -37,9 +37,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.perfetto import write_perfetto
 from opscope.report.live_page import LivePage, windowed_page
-from opscope.report.page import report_html
+from opscope.report.page import report_html, snapshot_html
 from opscope.report.server import FileServer, PageServer, tunnel
-from opscope.report.snapshot_page import snapshot_html
 from opscope.report.two_traces import two_long_traces, two_traces
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace

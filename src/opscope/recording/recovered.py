@@ -48,8 +48,7 @@ from opscope.recording.segments import (
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
-from opscope.recording.streams.allocation_ids import can_match_frees
-from opscope.recording.streams.merge_segments import Merge, OwnFacts
+from opscope.recording.streams.merge_segments import Merge, OwnFacts, can_match_frees
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace

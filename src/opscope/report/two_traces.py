@@ -14,8 +14,7 @@ from opscope.report.live_page import windowed_page
 from opscope.report.packing import shown
 from opscope.report.page import page_of
 from opscope.report.payload import gather
-from opscope.report.windows import Windows
-from opscope.report.windows_of_two import WindowsOfTwo
+from opscope.report.windows import Windows, WindowsOfTwo
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which
 from opscope.timeline.window import window_of

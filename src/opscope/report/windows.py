@@ -8,7 +8,7 @@ recording in memory; narrower windows are read from disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,6 +23,7 @@ from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
+from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, frame_text, module_names
 
@@ -375,3 +376,52 @@ def _no_spans() -> WindowSpans:
             for one in fields(WindowSpans)
         }
     )
+
+
+class WindowsOfTwo:
+    """:class:`Windows` of an old and a new version, in the time of the new one."""
+
+    def __init__(self, old: Windows, new: Windows, names: Sequence[str]) -> None:
+        """``names``: names of the versions on the page."""
+        self._pair, self._names = (old, new), names
+        self._shifts_ns = new.begin_ns - old.begin_ns, 0
+        self.begin_ns = new.begin_ns
+        self.end_ns = max(
+            one.end_ns + shift for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        )
+
+    def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
+        """Spans of both versions; see :meth:`Windows.window`."""
+        parts = [
+            one.window(begin_ns - shift, end_ns - shift, least_ns)
+            for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        ]
+        shifts = self._shifts_ns
+        traces = [moved_by(trace, ns) for (trace, *_), ns in zip(parts, shifts, strict=True)]
+        starts = np.concatenate([trace.events["start_ns"] for trace in traces])
+        merged = np.concatenate([merged for _, merged, _ in parts])
+        order = np.argsort(starts, kind="stable")  # the order of events in versions_together()
+        least = max(least for *_, least in parts)
+        return versions_together(traces, self._names), merged[order], least
+
+    def find(self, predicate: NamePredicate, moment_ns: int, backwards: bool = False) -> Found:
+        """Spans of both versions; see :meth:`Windows.find`."""
+        results = [
+            (one.find(predicate, moment_ns - shift, backwards), shift)
+            for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        ]
+        nexts = [
+            (one.next[0] + shift, one.next[1] + shift)
+            for one, shift in results
+            if one.next is not None
+        ]
+
+        def far(span: tuple[int, int]) -> tuple[bool, int]:
+            ahead_ns = (moment_ns - span[0]) if backwards else (span[0] - moment_ns)
+            return ahead_ns <= 0, ahead_ns  # spans behind come after those ahead
+
+        return Found(
+            sum(one.count for one, _ in results),
+            sum(one.duration_ns for one, _ in results),
+            min(nexts, key=far, default=None),
+        )

@@ -17,7 +17,7 @@ from opscope.export.execution_trace import write_execution_trace
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
 from opscope.report.page import report_html
-from opscope.storage.chrome import read_json
+from opscope.storage.chrome import native_columns
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 SMALL = 1000
@@ -68,7 +68,7 @@ def test_other_writers_and_the_report_tell_too(trace, tmp_path):
 
 def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
     # GIVEN a trace in every form that can be read
-    monkeypatch.setattr(read_json, "PIECE_BYTES", SMALL)
+    monkeypatch.setattr(native_columns, "PIECE_BYTES", SMALL)
     write_chrome_trace(trace, tmp_path / "chrome.json.gz")
     write_chrome_trace(trace, tmp_path / "chrome.json")
     trace.save(tmp_path / "trace.opscope")

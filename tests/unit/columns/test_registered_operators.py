@@ -4,7 +4,7 @@ import torch
 import opscope
 from opscope.columns import overloads
 from opscope.columns.overloads import registered_overloads, registered_schema
-from opscope.export import schema_text
+from opscope.export import execution_trace_nodes
 
 
 @pytest.mark.parametrize("name", ["step", "my::label", "autograd::engine::run: Mm", "aten::mm.out"])
@@ -30,7 +30,7 @@ def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path
     for name in ("_jit_get_schemas_for_operator", "_jit_get_all_schemas", "_get_schema"):
         monkeypatch.setattr(torch._C, name, refuse)
     overloads._overloads_by_name.clear()
-    schema_text._registered_text.cache_clear()
+    execution_trace_nodes._registered_text.cache_clear()
     overloads._registered_names.clear()
 
     with opscope.profile(record_shapes=True, profile_memory=True) as prof:
@@ -38,4 +38,4 @@ def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
 
     assert prof.trace.peak_memory().by_category
-    assert "aten::copy_(" in str(schema_text.schemas_of_events(prof.trace)[1])
+    assert "aten::copy_(" in str(execution_trace_nodes.schemas_of_events(prof.trace)[1])

@@ -12,7 +12,7 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.cli.destination import choose
-from opscope.cli.session.recover import recover_all
+from opscope.cli.session.keeper import recover_all
 from opscope.cli.views.console import Messages
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
 from opscope.jobs.job_rollups import make_rollups

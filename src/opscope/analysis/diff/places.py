@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opscope.analysis.sites import Sites
-from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.rows import plain_shapes
 from opscope.columns.codes import EventKind
 from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData

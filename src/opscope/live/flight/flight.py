@@ -13,14 +13,13 @@ from typing import Any
 from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
-from opscope.live.flight.conditions import end_triggers
 from opscope.live.flight.dump_request import DumpLimits, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor
 from opscope.live.flight.keeper import Keeper
 from opscope.live.flight.ring import RingFile, RingWindows
 from opscope.live.flight.settings import FlightSettings
-from opscope.live.flight.trigger import Trigger, Watched
+from opscope.live.flight.trigger import Trigger, Watched, end_triggers
 from opscope.recording.compiled.listener import LoadedSites
 from opscope.recording.cost import cost_of_an_operator_ns
 from opscope.recording.streams.detached_trace import ProcessKnowledge

@@ -12,12 +12,11 @@ from typing import Any
 from opscope import _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.live.flight.conditions import LIMIT_S, PolledCondition
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
 from opscope.live.flight.ring import RingFile, RingWindows
-from opscope.live.flight.trigger import Trigger
+from opscope.live.flight.trigger import LIMIT_S, PolledCondition, Trigger
 from opscope.live.flight.write_dump import place_of
 from opscope.recording.listeners import processor_counts
 

@@ -29,8 +29,7 @@ from opscope.base.folder_swap import replace_folder
 from opscope.base.notice import notice
 from opscope.errors import BridgeError
 from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
-from opscope.recording.bridge.private_places import why_not_private
-from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
+from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt, why_not_private
 
 LOCK_TIMEOUT_S = 120.0  # longest wait for another process that builds the bridge
 _UNFINISHED = "build-"

@@ -12,7 +12,7 @@ import opscope
 from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch import keeper_process
 from opscope.live.flight import ring as ring_file
-from opscope.live.flight.orphaned_rings import dump_ring
+from opscope.live.recovery import dump_ring
 from support.left_behind import file_of_ring, held_by_another, rings_in
 
 Usage = namedtuple("Usage", "total used free")

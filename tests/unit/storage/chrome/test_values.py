@@ -2,7 +2,7 @@
 
 import pytest
 
-from opscope.storage.chrome import read_json
+from opscope.storage.chrome import native_columns
 from support.loaded import load_trace
 
 
@@ -83,6 +83,6 @@ def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
     def interrupted(text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(read_json, "meaning_of", interrupted)
+    monkeypatch.setattr(native_columns, "meaning_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read(event())

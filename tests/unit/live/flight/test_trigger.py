@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from opscope.live.flight.conditions import PolledCondition, end_triggers
-from opscope.live.flight.trigger import Trigger, When
+from opscope.live.flight.trigger import PolledCondition, Trigger, When, end_triggers
 
 
 class Recorder:

@@ -9,7 +9,7 @@ from typing import Any
 from opscope.columns.codes import Role
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
-from opscope.recording.streams.allocation_ids import allocation_ids
+from opscope.recording.streams.merge_segments import allocation_ids
 
 
 @dataclass
