@@ -46,7 +46,7 @@ nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_
                       const Numbers<bool>& is_engine) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   check_lengths(events.rows, label, given_maker);
-  if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
+  if (is_engine.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   check_between(std::get<2>(arrays), -1, is_engine.size() - 1);
   check_between(given_maker, -1, events.rows);
   attribution::ModuleCalls found = without_gil([&] {
@@ -74,7 +74,7 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_
                  const std::optional<Numbers<int64_t>>& by_start, const PhaseCodes& codes) {
   const attribution::Events events = events_of(arrays, threads);
   check_lengths(events.rows, start_ns, took_ns);
-  if (by_name.size() == 0) throw nb::value_error("there is no place for events without a name");
+  if (by_name.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   check_between(std::get<2>(arrays), -1, by_name.size() - 1);
   if (by_start) {
     check_lengths(events.rows, *by_start);

@@ -88,7 +88,7 @@ class ColumnSource {
       sound &= value >= lowest && value < most;
       if (column.stride == 0) break;  // one value for all rows
     }
-    if (!sound) fail(name, "numbers of rows that are not there");
+    if (!sound) fail(name, "row numbers that do not exist");
     return column;
   }
 };

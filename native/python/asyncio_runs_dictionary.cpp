@@ -166,7 +166,7 @@ void unhook_task_runs() {
 void forget_task_runs() { runs().clear(); }
 
 void note_unseen_runs(Window& window) {
-  note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
+  note_unseen(window, "not recorded: first runs of eager tasks, possibly under way at the start",
               std::exchange(unheard_threads, 0));
 }
 

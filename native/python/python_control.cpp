@@ -193,7 +193,7 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
   PyThreadState* const current = PyThreadState_Get();
   if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
   if (threads.inside_tools() != 0) {
-    window.notes.push_back({"Python calls", "not seen: what threads ran that were in another tool's function",
+    window.notes.push_back({"Python calls", "not recorded: threads inside another tool's function at the start",
                             static_cast<double>(threads.inside_tools())});
   }
   const auto own_thread = static_cast<uint64_t>(current->thread_id);
@@ -219,7 +219,7 @@ void PythonCalls::before_end(const Window& window) {
 void PythonCalls::end_window(Window& window) {
   window.unrecorded_evaluations = evaluations_unrecorded() - window.unrecorded_evaluations;
   if ((window.wants & kWantCalls) != 0 && window.unrecorded_evaluations != 0) {
-    window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
+    window.notes.push_back({"Python calls", "not recorded: calls of a thread that had too little stack left",
                             static_cast<double>(window.unrecorded_evaluations)});
   }
   if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);

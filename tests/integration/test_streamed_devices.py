@@ -63,7 +63,7 @@ def kernels(trace: Trace) -> list[int]:
 
 
 def unheard_ns(trace: Trace) -> float:
-    return trace.ledger.get("gpu", {}).get("devices were last heard before the end_ns", 0)
+    return trace.ledger.get("gpu", {}).get("without device data at the end_ns", 0)
 
 
 def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_heard(

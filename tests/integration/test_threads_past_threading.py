@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E40
 import opscope  # noqa: E402
 from support.recorded import names  # noqa: E402
 
-UNHEARD = "dropped: Python calls were not heard"
+UNHEARD = "dropped: Python calls of threads that started outside the threading module"
 
 
 def called():

@@ -235,8 +235,8 @@ class _Account:
     def unsaid(self) -> list[str]:
         """What is missing beyond what the ledger says is."""
         ledger = self.window.trace.ledger
-        threads = ledger.get("threads", {}).get("dropped: Python calls were not heard", 0)
-        frees = ledger.get("frees", {}).get("dropped: their thread was not heard", 0)
+        threads = ledger.get("threads", {}).get("dropped: Python calls of threads that started outside the threading module", 0)
+        frees = ledger.get("frees", {}).get("dropped: not reported by torch", 0)
         said = f"\n    the ledger says so of {threads:.0f} threads"
         unheard = [text + said for text in self.unheard.values()]
         texts = unheard if len(unheard) > threads else []

@@ -63,11 +63,11 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "dropped: their thread was ending", lost
     # A lower bound: found only where an address was reused.
     if recorded.decoded.detail is None:
-        yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
+        yield "frees", "dropped: not reported by torch", account["unheard_frees"]
     else:
-        yield "allocations", "freed unreported: between steps in detail", account["unheard_frees"]
+        yield "allocations", "not reported: frees between steps in detail", account["unheard_frees"]
     # A free has no size.
-    yield "allocations", "freed unreported: from before", account["unknown_frees"]
+    yield "allocations", "not reported: frees of memory allocated before the recording", account["unknown_frees"]
     if not recorded.decoded.hears_memory:
         # For example, because torch is linked into one library.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
@@ -83,11 +83,11 @@ def threads(recorded: Recorded) -> Iterator[Row]:
         yield "threads", "of the process when it stopped", account["process_threads"]
     # From Python 3.12 on, a tool is set for all threads, so the count is 0 or 1.
     if occupied := recorded.decoded.occupied_threads:
-        yield "threads", "dropped: Python calls go to another tool", occupied
+        yield "threads", "dropped: Python calls, which another tool receives", occupied
     if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
         # Threads begun without the threading module (by _thread, or in C) while a recording of all
         # calls ran.
-        yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
+        yield "threads", "dropped: Python calls of threads that started outside the threading module", account["unhooked_threads"]
 
 
 def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
@@ -105,9 +105,9 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
     account = recorded.decoded.account
     jumped, set_by = account["clock_jumped_ns"], account["clock_set_by_ns"]
     if jumped:  # the machine slept, or a virtual machine was moved
-        yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
+        yield "clock", "jumped during the recording, so times are wrong; by ns", float(jumped)
     if set_by:  # durations are right; times of day use the new setting
-        yield "clock", "was set while recording; forward by ns", float(set_by)
+        yield "clock", "was set during the recording; forward by ns", float(set_by)
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
@@ -145,7 +145,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
         ("gpu", "unfinished", counts["unfinished"]),
         ("gpu", "of an unknown kind", counts["unknown"]),
-        ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
+        ("gpu", "left out: calls without information (cudaGetDevice)", counts["noise"]),
         ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
         ("gpu", "left out: began after the recording, launch unknown", counts["begun_later"]),
         ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= GpuKind.SET))),
