@@ -135,13 +135,13 @@ attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
 }
 
-nb::object saying_where(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                        const ListedArrays& given_listed, const CallArrays& given_calls) {
+nb::object located_events(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                          const ListedArrays& given_listed, const CallArrays& given_calls) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
   const attribution::CallColumns calls = calls_of(given_calls, events.rows);
   return to_array(without_gil(
-      [&] { return attribution::saying_where(events, numbers_of(thread_number), listed, calls); }));
+      [&] { return attribution::located_events(events, numbers_of(thread_number), listed, calls); }));
 }
 
 nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
@@ -167,7 +167,7 @@ void bind_attribution(nb::module_& module) {
   module.def("listing", &listing, "parent"_a, "kind"_a, "is_async"_a, "label"_a, "group_of_label"_a,
              "is_hidden"_a, "hides_collections"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "makers"_a);
-  module.def("saying_where", &saying_where, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
+  module.def("located_events", &located_events, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
   module.def("lines_of_events", &lines, "events"_a, "thread_number"_a, "listed"_a, "calls"_a, "first_line"_a);
 }
 

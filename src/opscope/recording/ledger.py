@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.codes import GpuKind
-from opscope.columns.schema import UNHEARD
+from opscope.columns.schema import END_WITHOUT_DEVICE_DATA
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import devices
 
@@ -63,12 +63,13 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "dropped: their thread was ending", lost
     # A lower bound: found only where an address was reused.
     if recorded.decoded.detail is None:
-        yield "frees", "dropped: not reported by torch", account["unheard_frees"]
+        yield "frees", "dropped: not reported by torch", account["unreported_frees"]
     else:
-        yield "allocations", "not reported: frees between steps in detail", account["unheard_frees"]
-    # A free has no size.
-    yield "allocations", "not reported: frees of memory allocated before the recording", account["unknown_frees"]
-    if not recorded.decoded.hears_memory:
+        what = "not reported: frees between steps in detail"
+        yield "allocations", what, account["unreported_frees"]
+    what = "not reported: frees of older memory"
+    yield "allocations", what, account["unknown_frees"]
+    if not recorded.decoded.reports_memory:
         # For example, because torch is linked into one library.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
@@ -87,7 +88,8 @@ def threads(recorded: Recorded) -> Iterator[Row]:
     if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
         # Threads begun without the threading module (by _thread, or in C) while a recording of all
         # calls ran.
-        yield "threads", "dropped: Python calls of threads that started outside the threading module", account["unhooked_threads"]
+        what = "dropped: Python calls of threads not started by threading"
+        yield "threads", what, account["unhooked_threads"]
 
 
 def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
@@ -152,8 +154,8 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "work without its launch", counts["without_launch"]),
         ("gpu", "clock error_ns", counts["clock_error_ns"]),
     ]
-    if counts["unheard_ns"]:
-        rows.append(("gpu", UNHEARD, counts["unheard_ns"]))
+    if counts["end_without_data_ns"]:
+        rows.append(("gpu", END_WITHOUT_DEVICE_DATA, counts["end_without_data_ns"]))
     return rows + [("gpu", f"not available: {k}", 1) for k in counts["missing_kinds"]]
 
 

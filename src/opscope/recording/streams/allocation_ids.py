@@ -25,7 +25,7 @@ class AllocationIds:
     """Allocation ids of the rows of all segments."""
 
     of: Mapping[tuple[str, Path], npt.NDArray[np.int64]]  # by table and folder of the segment
-    unheard_frees: int  # allocations that ended without a free
+    unreported_frees: int  # allocations that ended without a free
 
     def added_to(self, table: Table, segment: RecordingSegment) -> Table:
         """A segment's table with its allocation ids."""

@@ -149,7 +149,7 @@ class Merge:
             elif name not in GROWING:
                 tables[name] = joined(list(self._parts(name)), name)
         account: Any = dict(last.account())
-        account["unheard_frees"] = self._ids.unheard_frees
+        account["unreported_frees"] = self._ids.unreported_frees
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
         decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
