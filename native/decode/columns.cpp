@@ -444,7 +444,7 @@ class WindowDecoder {
         if (goes_on) {
           piece_->carry_on(thread, i, written(thread, i), python_);
         } else {
-          piece_->let_go(thread, i);
+          piece_->release(thread, i);
         }
       }
     }

@@ -154,7 +154,7 @@ size_t Piece::too_many_left(const ThreadSpans& thread) const {
   return left > kMostLeft ? left - kMostLeft : 0;
 }
 
-void Piece::let_go(const ThreadSpans& thread, size_t i) {
+void Piece::release(const ThreadSpans& thread, size_t i) {
   std::vector<int32_t>& places = handed(thread).places;
   places.resize(thread.spans.size(), kNone);
   if (thread.callers[i] != kNone) places[i] = places[thread.callers[i]];

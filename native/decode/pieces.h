@@ -92,7 +92,7 @@ class Piece {
   void amend(const ThreadSpans& thread, size_t i, const WrittenRow& row, Columns& out) const;
   void carry_on(const ThreadSpans& thread, size_t i, const WrittenRow& row, const PythonColumnWriter& python);
   // Removes a complete span: the parent of its children is its own parent.
-  void let_go(const ThreadSpans& thread, size_t i);
+  void release(const ThreadSpans& thread, size_t i);
   void end(const std::deque<ThreadSpans>& threads, Columns& out, PythonColumnWriter& python,
            int64_t latest_start_ns);
 

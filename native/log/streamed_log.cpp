@@ -99,8 +99,8 @@ void StreamedLog::map(const std::string& path) {
   const std::string magic(head.magic, sizeof(head.magic));
   munmap(memory_, bytes_);
   if (is_stream) throw Damage("it was written by another version of opscope");
-  if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost as it began");
-  throw Damage("it is no recording");
+  if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost when it began");
+  throw Damage("it is not a recording");
 }
 
 void StreamedLog::read_blocks() {

@@ -225,7 +225,7 @@ class PyPlainPickle {
   }
   // A list by its number in a result of `column`.
   PickledValue list(int64_t row) const {
-    if (!pickle_.has_list(row)) throw nb::index_error("there is no such list");
+    if (!pickle_.has_list(row)) throw nb::index_error("the list does not exist");
     return {Kind::kList, row};
   }
 

@@ -298,15 +298,15 @@ class AsyncioTasks final : public Source {
     overlap_ticks = now_ticks();
     uint64_t unplaced = 0;  // runs on unknown threads
     const std::vector<RunningTask> found = running_tasks(&unplaced);
-    note_unseen(window, "not seen: running already, on a thread that is not known", unplaced);
+    note_unseen(window, "not recorded: tasks under way at the start, on an unknown thread", unplaced);
     for (const RunningTask& task : found) add_to(running, task);
   }
 
   void end_window(Window& window) override {
     if ((window.wants & kWantAsyncio) == 0) return;
     note_unseen(window,
-                threads_are_free() ? "not seen: they are with PYTHON_GIL=1 alone"
-                                   : "not seen: this Python does not tell of them",
+                threads_are_free() ? "not recorded: this needs PYTHON_GIL=1"
+                                   : "not recorded: not supported for this Python",
                 is_hooked_ ? 0 : 1);
     note_unseen_runs(window);
   }

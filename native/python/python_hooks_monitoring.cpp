@@ -20,7 +20,7 @@ RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get())
 
 // Arguments: code, offset, callable and its first argument. A C function is bound to its object; a method of
 // a built-in type arrives as a descriptor. Python functions report their own start, so this ignores them.
-// From 3.14 on a `with` statement calls a method of ours as its built-in function.
+// From 3.14 on a `with` statement calls a method of opscope as its built-in function.
 PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count >= 4) {
     PyObject* const callable = args[2];

@@ -216,7 +216,7 @@ TEST(what_devices_did_is_in_the_file_of_a_stream) {
   CHECK_SAME(got.counts.recorded, own.counts.recorded);
   CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) <
         1'000'000);  // the file's window ends at another time
-  CHECK(noted->unheard_ns >= 0);
+  CHECK(noted->end_without_data_ns >= 0);
 }
 
 TEST(each_stream_has_notes_of_its_own_and_all_names) {
@@ -259,7 +259,7 @@ TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
   CHECK(noted.has_value());
   CHECK(!noted->gpu.correlation_id.empty());
   CHECK(noted->gpu.correlation_id.size() < 20'000);
-  CHECK(noted->unheard_ns > 0);
+  CHECK(noted->end_without_data_ns > 0);
 }
 
 TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
@@ -293,7 +293,7 @@ TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
   CHECK_SAME(missing, uint64_t{blocks.size() - 6});  // blocks after it
   CHECK(got.has_value());
   CHECK(!got->gpu.correlation_id.empty() && got->gpu.correlation_id.size() < 10'000);
-  CHECK(got->unheard_ns > 0);
+  CHECK(got->end_without_data_ns > 0);
   CHECK(!read_without(blocks[0], kBlockBytes).second.has_value());
   constexpr size_t kPage = 4096;
   for (const size_t at : blocks) read_without(at + kPage, kPage);

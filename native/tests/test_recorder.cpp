@@ -330,7 +330,7 @@ TEST(an_allocation_where_one_was_is_another_and_the_free_between_went_unheard) {
   allocation(-64, 0x100);
   allocation(32, 0x100);
   const Columns columns = finish(window);
-  CHECK_SAME(columns.unheard_frees, 1u);
+  CHECK_SAME(columns.unreported_frees, 1u);
   const std::vector<int64_t>& ids = columns.allocations.allocation_id;
   CHECK(ids[0] != ids[1]);
   CHECK_SAME(ids[1], ids[2]);

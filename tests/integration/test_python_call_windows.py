@@ -112,7 +112,7 @@ def test_calls_that_go_to_another_tool_are_counted_as_lost():
         stop(window)
 
     assert paths(window.trace, "aten::neg") == [[]]
-    assert window.trace.ledger["threads"]["dropped: Python calls go to another tool"] == 1
+    assert window.trace.ledger["threads"]["dropped: Python calls, which another tool receives"] == 1
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="tools have ids from Python 3.12 on")

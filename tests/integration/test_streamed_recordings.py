@@ -266,7 +266,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
 def test_a_second_recording_meanwhile_is_in_memory(tmp_path, capsys):
     with streaming(tmp_path / "one"), streaming(tmp_path / "two") as second:
         work()
-    assert "streams already" in capsys.readouterr().err
+    assert "is already written to a file" in capsys.readouterr().err
     assert count(second.trace, "step") == 20
     assert count(opscope.load(tmp_path / "one"), "step") == 20
 

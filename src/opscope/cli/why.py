@@ -180,7 +180,7 @@ def _of_all(results: Mapping[Partition, Why], job: Job) -> Result:
     ]
     titles = [cause.title for cause in shown]
     table = Section(
-        above=["Of the main thread of each process:"],
+        above=["Main thread of each process:"],
         columns=["Process", "Step", *titles, "the rest"],
         rows=rows,
         optional=titles[::-1],

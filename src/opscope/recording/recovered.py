@@ -434,7 +434,7 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
     if not described["has_end"]:
         yield "recording", "has no end: its process ended first", 1
     if described["gaps"]:
-        yield "recording", "times without free space", len(described["gaps"])
+        yield "recording", "periods without free disk space", len(described["gaps"])
 
 
 def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:

@@ -60,7 +60,7 @@ def _start_ns(trace: TraceData) -> int:
 
 def _differences(diff: Diff) -> dict[str, Any]:
     return {
-        "said": list(map(shown, (*headline(diff), *closing(diff)))),
+        "sentences": list(map(shown, (*headline(diff), *closing(diff)))),
         "tables": [
             {
                 "heading": [f"{table.title}: {table.headings[0]}", *table.headings[1:]],

@@ -123,8 +123,8 @@ class JobResults:
             alternative = next(process for process in active if process is not chosen)
             folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {folder} {alternative.part.option}` shows another one; `opscope "
-                f"summary {folder}` lists them"
+                f"findings of another process: `opscope why {folder} {alternative.part.option}`; "
+                f"all processes: `opscope summary {folder}`"
             )
 
     def _slow_rank(self, processes: Processes) -> Partition | None:

@@ -33,7 +33,7 @@ from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt, why_
 
 LOCK_TIMEOUT_S = 120.0  # longest wait for another process that builds the bridge
 _UNFINISHED = "build-"
-_NOBODY_COMPILES_FOR_S = 3600.0
+_ABANDONED_AFTER_S = 3600.0
 _loading = _native.Section()
 _loaded: str | None = None
 
@@ -280,7 +280,7 @@ def _remove_left_behind(cache: Path) -> None:
     """Remove temporary folders of processes that were killed while they compiled."""
     for folder in cache.glob(f"{_UNFINISHED}*"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _NOBODY_COMPILES_FOR_S:
+            if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -24,7 +24,7 @@ _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process with a keeper for it, and this end of the connection to the keeper."""
 _BECOMES = Path(__file__).parents[2] / "cli" / "session" / "keeper.py"
 _LONGEST_S = 5  # timeout of sending; a keeper reads at once
-_was_said = False
+_was_printed = False
 
 
 def begin_keeper(folder: Path) -> None:
@@ -115,9 +115,9 @@ def begin_watching(
 
 
 def _warning(folder: Path, why: str) -> None:
-    global _was_said
-    if not _was_said:
-        _was_said = True
+    global _was_printed
+    if not _was_printed:
+        _was_printed = True
         notice(
             f"there is no watchdog process ({why}). If this process is killed, write its trace "
             f"with: opscope doctor --recover {quote(str(folder))}"

@@ -77,7 +77,7 @@ def test_what_was_lost_before_anything_was_recorded_is_removed(tmp_path):
 def test_what_is_no_ring_is_refused_and_kept(tmp_path):
     name = tmp_path / RING
     name.write_bytes(b"nothing of ours" * 10_000)
-    with pytest.raises(ValueError, match="no recording"):
+    with pytest.raises(ValueError, match="not a recording"):
         dump_ring(name)
     assert name.exists()
 
@@ -108,7 +108,7 @@ def test_a_note_does_not_have_what_another_made_read_or_removed(note, tmp_path):
     with pytest.raises(TraceFormatError, match="other users can access it"):
         dump_ring(path)
     in_memory.chmod(0o600)
-    with pytest.raises(ValueError, match="no recording"):
+    with pytest.raises(ValueError, match="not a recording"):
         dump_ring(path)
     with recorder_in(tmp_path / "other"):
         (ring,) = rings_in(tmp_path / "other")
