@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
@@ -16,7 +16,9 @@ from opscope.torch_api.drop_in.backend.kineto_event import (
 )
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
 from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
-from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
+
+if TYPE_CHECKING:
+    from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 _numbering = _native.Section()
 _next_id = 1
@@ -66,6 +68,8 @@ class ProfilerResult:
 
     @cached_property
     def _tree(self) -> ProfilerTree:
+        from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
+
         return ProfilerTree(self.trace, self._first_id)
 
     def experimental_event_tree(self) -> list[ProfilerEvent]:
