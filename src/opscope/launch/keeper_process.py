@@ -23,8 +23,11 @@ if TYPE_CHECKING or __package__:
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "base")]
-    from artefacts import IN_MEMORY, LeftKind, below
     from process_end import FLAGS, NICENESS, Helpers, detach, fields_of, how_it_ended
+
+    if __name__ == "__main__":
+        detach()  # before the slow imports: the program waits until its child has ended
+    from artefacts import IN_MEMORY, LeftKind, below
 
 _EXITING = 4
 """Bit of a process's flags."""
@@ -234,7 +237,6 @@ def recordings_of(owner: str, folder: str) -> "Iterator[str]":
 
 
 if __name__ == "__main__":
-    detach()
     root, what, *words = sys.argv[1:]
     if what == "job":
         importlib.import_module("job_keeper").JobKeeper(
