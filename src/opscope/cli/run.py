@@ -234,6 +234,9 @@ def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
 
 def main(args: Namespace) -> Callable[[], None]:
     """Check the options; returns a function that runs the program."""
+    for package in ("rich", "pyarrow"):  # only the process that writes the trace imports them
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(name=package)  # the command line says what to install
     run_options = _run_options(args)
     _refuse_conflicts(args)
     if args.no_arguments or args.hash_names:  # also for programs that this one starts

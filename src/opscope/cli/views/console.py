@@ -21,13 +21,13 @@ from opscope.storage.remote import with_addresses
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.text import Text
 
 WIDTH_OF_FILES = 160
 """Width of a table in a pipe or file, unless COLUMNS is set."""
 
 _LAYOUT = "\n\t"
 """Permitted control characters."""
+_CYAN, _RED, _PLAIN = "\x1b[1;36m", "\x1b[1;31m", "\x1b[0m"
 
 
 class Output:
@@ -51,6 +51,12 @@ def console_for(stream: TextIO) -> Console:
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
     # sys.stderr may be None; without ``stderr=True`` rich would then use standard output.
     return EscapingConsole(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
+
+
+def _has_colours(stream: TextIO) -> bool:
+    is_coloured = stream.isatty() or "FORCE_COLOR" in os.environ
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    return is_coloured and not is_plain
 
 
 def wraps(console: Console) -> bool:
@@ -94,22 +100,20 @@ class Messages:
 
     def say(self, text: str) -> None:
         """Print a paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print_paragraph("bold cyan", printable(with_addresses(text)))
+        self._print_paragraph(_CYAN, text)
 
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
-        self._print_paragraph("bold red", with_addresses(text))
+        self._print_paragraph(_RED, text)
 
-    def _print_paragraph(self, style: str, text: str) -> None:
+    def _print_paragraph(self, colour: str, text: str) -> None:
+        # A failed message, for example without memory, must not change how the program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
-            if self._stream.isatty() or "FORCE_COLOR" in os.environ:
-                from rich.text import Text
-
-                self._print(Text.assemble(("opscope: ", style), text))
-            else:
-                line = printable(f"opscope: {text}\n", keep=_LAYOUT)
-                self._stream.write(in_encoding(line, self._stream.encoding))
-                self._stream.flush()
+            stream = self._stream
+            begin = f"{colour}opscope: {_PLAIN}" if _has_colours(stream) else "opscope: "
+            line = printable(with_addresses(text), keep=_LAYOUT)
+            stream.write(begin + in_encoding(line, stream.encoding) + "\n")
+            stream.flush()
 
     def flush(self) -> None:
         """Flush the stream: a forked child would print buffered text again."""
@@ -141,12 +145,9 @@ class Messages:
     def _print_over(self, line: str) -> None:
         from rich.text import Text
 
-        self._print(Text(line, style="dim"), end="\r")
-
-    def _print(self, text: Text, end: str = "\n") -> None:
-        # A failed message, for example without memory, must not change how the program ends.
+        text = Text(line, style="dim")
         with contextlib.suppress(Exception), broken_pipes_are_errors():
-            self._console.print(text, end=end, soft_wrap=True)
+            self._console.print(text, end="\r", soft_wrap=True)
 
 
 @contextlib.contextmanager

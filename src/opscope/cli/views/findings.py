@@ -31,7 +31,7 @@ CSV_COLUMNS = (
 )
 _MOST_FINDINGS = 3
 MOST_EVENTS = 1_000_000
-"""Most events for the verdict at the end of a run; each takes about 2 µs and 500 bytes."""
+"""Most events of a verdict, 2 µs and 500 bytes each: of more, it judges a typical stretch."""
 COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
