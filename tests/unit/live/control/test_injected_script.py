@@ -59,7 +59,7 @@ def own_folder():
 
 
 def place_request():
-    request = own_folder() / f"{os.getpid()}.asked"
+    request = own_folder() / f"{os.getpid()}.request"
     request.symlink_to(Path(opscope.__file__).parent)
     return request
 
@@ -92,7 +92,7 @@ def test_a_request_that_was_taken_back_does_nothing(monkeypatch, capfd):
 
 
 def test_what_one_left_who_was_killed_is_replaced_and_removed(asked):
-    request = own_folder() / f"{os.getpid()}.asked"
+    request = own_folder() / f"{os.getpid()}.request"
     request.symlink_to("/nowhere")
     with injection.reach(os.getpid()) as asking:
         assert asking.status["process"] == os.getpid()
@@ -110,7 +110,7 @@ class Without:
 sys.meta_path.insert(0, Without())
 place = f"/tmp/opscope-{os.getuid()}"
 os.makedirs(place, 0o700, exist_ok=True)
-request = f"{place}/{os.getpid()}.asked"
+request = f"{place}/{os.getpid()}.request"
 os.symlink(sys.argv[1], request)
 runpy.run_path("script.py")
 until = time.monotonic() + 20
