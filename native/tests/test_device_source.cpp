@@ -319,9 +319,9 @@ TEST(a_ring_has_no_devices_in_its_file) {
 }
 
 TEST(notes_are_taken_beside_launches_and_streams) {
-  std::atomic<bool> goes_on{true};
+  std::atomic<bool> continues{true};
   std::thread notes([&] {
-    while (goes_on) devices().note(/*all=*/false);
+    while (continues) devices().note(/*all=*/false);
   });
   for (int turn = 0; turn < 20; ++turn) {
     const auto noted = stream([] {
@@ -329,7 +329,7 @@ TEST(notes_are_taken_beside_launches_and_streams) {
                        }).noted;
     CHECK_SAME(noted->gpu.correlation_id.size(), 100u);
   }
-  goes_on = false;
+  continues = false;
   notes.join();
 }
 
