@@ -71,7 +71,7 @@ def test_a_session_that_does_not_use_it_imports_nothing(run_pytest):
     assert session.code == 0
 
 
-def test_it_is_skipped_unless_asked_for(run_pytest):
+def test_it_is_skipped_unless_requested(run_pytest):
     session = run_pytest("def test(profiled): assert False", "-rs")
     assert "pytest --opscope switches it on" in session.out
     assert session.code == 0

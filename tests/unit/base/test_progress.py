@@ -82,7 +82,7 @@ def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
         assert heard[0] < 0.5 or name.endswith(".gz")
 
 
-def test_nobody_has_to_listen_and_nothing_divides_by_zero():
+def test_no_listener_is_needed_and_nothing_divides_by_zero():
     report_progress(1, 2)
     heard = shares_of(
         lambda: (

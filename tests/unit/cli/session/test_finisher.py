@@ -94,7 +94,7 @@ def test_one_that_is_killed_leaves_what_was_recorded(tmp_path, request_, other_e
     assert "was killed" in said and f"opscope doctor --recover {tmp_path}" in said
 
 
-def test_without_a_process_it_is_said_what_becomes_of_the_recording(
+def test_without_a_process_it_is_reported_what_becomes_of_the_recording(
     tmp_path, request_, monkeypatch, capsys
 ):
     def send_to_keeper(folder, text, continues):
@@ -112,7 +112,7 @@ def test_without_a_process_it_is_said_what_becomes_of_the_recording(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_ends_the_program_does_not_wait(request_, number):
+def test_ending_the_program_does_not_wait(request_, number):
     """Of a terminal, too, where it waits for as long as it takes."""
     program = """
 import os, socket, sys

@@ -71,7 +71,7 @@ def test_it_listens_for_as_long_as_somebody_asks(asked):
     ends()
 
 
-def test_one_that_nobody_asks_ends_after_a_while(asked, monkeypatch):
+def test_a_server_without_requests_ends_after_a_while(asked, monkeypatch):
     monkeypatch.setattr(server, "_FIRST_CLIENT_S", 0.1)
     request = place_request()
     run_script()
@@ -99,7 +99,7 @@ def test_what_one_left_who_was_killed_is_replaced_and_removed(asked):
         assert not request.is_symlink()
 
 
-def test_where_opscope_is_is_told_to_a_program_that_cannot_find_it(tmp_path):
+def test_a_program_that_cannot_find_opscope_gets_its_path(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT.read_text())
     program = """
 import os, runpy, sys, time
