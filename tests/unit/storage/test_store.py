@@ -127,9 +127,7 @@ def test_nonsense_about_the_job_means_rank_0(info, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_what_stops_writing_is_reported_and_keeps_the_earlier_trace(
-    small, tmp_path, monkeypatch, stop
-):
+def test_a_failed_write_is_reported_and_keeps_the_earlier_trace(small, tmp_path, monkeypatch, stop):
     save_part(small, tmp_path / "t")
 
     def stopped(*args, **kwargs):
