@@ -154,7 +154,7 @@ nb::dict statistics() {
   result["occupied_threads"] = PythonCalls::instance().threads_of_other_tools();
   const BridgeApi* bridge = Recorder::instance().bridge();
   result["reports_memory"] = bridge == nullptr || bridge->reports_memory();
-  result["leaves_out_inner"] = bridge != nullptr && bridge->leaves_out_inner();
+  result["can_skip_inner"] = bridge != nullptr && bridge->can_skip_inner();
   result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;
 }

@@ -164,9 +164,9 @@ class LocatedEvents {
           function_[row] = calls.frame[row] >= 0 ? static_cast<int32_t>(row) : function_.of(parent);
         }) {}
 
-  // The innermost event around one, or itself, that says where in the program it is; of a backward operator
-  // that of its forward operator, else the line that began the backward pass. -1 for none. What a function
-  // of the program calls is there, also where a backward pass calls that function.
+  // The innermost event around one, or itself, with a line of the program; for a backward operator the line
+  // of its forward operator, else that of the begin of the backward pass. -1 for none. Calls by a function of
+  // the program are in that function, also if a backward pass calls the function.
   int32_t around(size_t row) {
     const int32_t span = sources_.span_of(row);
     if (function_[row] > span && nearest_[row] > span) return nearest_[row];
@@ -174,7 +174,7 @@ class LocatedEvents {
     return forward >= 0 ? forward : nearest_[row];
   }
 
-  // The call of a Python function that one is in, -1 for none.
+  // The innermost Python function around an event, -1 for none.
   int32_t function_around(size_t row) const { return function_.of(events_.parent[row]); }
 
  private:

@@ -138,7 +138,7 @@ int32_t Piece::thread_row(const ThreadSpans& thread, Columns& /*out*/) {
   return row;
 }
 
-bool Piece::goes_on(const ThreadSpans& thread, size_t i, const Ends& ends) {
+bool Piece::continues(const ThreadSpans& thread, size_t i, const Ends& ends) {
   if (until_ == UINT64_MAX) return false;
   const Record& record = *thread.spans[i];
   if (is_closed(record.load_state())) return record.load_end() > until_;

@@ -70,7 +70,7 @@ struct BridgeApi {
   // Limit of the bytes of held TensorImpls. [MT]
   void (*set_tensor_budget)(uint64_t bytes);
   // Whether this torch allows to leave out inner operators that no window wants. [MT]
-  bool (*leaves_out_inner)();
+  bool (*can_skip_inner)();
   // Whether this torch reports allocations and spans for profilers only. Known after the first record. [MT]
   bool (*reports_memory)();
 };

@@ -138,7 +138,7 @@ TEST(work_has_the_device_type_of_its_source) {
   CHECK_SAME(got.source.missing_kinds, std::vector<std::string>{"memory pools"});
 }
 
-TEST(what_windows_want_is_what_the_source_is_asked_for) {
+TEST(the_source_receives_what_windows_want) {
   asked.clear();
   devices().set_source(&make_source);
   devices().configure(kWantGpu);
@@ -154,7 +154,7 @@ TEST(what_windows_want_is_what_the_source_is_asked_for) {
                           "start events shared", "stop", "forget"});
 }
 
-TEST(a_source_that_cannot_is_asked_again_and_leaves_nothing_on) {
+TEST(a_source_that_cannot_start_is_tried_again_and_leaves_nothing_on) {
   devices().set_source(&make_source);
   refuses_to_load = "no such library";
   CHECK_SAME(devices().configure(kWantGpu), std::string("no such library"));
@@ -231,7 +231,7 @@ TEST(each_stream_has_notes_of_its_own_and_all_names) {
   }
 }
 
-TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
+TEST(notes_after_rows_were_released_are_written_once) {
   const Streaming streaming(kAnySize, kWantAnnotations | kWantGpu);
   devices().configure(recorder().wanted());
   source->launch(1);
@@ -247,7 +247,7 @@ TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
   devices().forget();
 }
 
-TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
+TEST(records_without_room_in_the_file_are_lost_and_the_rest_is_read) {
   const auto [noted, own] = stream(
       [] {
         source->launch(1);
@@ -319,9 +319,9 @@ TEST(a_ring_has_no_devices_in_its_file) {
 }
 
 TEST(notes_are_taken_beside_launches_and_streams) {
-  std::atomic<bool> goes_on{true};
+  std::atomic<bool> continues{true};
   std::thread notes([&] {
-    while (goes_on) devices().note(/*all=*/false);
+    while (continues) devices().note(/*all=*/false);
   });
   for (int turn = 0; turn < 20; ++turn) {
     const auto noted = stream([] {
@@ -329,7 +329,7 @@ TEST(notes_are_taken_beside_launches_and_streams) {
                        }).noted;
     CHECK_SAME(noted->gpu.correlation_id.size(), 100u);
   }
-  goes_on = false;
+  continues = false;
   notes.join();
 }
 

@@ -77,9 +77,10 @@ _HEAD = f"""# Works with
 A part of each library's tests, or a program that uses the library, runs without and with opscope.
 The test compares exit codes, results of tests, output with all numbers, threads, open files, files
 left behind, and the number of calls of each operator. A callback that shares no code with opscope
-counts these calls. For up to 300,000 events, the summary, the Chrome file and the agent answers
-must have the same numbers as the trace. `make field` runs the test, `make field LIBRARIES=--page`
-writes its results to this page. Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
+counts these calls. For up to 300,000 events, the summary, the Chrome file and the answers for
+agents must have the same numbers as the trace. `make field` runs the test, `make field
+LIBRARIES=--page` writes its results to this page.
+Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
 
 `default` is `opscope run` without options; `everything` records arguments, memory, Python calls,
 modules and tasks; `flight` is the flight recorder; `drop-in` replaces torch.profiler alone.

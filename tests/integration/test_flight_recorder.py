@@ -176,7 +176,7 @@ def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
     assert trace.ledger["flight recorder"]["shortened because of memory"] > 0
 
 
-def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
+def test_a_recording_that_no_process_reads_takes_no_memory_from_the_ring(tmp_path):
     x = torch.ones(1)
     with opscope.profile(record_shapes=True) as unread:
         for _ in range(1_000):
@@ -303,7 +303,7 @@ def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
     assert "aten::add" in names_of(parent) and "aten::mul" not in names_of(parent)
 
 
-def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
+def test_a_profile_beside_it_has_its_own_options(tmp_path, model, optimizer):
     with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
         step(model, optimizer)
         with opscope.profile(record_shapes=True, with_modules=True) as profile:

@@ -134,7 +134,7 @@ def scripted(x: torch.Tensor):
     return torch.jit.wait(waiting)
 
 
-def test_forks_of_torchscript_allocate_what_they_do_and_lost_frees_are_told():
+def test_forks_of_torchscript_allocate_what_they_do_and_lost_frees_are_reported():
     """A worker may let go of a result outside any operator, where torch tells nobody."""
     with opscope.profile(profile_memory=True) as prof:
         for _ in range(10 * COUNT):

@@ -180,7 +180,7 @@ def held_lock():
     return lock
 
 
-def test_a_c_function_that_ended_unheard_does_not_run_because_something_else_does():
+def test_a_c_function_that_ended_unrecorded_does_not_run_because_something_else_does():
     entered, let_go, inside = (threading.Event() for _ in range(3))
     go_on = held_lock()
 

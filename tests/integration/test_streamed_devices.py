@@ -66,7 +66,7 @@ def end_without_data_ns(trace: Trace) -> float:
     return trace.ledger.get("gpu", {}).get("without device data at the end_ns", 0)
 
 
-def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_heard(
+def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_recorded(
     cupti_library: str, tmp_path: Path
 ) -> None:
     launched = run(tmp_path / "t", "killed", 2.5, cupti_library)
@@ -91,7 +91,7 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     assert "the last device data is from" in told.stdout + told.stderr
 
 
-def test_a_program_that_dies_before_devices_were_heard_says_that_they_are_missing(
+def test_a_program_that_dies_before_devices_were_recorded_says_that_they_are_missing(
     cupti_library: str, tmp_path: Path
 ) -> None:
     run(tmp_path / "t", "killed", 0.1, cupti_library)

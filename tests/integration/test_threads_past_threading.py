@@ -58,7 +58,7 @@ def test_calls_are_there_or_their_thread_is_counted(begin):
     assert prof.trace.ledger["threads"][UNREPORTED] == (not is_heard)
 
 
-def test_a_thread_is_counted_that_is_heard_only_once_another_recording_begins():
+def test_a_thread_is_counted_that_is_recorded_only_once_another_recording_begins():
     may_go_on, done = threading.Event(), threading.Event()
 
     def run():
@@ -80,7 +80,7 @@ def test_a_thread_is_counted_that_is_heard_only_once_another_recording_begins():
     assert other.trace.ledger["threads"][UNREPORTED] == 0
 
 
-def test_a_thread_is_counted_that_is_not_heard_because_of_what_another_recording_wants():
+def test_a_thread_is_counted_that_is_not_recorded_because_of_what_another_recording_wants():
     with opscope.profile(with_own_functions=True) as prof, opscope.profile(with_stack=True):
         by_thread(called)
     is_heard = sys.version_info >= (3, 12)

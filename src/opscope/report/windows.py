@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.part import part_of
 from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
@@ -204,7 +204,7 @@ class Windows:
     def _groups(self, wanted: Container[int] | None) -> Iterator[WindowSpans]:
         for first, rows in self._trace.groups("events", _COLUMNS, wanted):
             if wanted is None:
-                tell(first, self.spans)
+                report_progress(first, self.spans)
             yield self._spans(first, rows)
 
     def _spans(self, first: int, events: Table) -> WindowSpans:

@@ -16,7 +16,7 @@ def test_without_arguments_it_helps(command_line):
     assert all(f"\n    {command}" in outcome.out for command in COMMANDS)
 
 
-def test_output_that_cannot_be_written_is_said(trace_folder):
+def test_output_that_cannot_be_written_is_reported(trace_folder):
     arguments = [sys.executable, "-m", "opscope", "summary", str(trace_folder), "--format=json"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)

@@ -49,7 +49,7 @@ def test_values_have_their_types(parser):
         (["well", "--row-limit", "-2"], "--row-limit: -2 is less than -1"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(parser, words, said):
+def test_what_is_wrong_is_reported_in_one_sentence(parser, words, said):
     with pytest.raises(UsageError) as raised:
         parser.parse_intermixed_args(words)
     assert said.lower() in str(raised.value).lower()

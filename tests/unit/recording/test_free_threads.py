@@ -200,7 +200,7 @@ def test_numbers_are_given_once():
 
 
 @pytest.mark.skipif(not WITHOUT_GIL, reason="the GIL is on")
-def test_without_the_gil_runs_of_tasks_are_said_not_to_be_seen():
+def test_without_the_gil_runs_of_tasks_are_reported_not_to_be_seen():
     window = PythonWindow("ASYNCIO")
     window.end()
     notes = window.decoded["account"]["notes"]

@@ -10,7 +10,7 @@ from opscope.recording.ledger import Recorded
 
 
 @pytest.mark.parametrize(("reports_memory", "said"), [(True, False), (False, True)])
-def test_a_torch_whose_allocations_cannot_be_heard_is_said(reports_memory, said):
+def test_a_torch_whose_allocations_cannot_be_recorded_is_reported(reports_memory, said):
     decoded = SimpleNamespace(
         account=defaultdict(int),
         tables={"allocations": []},

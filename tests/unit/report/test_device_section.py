@@ -42,7 +42,7 @@ def test_work_without_a_launch_has_no_delay():
     assert "The launch of 1 activities is unknown." in shown["sentences"]
 
 
-def test_many_streams_are_cut_and_that_is_said(trace, monkeypatch):
+def test_many_streams_are_cut_and_that_is_reported(trace, monkeypatch):
     monkeypatch.setattr(sections, "MOST_STREAMS", 2)
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert len(shown["streams"]["rows"]) == 2

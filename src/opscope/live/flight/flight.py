@@ -56,7 +56,7 @@ class Flight:
             settings.budget,
             self.windows.collect,
             cost_of_an_operator_ns(),
-            bool(_native.statistics()["leaves_out_inner"]),
+            bool(_native.statistics()["can_skip_inner"]),
         )
         self._settings = settings
         self._is_patient = True

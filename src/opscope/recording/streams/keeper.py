@@ -43,13 +43,13 @@ def begin_keeper(folder: Path) -> None:
         _warning(folder, str(error))
 
 
-def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
+def send_to_keeper(folder: Path, request: str, continues: bool) -> OwnSocket:
     """Request work on the ended recordings from the keeper of ``folder``.
 
     Args:
         folder: folder of the trace.
         request: one line.
-        goes_on: the program continues, so the keeper runs with low priority.
+        continues: the program continues, so the keeper runs with low priority.
 
     Returns:
         A socket that is readable once the work is done or the keeper is gone. Later recordings need
@@ -61,16 +61,16 @@ def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
         with suppress(OSError, ValueError):  # the keeper was just killed, or the socket closed
-            return _sent(OwnSocket.of(pipe), request, goes_on)
-    return _sent(OwnSocket.of(_begun(folder)), request, goes_on)
+            return _sent(OwnSocket.of(pipe), request, continues)
+    return _sent(OwnSocket.of(_begun(folder)), request, continues)
 
 
-def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
+def _sent(pipe: OwnSocket, request: str, continues: bool) -> OwnSocket:
     # Not settimeout(): poll() fails in a process that may not open more files.
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     # No SIGPIPE, which the program may handle.
-    kind = keeper_process.BESIDE if goes_on else keeper_process.AT_END
+    kind = keeper_process.BESIDE if continues else keeper_process.AT_END
     pipe.socket.sendall(kind + f"{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
 

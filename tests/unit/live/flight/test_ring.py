@@ -36,7 +36,7 @@ def test_it_is_in_memory_with_its_name_in_the_folder(tmp_path):
     assert not file.exists() and not os.path.lexists(name)
 
 
-def test_where_there_can_be_none_that_is_said_once(tmp_path, little_memory, monkeypatch, capfd):
+def test_where_there_can_be_none_that_is_reported_once(tmp_path, little_memory, monkeypatch, capfd):
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")
 

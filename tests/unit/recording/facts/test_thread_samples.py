@@ -155,7 +155,7 @@ def test_a_forked_child_samples_its_own_threads():
     assert len(of_thread(table_of(outer), threading.get_native_id())["time_ns"]) >= 2
 
 
-def test_it_ends_when_nobody_reads():
+def test_it_ends_when_no_process_reads():
     sampled()
     while any(name_of(task) == "opscope-sampler" for task in os.listdir("/proc/self/task")):
         assert _native.thread_sample_readers() == 0
