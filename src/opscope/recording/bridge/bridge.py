@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.base.cache_folder import cache_folder
 from opscope.base.folder_swap import replace_folder
 from opscope.base.notice import notice
 from opscope.errors import BridgeError
@@ -153,15 +153,6 @@ def _load() -> None:
             f"{_torch().__version__} is running. Run `opscope doctor --build --force`."
         )
     _loaded = built_for
-
-
-def cache_folder() -> Path:
-    """Folder for compiled bridges: ``OPSCOPE_CACHE``, else the user's cache folder."""
-    chosen = os.environ.get("OPSCOPE_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "opscope"
 
 
 def _torch() -> Any:
