@@ -64,7 +64,7 @@ def test_every_view_has_the_same_figures(command_line, job):
     assert stragglers == found.as_dict()
     page = job.parent / "page.html"
     command_line("report", job, "-o", page)
-    assert read_report(page.read_text()).data["ranks"]["said"] == said
+    assert read_report(page.read_text()).data["ranks"]["sentences"] == said
     steps = opscope.load(job).steps()
     assert steps.mean_own_ns[2] == found.found[0].own_ns
     assert opscope.load(job).account().step_ns == tuple(steps.wall_ns.mean(axis=1).tolist())

@@ -100,7 +100,7 @@ class Messages:
 
     def say(self, text: str) -> None:
         """Print a paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print_paragraph(_CYAN, text)
+        self._print_paragraph(_CYAN, printable(with_addresses(text)))
 
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
