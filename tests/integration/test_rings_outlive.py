@@ -203,7 +203,7 @@ def test_the_program_may_close_its_files_and_remove_the_folder(tmp_path):
     assert not files_of_rings(folder)
 
 
-def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
+def test_what_found_no_room_in_the_file_is_reported_to_be_lost(tmp_path):
     done = run(
         """
         import resource

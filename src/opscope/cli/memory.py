@@ -1,6 +1,6 @@
 """Show what filled the memory at its peak: categories, modules, operators, functions.
 
-Largest first. Record with --memory. --shapes adds categories and the memory from before the
+Largest first. Record with --memory. --shapes adds categories and memory allocated before the
 recording; --modules and --stack add the module and the line that allocated it. JSON and CSV contain
 all groups, in bytes.
 
@@ -87,7 +87,7 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
             {
                 "Device": peak.device,
                 "In use": bytes_text(total),
-                "From before": bytes_text(peak.before_bytes),
+                "Allocated before": bytes_text(peak.before_bytes),
                 "Most for": _largest(peak.by_category),
                 "Most by": _largest(program_lines or peak.by_module),
             }

@@ -1,13 +1,7 @@
-"""Writes an execution trace file from any number of recordings, one after another.
-
-The C++ functions that torch's own ExecutionTraceObserver calls are here too. As in torch, a process
-has at most one observer; registering a second one has no effect.
-"""
+"""Writes an execution trace file from any number of recordings, one after another."""
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
 import tempfile
 import time
@@ -16,7 +10,6 @@ from collections.abc import Iterator
 from typing import IO
 
 from opscope import _native
-from opscope.errors import OpscopeError
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file
@@ -123,56 +116,3 @@ class ObservedFile:
         if self._nodes.base_ns:
             return self._nodes.base_ns
         return next((base_ns_of(each.trace) for each in self._recordings if each.has_ended), None)
-
-
-_section = _native.Section()
-_file: ObservedFile | None = None
-
-
-def add_observer(output_file_name: str) -> bool:
-    """Begin a file; False if there is one or, with a warning, if it is not writable."""
-    return _section.run(functools.partial(_add, output_file_name))
-
-
-def _add(output_file_name: str) -> bool:
-    global _file
-    if _file is not None:
-        return False
-    try:
-        file = ObservedFile(output_file_name)
-    except OpscopeError as error:
-        warnings.warn(f"No execution trace will be recorded: {error}", stacklevel=4)
-        return False
-    atexit.register(remove_observer)
-    _file = file
-    return True
-
-
-def remove_observer() -> None:
-    """Write the file."""
-    _section.run(_remove)
-
-
-def _remove() -> None:
-    global _file
-    if _file is not None:
-        _file.stop()
-        _file.close()
-        atexit.unregister(remove_observer)
-        _file = None
-
-
-def enable_observer() -> None:
-    """Start recording."""
-    _section.run(_enable)
-
-
-def _enable() -> None:
-    if _file is not None and not _file.is_showing:
-        _file.start()
-
-
-def disable_observer() -> None:
-    """Pause recording."""
-    if _file is not None:
-        _file.stop()

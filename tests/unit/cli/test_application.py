@@ -24,7 +24,7 @@ def test_without_arguments_it_helps(command_line):
     assert all(f"\n    {command}" in outcome.out for command in COMMANDS)
 
 
-def test_output_that_cannot_be_written_is_said(trace_folder):
+def test_output_that_cannot_be_written_is_reported(trace_folder):
     arguments = [sys.executable, "-m", "opscope", "summary", str(trace_folder), "--format=json"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -135,7 +135,7 @@ def test_values_have_their_types(parser):
         (["well", "--row-limit", "-2"], "--row-limit: -2 is less than -1"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(parser, words, said):
+def test_what_is_wrong_is_reported_in_one_sentence(parser, words, said):
     with pytest.raises(UsageError) as raised:
         parser.parse_intermixed_args(words)
     assert said.lower() in str(raised.value).lower()

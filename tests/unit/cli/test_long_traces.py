@@ -10,7 +10,8 @@ from opscope.analysis import long_top_operators
 from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.top_operators import find_top_operators
 from opscope.base import memory_limit
-from opscope.cli import trace_argument, view
+from opscope.cli import trace_argument, view, why
+from opscope.cli.views import summary_sections
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.storage import parquet
@@ -36,7 +37,8 @@ def long(tmp_path, monkeypatch):
         ]
     )
     repeat_trace(one, STEPS, STEP_NS).save(tmp_path / "long.opscope")
-    monkeypatch.setattr(trace_argument, "MOST_EVENTS", 5_000)
+    for module in (trace_argument, why, summary_sections):
+        monkeypatch.setattr(module, "MOST_EVENTS", 5_000)
     monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (5_000,))
     monkeypatch.setattr(trace_argument.stretch_of, "__defaults__", (5_000,))
     return tmp_path / "long.opscope"
@@ -58,6 +60,16 @@ def test_a_summary_counts_all_calls_and_judges_a_stretch(long, command_line):
     outcome = command_line("summary", long)
     assert outcome.out.startswith("verdict: ") and "Recording, 200 ms" in outcome.out
     assert "the table of operators covers the whole recording" in outcome.err
+
+
+def test_a_summary_that_fits_in_memory_judges_the_same_stretch(long, command_line, monkeypatch):
+    of_long = json.loads(command_line("summary --format json", long).out)
+    monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (1_000_000,))
+    of_all = json.loads(command_line("summary --format json", long).out)
+    assert of_all["verdict"] == of_long["verdict"] and of_all["rows"] == of_long["rows"]
+    outcome = command_line("summary", long)
+    assert "the tables of operators and memory cover the whole recording" in outcome.err
+    assert "of 199 steps" in outcome.err
 
 
 def test_sql_is_of_all(long, command_line):

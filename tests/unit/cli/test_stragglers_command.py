@@ -43,7 +43,7 @@ def test_every_format_says_the_same(command_line, job):
     assert markdown.startswith("rank 2 works")
 
 
-def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
+def test_limits_are_reported_in_every_format(command_line, job):
     said = "With two ranks, slow means slower"
     for format in ("table", "md", "csv", "json"):
         outcome = command_line("ranks", job, "--rank", "1,2", "--format", format)

@@ -136,7 +136,7 @@ def test_pictures_of_several_show_all(command_line, trace_folder, tmp_path, suff
         assert [len(trace.events) for _, trace in read.traces()] == [len(one.events)] * 2
 
 
-def test_ranks_that_are_missing_are_said(command_line, read, tmp_path):
+def test_ranks_that_are_missing_are_reported(command_line, read, tmp_path):
     info = {"distributedInfo": {"rank": 0, "world_size": 2}}
     build_trace([span("aten::mm", 0, 10)], metadata=info).save(tmp_path / "job")
     outcome = read(tmp_path / "job")
@@ -177,7 +177,7 @@ def test_memory_that_runs_out_in_a_command_ends_in_a_sentence(
     assert "not enough memory for this command" in outcome.complaint
 
 
-def test_what_a_newer_opscope_recorded_is_said(command_line, tmp_path):
+def test_what_a_newer_opscope_recorded_is_reported(command_line, tmp_path):
     rank = built_trace().save(tmp_path / "t")
     for row in (3, 5):
         change_row(rank, "events", "kind", row, 13)

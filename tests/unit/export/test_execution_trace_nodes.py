@@ -20,7 +20,7 @@ def texts(*spans, metadata=EXACT):
     return [schemas[row] if row >= 0 else "" for row in rows]
 
 
-def test_overloads_are_told_apart():
+def test_overloads_are_distinguished():
     plain, out = texts(
         span("aten::add", 0, 1, overload="Tensor"), span("aten::add", 2, 3, overload="out")
     )
@@ -42,7 +42,7 @@ def test_what_is_no_operator_has_none():
     )
 
 
-def test_without_overload_names_only_what_is_certain_is_said():
+def test_without_overload_names_only_what_is_certain_is_reported():
     one, several = texts(span("aten::relu_", 0, 1), span("aten::add", 2, 3), metadata={})
 
     assert one == "aten::relu_(Tensor(a!) self) -> Tensor(a!)"

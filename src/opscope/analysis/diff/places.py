@@ -153,6 +153,6 @@ def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     texts, labels = line_texts(trace), []
     for event in first.tolist():
         place = Location.at(trace, int(frame[event]), int(line[event]))
-        text = place.said(texts) or f"in {place.function}"
+        text = place.source_text(texts) or f"in {place.function}"
         labels.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
     return row, labels

@@ -56,7 +56,7 @@ class Flight:
             settings.budget,
             self.windows.collect,
             cost_of_an_operator_ns(),
-            bool(_native.statistics()["leaves_out_inner"]),
+            bool(_native.statistics()["can_skip_inner"]),
         )
         self._settings = settings
         self._is_patient = True
@@ -129,9 +129,9 @@ class Flight:
         settings = self._settings
         return {
             **self._knowledge.facts(),
-            "asked_s": settings.last_ns / 1e9,
+            "requested_s": settings.last_ns / 1e9,
             "max_disk_bytes": settings.disk_bytes,
-            "said_ns": time.time_ns(),
+            "written_ns": time.time_ns(),
             "limited_by": self._limited_by(),
             "collected": self.governor.collected_since(time.time_ns() - self._ring_ns()),
             "ledger": [*self.governor.rows(), *self._ledger_rows()],

@@ -89,7 +89,7 @@ class Keeper:
         request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
-        if not self._watch.ask(number, reason.as_json()):
+        if not self._watch.request(number, reason.as_json()):
             del self._requests[number]
             request.refusal = "too many requests are waiting"
             self._limits.refused[request.refusal] += 1
@@ -117,7 +117,7 @@ class Keeper:
         return min(self._rotate_at_s, self._cost_at_s)
 
     def _handle(self, news: str, value: int, age_ns: int) -> None:
-        if news == "asked":
+        if news == "request":
             request = self._requests.pop(value, None)
             if request is not None:
                 self._dump(request)

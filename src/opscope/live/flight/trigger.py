@@ -173,7 +173,7 @@ class OnSignal(Trigger):
 
     def begin(self, watched: Watched) -> None:
         """Set the handler."""
-        error = watched.watch.hear_signal(self._number)
+        error = watched.watch.catch_signal(self._number)
         if error:
             raise UsageError(
                 f"{signal.Signals(self._number).name} cannot be received: {os.strerror(error)}. "

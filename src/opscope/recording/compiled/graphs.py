@@ -103,8 +103,8 @@ def _loaded(module: Any) -> None:
     if _listening:
         _hook(module)
         if file is not None:
-            for tell in when_loaded:
-                tell(file)
+            for listener in when_loaded:
+                listener(file)
 
 
 def _hook(module: Any) -> None:

@@ -49,7 +49,7 @@ class AllocationIds:
     """Allocation ids of the rows of all segments."""
 
     of: Mapping[tuple[str, Path], npt.NDArray[np.int64]]  # by table and folder of the segment
-    unheard_frees: int  # allocations that ended without a free
+    unreported_frees: int  # allocations that ended without a free
 
     def added_to(self, table: Table, segment: RecordingSegment) -> Table:
         """A segment's table with its allocation ids."""
@@ -74,13 +74,13 @@ def allocation_ids(segments: Sequence[RecordingSegment]) -> AllocationIds:
                 sightings.append([column[known] for column in columns])
     if not rows:
         return AllocationIds({}, 0)
-    ids, unheard = _native.allocation_ids(*map(np.concatenate, zip(*sightings, strict=True)))
+    ids, unreported = _native.allocation_ids(*map(np.concatenate, zip(*sightings, strict=True)))
     of, first = {}, 0
     for key, known in rows:
         of[key] = np.full(len(known), -1, dtype=np.int64)
         end = first + int(np.count_nonzero(known))
         of[key][known], first = ids[first:end], end
-    return AllocationIds(of, unheard)
+    return AllocationIds(of, unreported)
 
 
 def _sightings(table: Table, segment: RecordingSegment) -> tuple[npt.NDArray[Any], ...]:
@@ -222,7 +222,7 @@ class Merge:
             elif name not in GROWING:
                 tables[name] = joined(list(self._parts(name)), name)
         account: Any = dict(last.account())
-        account["unheard_frees"] = self._ids.unheard_frees
+        account["unreported_frees"] = self._ids.unreported_frees
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
         decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)

@@ -46,7 +46,7 @@ def test_what_runs_inside_is_counted_once():
     assert (found.covered_ns, found.operator_ns, found.coverage) == (180_000, 200_000, 0.9)
 
 
-def test_calls_are_told_apart_by_dtype_and_shape():
+def test_calls_are_distinguished_by_dtype_and_shape():
     peaks = Peaks("m", 1, {"float32": 1e9, "float64": 5e8}, [(1, 1e12), (2, 1e12)])
     double = [tensor(2, 3, dtype="float64"), tensor(3, 4, dtype="float64")]
     spans = [
@@ -60,7 +60,7 @@ def test_calls_are_told_apart_by_dtype_and_shape():
     assert mm.reachable_ns == pytest.approx(48 + 96 + 96)
 
 
-def test_what_is_on_a_device_is_left_out_and_said():
+def test_what_is_on_a_device_is_left_out_and_reported():
     inputs = [tensor(8, device="cuda:0")]
     spans = [span("aten::relu", 0, 5, inputs=inputs), span("aten::sum", 5, 9, inputs=[tensor(8)])]
     rows, found = rows_of(spans)
@@ -80,7 +80,7 @@ def test_what_launches_work_is_on_a_device_wherever_its_tensors_are():
     assert found.notes == ("1 operators on devices are not included",)
 
 
-def test_another_host_is_said():
+def test_another_host_is_reported():
     trace = build_trace(
         [span("aten::sum", 5, 9, inputs=[tensor(8)])], metadata={"host_name": "elsewhere"}
     )

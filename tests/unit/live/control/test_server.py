@@ -112,7 +112,7 @@ def test_a_request_that_does_not_go_on_is_dropped(listening, monkeypatch):
     assert asked(listening)
 
 
-def test_only_so_many_connections_and_the_next_is_told_so(listening):
+def test_only_so_many_connections_and_the_next_is_reported(listening):
     held = [connected(listening) for _ in range(server_module._MOST_CONNECTIONS)]
     for one in held:  # each is there
         one.sendall(HELLO)

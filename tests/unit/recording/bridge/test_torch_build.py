@@ -127,7 +127,7 @@ def test_what_was_compiled_here_comes_first(shipped):
     assert bridge.build() == path and not bridge.status().shipped
 
 
-def test_one_that_must_not_be_loaded_is_told_of_once(shipped, capsys):
+def test_one_that_must_not_be_loaded_is_reported_once(shipped, capsys):
     shipped.write_bytes(b"other")
     for _ in range(2):
         with pytest.raises(BridgeError, match=r"no C\+\+ compiler"):

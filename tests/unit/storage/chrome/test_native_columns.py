@@ -69,7 +69,7 @@ def test_the_last_of_equal_keys_counts(tmp_path):
     assert [trace.names[i] for i in scalars["value"]] == ["v"]
 
 
-def test_memory_is_asked_for_while_a_packed_file_is_read(tmp_path, monkeypatch):
+def test_memory_is_requested_while_a_packed_file_is_read(tmp_path, monkeypatch):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode()))
     left = iter([1 << 30, 100])

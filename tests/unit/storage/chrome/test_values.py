@@ -61,7 +61,7 @@ def test_integers_in_every_way_that_json_has(read, value, expected):
     assert trace.events["sequence_number"].tolist() == [expected]
 
 
-def test_threads_are_told_by_what_stands_there(read):
+def test_threads_are_identified_by_the_file(read):
     same = [event(tid="1"), event(tid="1"), event(pid='"a"', tid="null"), event(pid='"\\u0061"')]
     other = [event(tid='"1"'), event(tid="1.0"), event(tid="true"), event(tid="[1]")]
     trace = read(*same, *other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope import _native
 from opscope.base.cached_property import cached_property
@@ -13,7 +13,9 @@ from opscope.columns.trace_data import TraceData
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
 from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
-from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
+
+if TYPE_CHECKING:
+    from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 _NOT_LINKABLE = ("python_function", "cpu_instant_event", "")
 
@@ -224,6 +226,8 @@ class ProfilerResult:
 
     @cached_property
     def _tree(self) -> ProfilerTree:
+        from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
+
         return ProfilerTree(self.trace, self._first_id)
 
     def experimental_event_tree(self) -> list[ProfilerEvent]:
