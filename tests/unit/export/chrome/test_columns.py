@@ -1,4 +1,4 @@
-"""Spans on one line nest, those that overlap get a line beside it; evaluations are found by name."""
+"""Spans on one line nest, overlapping ones get a line beside it; evaluations are found by name."""
 
 import json
 
