@@ -100,18 +100,18 @@ class Messages:
 
     def say(self, text: str) -> None:
         """Print a paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print_paragraph(_CYAN, text)
+        self._print_paragraph(_CYAN, printable(with_addresses(text)))
 
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
-        self._print_paragraph(_RED, text)
+        self._print_paragraph(_RED, with_addresses(text))
 
     def _print_paragraph(self, colour: str, text: str) -> None:
         # A failed message, for example without memory, must not change how the program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             stream = self._stream
             begin = f"{colour}opscope: {_PLAIN}" if _has_colours(stream) else "opscope: "
-            line = printable(with_addresses(text), keep=_LAYOUT)
+            line = printable(text, keep=_LAYOUT)
             stream.write(begin + in_encoding(line, stream.encoding) + "\n")
             stream.flush()
 
