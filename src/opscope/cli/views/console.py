@@ -91,7 +91,9 @@ class Messages:
     @property
     def is_terminal(self) -> bool:
         """Whether the output is a terminal."""
-        return self._console.is_terminal
+        with contextlib.suppress(ValueError):  # closed
+            return self._stream is not None and self._stream.isatty()
+        return False
 
     @property
     def wraps(self) -> bool:
@@ -128,7 +130,7 @@ class Messages:
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[None]:
         """Show ``label`` on a terminal during the block, and the progress that the work reports."""
-        if not self._console.is_terminal:
+        if not self.is_terminal:
             yield
         elif self._animated:
             with _progress_bar(label, self._console):
