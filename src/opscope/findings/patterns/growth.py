@@ -149,8 +149,8 @@ def _keeper(
     if regular:
         return regular
     found = _assigning(subject, int(rounds[0]), events, kept_bytes)
-    if found is not None:
-        return (found,)
+    if found is not None or (stored := _storing(subject, int(rounds[0]), int(least))):
+        return (found,) if found is not None else stored
     by_time = subject.sites.places(events, subject.duration_ns[events])
     took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
@@ -173,6 +173,19 @@ def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) 
     at = keeping_line(subject.recorded, file, first, line)
     count = len(np.unique(around))
     return None if at < 0 else subject.sites.place(frame, at, -1, count, subject.time_ns(events))
+
+
+def _storing(subject: Subject, beat: int, least: int) -> tuple[Place, ...]:
+    """Lines of functions, such as hooks, that store an argument in nearly every iteration."""
+    table, names, sites = subject.trace.table("frames"), subject.trace.names, subject.sites
+    calls = np.flatnonzero(sites.defined_here)
+    frames, count = np.unique(sites.frame[calls[calls >= beat]], return_counts=True)
+    found = []
+    for frame, times in zip(frames[count >= least].tolist(), count[count >= least], strict=True):
+        file, first = names[table["file"][frame]], int(table["line"][frame])
+        if (at := keeping_line(subject.recorded, file, first)) >= 0:
+            found.append(sites.place(frame, at, -1, int(times), 0))
+    return tuple(found)
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:
