@@ -60,6 +60,18 @@ def test_a_general_finding_leads_only_by_time_with_a_processor():
     assert find_verdict(trace).status is Status.HEALTHY
 
 
+@pytest.mark.parametrize(("delayed_ms", "status"), [(0, Status.WAITING), (600, Status.BUSY)])
+def test_a_pause_leads_only_by_its_share_of_all_time(delayed_ms, status):
+    trace = build_trace("aten::a 0..10000\naten::b 990000..1000000")
+    rows = ((0, 0, WaitsFor.NOTHING), (500, delayed_ms / 2, WaitsFor.TIMER),
+            (990, delayed_ms, WaitsFor.TIMER), (1_000, delayed_ms, WaitsFor.NOTHING))  # fmt: skip
+    computed = {0: 0, 500: 100, 990: 150, 1_000: 160}
+    found = find_verdict(
+        sampled(trace, *((1001, at, computed[at], waited, 0, kind) for at, waited, kind in rows))
+    )
+    assert found.status is status
+
+
 def test_waiting_for_other_ranks_outweighs_small_findings():
     found = find_verdict(build_trace(waits_before_work("gloo:all_reduce")))
     assert found.status is Status.COMMUNICATION and found.next == "opscope ranks"
