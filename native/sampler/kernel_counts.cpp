@@ -50,18 +50,22 @@ bool is_gil(uintptr_t address) {
   return address >= place.first && address < place.second;
 }
 
+// The kernel lists children by the thread that started them.
 void add_children(pid_t process, std::vector<pid_t>& found) {
+  constexpr size_t kMostDigits = 12;
   char path[64];
   const int number = static_cast<int>(process);
-  std::snprintf(path, sizeof(path), "/proc/%d/task/%d/children", number, number);
-  constexpr size_t kMostDigits = 12;
-  const std::string text = read_proc_file(path, kMostProcesses * kMostDigits);
+  std::snprintf(path, sizeof(path), "/proc/%d/task", number);
   std::vector<pid_t> children;
-  const char* rest = text.c_str();
-  char* end = nullptr;
-  for (long child = std::strtol(rest, &end, 10); end != rest; child = std::strtol(rest, &end, 10)) {
-    children.push_back(static_cast<pid_t>(child));
-    rest = end;
+  for (const pid_t thread : numbered_entries(path, SIZE_MAX)) {
+    std::snprintf(path, sizeof(path), "/proc/%d/task/%d/children", number, static_cast<int>(thread));
+    const std::string text = read_proc_file(path, kMostProcesses * kMostDigits);
+    const char* rest = text.c_str();
+    char* end = nullptr;
+    for (long child = std::strtol(rest, &end, 10); end != rest; child = std::strtol(rest, &end, 10)) {
+      children.push_back(static_cast<pid_t>(child));
+      rest = end;
+    }
   }
   if (found.size() + children.size() <= kMostProcesses)
     found.insert(found.end(), children.begin(), children.end());

@@ -56,8 +56,7 @@ class CountedThread {
 };
 
 // Processes that this one may wait for: its children, theirs, and with `with_siblings` the other children of
-// its parent. None of those of a parent that has many: they are no ranks of one job. A child of a thread
-// other than the main one is not found.
+// its parent. None of those of a parent that has many: they are no ranks of one job.
 std::vector<pid_t> processes_beside(bool with_siblings);
 
 // Number of threads whose files may stay open: a small share of the descriptor limit.

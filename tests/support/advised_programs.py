@@ -113,6 +113,31 @@ def kept_as_numbers():
     return losses
 
 
+class Probe:
+    def __init__(self):
+        self.seen = []
+
+    def store(self, output):
+        self.seen.append(output)  # stored
+
+    def measure(self, output):
+        self.seen.append(output.detach().mean())
+
+
+def stored_by_a_probe():
+    probe = Probe()
+    for _ in range(20):
+        probe.store(WIDE(DATA))
+    return probe
+
+
+def measured_by_a_probe():
+    probe = Probe()
+    for _ in range(20):
+        probe.measure(WIDE(DATA))
+    return probe
+
+
 def inferring():
     for _ in range(400):
         SMALL(DATA[:8, :8])  # inferring
@@ -409,6 +434,7 @@ FAULTS = [
     ("computed-twice", twice, "twice", once),
     ("growing-concatenation", growing, "growing", gathered),
     ("memory-that-grows", kept, "kept", kept_as_numbers),
+    ("memory-that-grows", stored_by_a_probe, "stored", measured_by_a_probe),
     ("gradients-in-inference", inferring, "inferring", inferring_without_gradients),
     ("gradients-in-inference", inferring, "inferring", training),
     ("anomaly-detection", looking_for_nan, "anomaly", training),

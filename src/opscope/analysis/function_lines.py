@@ -100,18 +100,26 @@ def widest_gaps(
     return list(zip(*(column[widest].tolist() for column in gaps.columns), strict=True))
 
 
-def keeping_line(trace: TraceData, file: str, first: int, line: int) -> int:
+def keeping_line(trace: TraceData, file: str, first: int, line: int = -1) -> int:
     """Line at which a function stores what another line assigned in a list, dict or set; -1: none.
+
+    Without ``line``, what it stores is an argument of the function, in a container that outlives
+    the call.
 
     Args:
         trace: the recording, with texts of source lines.
         first: first line of the function.
         line: line of the assignment.
     """
-    function = _function_at(_source(trace, file), first, line)
+    function = _function_at(_source(trace, file), first, max(line, first))
     nodes = [] if function is None else [*_nodes(function, -1, -1)]
-    made = [one for one in nodes if isinstance(one, ast.Assign) and _is_around(one, line)]
+    made = [one for one in nodes if isinstance(one, ast.Assign)]
+    if line >= 0:
+        made = [one for one in made if _is_around(one, line)]
     names = {name for one in made for target in one.targets for name in _names_in(target)}
+    if line < 0 and function is not None:
+        local, names = names, {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+        nodes = [one for one in nodes if not _names_in_chain(one) & local]
     for node in nodes:
         stored: Sequence[ast.AST] = ()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -132,6 +140,15 @@ def _names_in(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
         for child in ast.iter_child_nodes(node):
             yield from _names_in(child)
+
+
+def _names_in_chain(node: ast.AST) -> set[str]:
+    """The name that an assignment or a call of a method begins with: x of ``x.y[0].append(z)``."""
+    if isinstance(node, ast.Assign):
+        node = node.targets[0]
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
 
 
 def _line_between(source: str, first: int, before: int, after: int) -> int:

@@ -48,6 +48,7 @@ class Finding:
         place_note: what to record to get the lines; empty if they are known.
         link: further reading.
         status: status of a program whose main finding this is.
+        cpu_share: of a general finding, share of the time in which the program had a CPU.
         saved_bytes: memory that the fix saves; None if it is not about memory.
         saved_bytes_share: the same as a share of the peak.
     """
@@ -68,6 +69,7 @@ class Finding:
     place_note: str
     link: str
     status: Status = Status.OPERATORS
+    cpu_share: float = 1.0
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
 
@@ -78,8 +80,12 @@ class Finding:
 
     @property
     def weight(self) -> float:
-        """Key for sorting: the share of time saved, or half of the share of memory saved."""
-        return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
+        """Key for sorting: the share of time saved, or half of the share of memory saved.
+
+        A general finding saves a share of all time, waits for a CPU included: times are its only
+        evidence, and an error in these waits is as large as a part of all time.
+        """
+        return max((self.saved_share or 0.0) * self.cpu_share, self.saved_bytes_share / 2)
 
     @property
     def severity(self) -> Severity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ _WORTH_FIXING, SLOW = 0.02, 0.05
 """Least saving that is worth naming, and that makes a program slow; shares of the time."""
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.9
-"""Share of time waiting for a CPU above which "healthy" means nothing. Findings exclude waits."""
+"""Share of time waiting for a CPU above which "healthy" means nothing."""
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -190,9 +190,8 @@ def _find(trace: TraceData, which: Which | str) -> Verdict:
 def weighed(trace: TraceData, which: Which | str, findings: Findings, account: Account) -> Verdict:
     """The verdict from findings and account of a period."""
     period, chosen = detailed_period_of(trace, which), _foremost(findings)
-    absent = [one.cause for one in all_patterns() if one.id in findings.absent]
     waits = process_waits(period.trace)
-    of_cause = _of_cause(account, [one for one in absent if one is not None], waits)
+    of_cause = _of_cause(account, findings, waits)
     took, costs = account.steps.end_ns - account.steps.start_ns, costs_of_events_ns(period.trace)
     verdict = Verdict(
         status=Status.HEALTHY,
@@ -214,8 +213,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
         return _unsure_of_others(_of_finding(trace, chosen, verdict), waits)
     if of_cause is not None:
         return _unsure_of_others(_with_cause(*of_cause, verdict), waits)
-    is_busy = (findings.waited_share or 0.0) >= _TOO_BUSY
-    return replace(verdict, status=Status.BUSY) if is_busy else verdict
+    return verdict
 
 
 def _unsure_of_others(verdict: Verdict, waits: ProcessWaits) -> Verdict:
@@ -249,20 +247,29 @@ def _foremost(findings: Findings) -> Finding | None:
 
 
 def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
-    """Whether waits for other ranks take clearly more than the finding saves."""
-    if cause is None or cause[0] is not Cause.COLLECTIVE:
-        return False
-    return cause[1] >= _MUCH and cause[1] > 2 * finding.weight
+    """Whether waits for other ranks take clearly more than the finding saves.
+
+    Waits for a CPU outweigh findings that would leave the program healthy.
+    """
+    if cause is None or cause[0] is Cause.DESCHEDULED:
+        return cause is not None and not _is_named(finding)
+    return cause[0] is Cause.COLLECTIVE and cause[1] > 2 * finding.weight
+
+
+def _is_named(finding: Finding) -> bool:
+    """Whether the program has the finding's status if the finding is the foremost one."""
+    return finding.weight >= SLOW or finding.status in _NOT_ABOUT_TIME
 
 
 def _of_cause(
-    account: Account, absent: Container[Cause], waits: ProcessWaits
+    account: Account, findings: Findings, waits: ProcessWaits
 ) -> tuple[Cause, float] | None:
     """Cause of most of the main thread's time, unless that is work.
 
-    Counts time in steps, if there are enough; time between steps may be opscope's own. A cause in
-    ``absent`` was checked by a pattern that found nothing. Waits for other ranks count without the
-    time in which these waited for a CPU.
+    Counts time in steps, if there are enough; time between steps may be opscope's own. A cause does
+    not count if its pattern found nothing. Waits for other ranks count without the time in which
+    these waited for a CPU. If waits for a CPU are most of the time, a cause or a finding has to be
+    large as a share of all time, as an error in these waits is. Otherwise, they are the cause.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
@@ -271,23 +278,27 @@ def _of_cause(
         counted = waits.counted_share(is_loader=False)
         took[Cause.COLLECTIVE] = int(took[Cause.COLLECTIVE] * counted)
     whole = max(sum(took.values()), 1)
+    absent = {one.cause for one in all_patterns() if one.id in findings.absent}
     share = {cause: ns / whole for cause, ns in took.items() if cause not in absent}
     work = share.pop(Cause.OPERATOR, 0.0)
     share.pop(Cause.IDLE, None)  # an event loop without work is not slow
-    first = max(share, key=lambda cause: share[cause], default=None)
-    if first is None or share[first] < _MUCH:
-        return None
-    is_enough = first in (Cause.COLLECTIVE, Cause.LOADER) or share[first] > work
-    return (first, share[first]) if is_enough else None
+    waited = findings.waited_share or 0.0
+    first = max(share, key=lambda cause: share[cause], default=Cause.UNKNOWN)
+    leads = share.get(first, 0.0) >= _MUCH
+    leads &= first in (Cause.COLLECTIVE, Cause.LOADER) or share.get(first, 0.0) > work
+    is_busy = waited >= _MOST_OF_IT
+    if leads and (not is_busy or share[first] * (1 - waited) >= _MUCH):
+        return (first, share[first])
+    is_busy &= leads or any(one.weight < SLOW <= (one.saved_share or 0) for one in findings)
+    return (Cause.DESCHEDULED, 0.0) if is_busy or waited >= _TOO_BUSY else None
 
 
 def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict:
-    is_named = finding.weight >= SLOW or finding.status in _NOT_ABOUT_TIME
     place, others = finding.places[0] if finding.places else None, verdict.others - 1
     first, end, _ = finding.advice.partition(". ")
     return replace(
         verdict,
-        status=finding.status if is_named else Status.HEALTHY,
+        status=finding.status if _is_named(finding) else Status.HEALTHY,
         title=finding.title,
         next="opscope why --all" if others else "opscope why",
         place=place,

@@ -96,6 +96,22 @@ def test_what_a_line_assigns_is_kept_where_it_goes_into_a_list(tmp_path, line, k
     assert keeping_line(build_trace([]), str(file), 1, line) == kept_at
 
 
+@pytest.mark.parametrize(
+    ("stores", "kept_at"),
+    [
+        ("self.seen[name].append(output)", 4),
+        ("self.seen[name] = output", 4),
+        ("local.append(output)", -1),
+        ("self.seen.append(output.mean())", -1),
+        ("self.seen.append(other)", -1),
+    ],
+)
+def test_what_a_function_is_given_is_kept_where_it_outlives_the_call(tmp_path, stores, kept_at):
+    file = tmp_path / "hooks.py"
+    file.write_text(f"import torch\ndef record(module, output):\n    local = []\n    {stores}\n")
+    assert keeping_line(build_trace([]), str(file), 2) == kept_at
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "changed"])
 def test_a_source_that_is_not_what_was_recorded_is_not_used(tmp_path, kind):
     file = tmp_path / "train.py"

@@ -3,6 +3,7 @@
 import pytest
 
 from opscope.columns.codes import WaitsFor
+from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from support.build_trace import build_trace, span
 from support.thread_samples import sampled
@@ -50,6 +51,12 @@ def test_waits_are_saved_and_who_computed_meanwhile_is_named():
     assert finding.saved_share == pytest.approx(90 / 101, abs=0.02)
     assert finding.events.tolist() == [2]
     assert "thread 1002 (other) computed 89% of the time" in finding.explanation
+
+
+def test_the_line_is_that_of_the_thread_that_computes():
+    call = {"kind": EventKind.PYTHON_CALL, "frame": ("page.py", 7, "render")}
+    finding = found(waiting(within=[span("render", 1 * MS, 100 * MS, "other", **call)]))
+    assert (finding.places[0].file, finding.places[0].function) == ("page.py", "render")
 
 
 def test_a_wait_between_operators_is_that_of_the_next():

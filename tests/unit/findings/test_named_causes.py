@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.columns.codes import EventKind
-from opscope.columns.schema import RecordScope
+from opscope.columns.codes import EventKind, WaitsFor
+from opscope.columns.schema import TASK_RUNS, RecordScope
+from opscope.columns.table import Table
 from opscope.findings.own_places import places_inside
+from opscope.findings.patterns.event_loop import EVENT_LOOP
 from opscope.findings.patterns.growth import GROWING_CONCATENATION
 from opscope.findings.patterns.interpreter import TINY_OPERATORS
 from opscope.findings.subject import Subject
 from support.build_trace import allocation, build_trace, span, tensor
+from support.thread_samples import sampled
 
 PYTHON = {"kind": EventKind.PYTHON_CALL}
 MAIN, METRIC = ("train.py", 1, "main"), ("train.py", 30, "auc")
@@ -72,3 +75,26 @@ def test_what_a_backward_function_of_the_program_calls_is_at_its_line():
     ]
     subject = Subject(build_trace(spans))
     assert subject.sites.at[1].tolist()[-1] == 12
+
+
+@pytest.mark.parametrize(("delayed_ms", "is_blocked"), [(5, True), (15, False)])
+def test_a_task_blocks_by_the_time_in_which_its_thread_had_a_processor(delayed_ms, is_blocked):
+    """The loop's thread is another one than that of the operators."""
+    runs = [(0, 1_000, 0), (1_000, 21_000, 1), (21_000, 22_000, 0), (22_000, 23_000, 1)]
+    spans = [span("task", *run[:2], "loop", kind=EventKind.TASK_RUN) for run in runs]
+    spans += [span("aten::mm", 100 * i, 100 * i + 50) for i in range(1, 200)]
+    trace = build_trace(sorted(spans, key=lambda one: one.start))
+    events = np.flatnonzero(trace.events["kind"] == EventKind.TASK_RUN)
+    tasks = {"event": events, "task": [run[2] for run in runs], "waited_ns": [0] * 4}
+    trace = trace.with_tables({"task_runs": Table(TASK_RUNS, tasks)})
+    loop = int(trace.table("threads")["system_thread_id"][trace.events["thread"][events[0]]])
+    rows = (
+        (0, 0, 0),
+        (2, 2, 0),
+        (20, 20 - delayed_ms, delayed_ms),
+        (23, 23 - delayed_ms, delayed_ms),
+    )
+    subject = Subject(sampled(trace, *((loop, *row, 0, WaitsFor.NOTHING) for row in rows)))
+    evidence = EVENT_LOOP.find(subject)
+    assert (evidence is not None) == is_blocked
+    assert not is_blocked or evidence.event_time_ns.tolist() == [15_000_000]

@@ -5,11 +5,13 @@ import json
 import pytest
 
 from opscope.columns.causes import Cause
+from opscope.columns.codes import WaitsFor
 from opscope.columns.schema import EventKind
 from opscope.findings.job_verdict import job_verdict
 from opscope.findings.status import Status
 from opscope.findings.verdict import Verdict, find_verdict
 from support.build_trace import build_trace, span
+from support.thread_samples import sampled
 
 LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -38,6 +40,36 @@ def test_work_is_healthy():
 def test_a_loader_that_is_waited_for_is_the_status():
     found = find_verdict(build_trace(waits_before_work(LOADING)))
     assert found.status is Status.DATA_LOADING and found.gain_share > 0.5
+
+
+def python_between_products(product_ms, apart_ms=2):
+    """Python of the program between products, a quarter of the time or of what is left of it."""
+    period = (product_ms + apart_ms) * 1000
+    call = {"kind": EventKind.PYTHON_CALL, "frame": ("train.py", 1, "train")}
+    products = [span("aten::mm", i * period, i * period + product_ms * 1000) for i in range(10)]
+    return build_trace([span("train", 0, 10 * period, **call), *products])
+
+
+def test_a_general_finding_leads_only_by_time_with_a_processor():
+    """What is left of the products on a busy machine is small, and so is any share of it."""
+    assert find_verdict(python_between_products(6)).status is Status.PYTHON
+    trace = python_between_products(98)
+    rows = ((0, 0, 0), (1_000, 80, 920))
+    busy = find_verdict(sampled(trace, *((1001, *row, 0, WaitsFor.NOTHING) for row in rows)))
+    assert busy.status is Status.BUSY and not busy.title
+    assert find_verdict(trace).status is Status.HEALTHY
+
+
+@pytest.mark.parametrize(("delayed_ms", "status"), [(0, Status.WAITING), (600, Status.BUSY)])
+def test_a_pause_leads_only_by_its_share_of_all_time(delayed_ms, status):
+    trace = build_trace("aten::a 0..10000\naten::b 990000..1000000")
+    rows = ((0, 0, WaitsFor.NOTHING), (500, delayed_ms / 2, WaitsFor.TIMER),
+            (990, delayed_ms, WaitsFor.TIMER), (1_000, delayed_ms, WaitsFor.NOTHING))  # fmt: skip
+    computed = {0: 0, 500: 100, 990: 150, 1_000: 160}
+    found = find_verdict(
+        sampled(trace, *((1001, at, computed[at], waited, 0, kind) for at, waited, kind in rows))
+    )
+    assert found.status is status
 
 
 def test_waiting_for_other_ranks_outweighs_small_findings():

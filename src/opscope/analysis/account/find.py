@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.device_rows import device_rows
-from opscope.analysis.account.divided import divide
+from opscope.analysis.account.divided import Divided, divide
 from opscope.analysis.account.process_waits import process_waits
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.reused_memory import reusing_memory
@@ -20,6 +20,7 @@ from opscope.timeline.period import Period, Which, detailed_period_of
 from opscope.timeline.steps import Steps
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.line_nesting import Line
+from opscope.timeline.window import process_id_of
 
 
 @reusing_memory
@@ -37,6 +38,7 @@ def _account(recording: TraceData, period: Period) -> Account:
     ]
     if sums:
         _move_delays_of_workers(trace, divided.steps, sums[divided.main][0])
+        _move_waits_for_tasks(trace, divided, sums[divided.main][0])
     for name, time in _sums_of_devices(trace, divided.steps, divided.bounds):
         sums.append((time, np.zeros_like(time)))
         names.append(name)
@@ -66,6 +68,21 @@ def _move_delays_of_workers(trace: TraceData, steps: Steps, time: Amounts) -> No
     moved = np.minimum(moved, by_step[:, Cause.LOADER])
     by_step[:, Cause.LOADER] -= moved
     by_step[:, Cause.DESCHEDULED] += moved
+
+
+def _move_waits_for_tasks(trace: TraceData, divided: Divided, time: Amounts) -> None:
+    """Count waits for a lock outside all spans as idle, unless of the first thread of the process.
+
+    A thread of a pool waits so for its next task. ``time``: as of ``Divided.sums``.
+    """
+    if divided.threads[divided.main].number == process_id_of(trace, trace.metadata):
+        return
+    by_step = time.reshape(len(divided.steps) + 1, len(Cause))
+    step, event, _, took, *_ = divided.pieces_of_main((Cause.LOCK,))
+    moved = np.bincount(step[event < 0] + 1, took[event < 0], len(by_step))
+    moved = np.minimum(moved, by_step[:, Cause.LOCK])
+    by_step[:, Cause.LOCK] -= moved
+    by_step[:, Cause.IDLE] += moved
 
 
 def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:

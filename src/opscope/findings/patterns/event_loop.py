@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.account.processor import sampled_threads
 from opscope.analysis.requests import request_spans
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Flags, Subject
+from opscope.findings.subject import Flags, Subject, Values
 
 _BLOCKED_NS = 10_000_000
 """Shortest run that counts; asyncio's debug mode warns from ten times this on."""
@@ -24,13 +25,15 @@ def _find(subject: Subject) -> Evidence | None:
     of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
     others = runs_other_tasks(subject) | of_request
     events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
+    took = subject.duration_ns[events] - _delayed_ns(subject, events)
+    events, took = events[took >= _BLOCKED_NS], took[took >= _BLOCKED_NS]
     if not len(events):
         return None
-    took = subject.duration_ns[events]
     longest = events[int(np.argmax(took))]
     name = subject.trace.event_name(int(longest))
     return Evidence(
         events=events,
+        event_time_ns=took,
         explanation=(
             f"A task ran for {time_text(_BLOCKED_NS)} or more without an await {len(events):,} "
             f"times, {time_text(int(np.median(took)))} in the median and "
@@ -41,6 +44,26 @@ def _find(subject: Subject) -> Evidence | None:
         saved_ns=None,
         saved_by="no computing time is saved; other tasks wait less",
     )
+
+
+def _delayed_ns(subject: Subject, events: Values) -> Values:
+    """Time in which the thread of each event waited for a CPU, unless it is the main thread.
+
+    The main thread's waits are in no duration. In each interval between samples, the wait is in the
+    event that takes longest.
+    """
+    columns, delayed = subject.recorded.events, np.zeros(len(events), dtype=np.int64)
+    numbers = subject.recorded.table("threads")["system_thread_id"][columns["thread"][events]]
+    for number, samples in sampled_threads(subject.recorded).items():
+        until = samples.start_ns + samples.length_ns
+        for row in np.flatnonzero((numbers == number) & ~subject.is_main[events]).tolist():
+            begin = columns["start_ns"][events[row]]
+            end = begin + columns["duration_ns"][events[row]]
+            during = slice(np.searchsorted(until, begin), np.searchsorted(samples.start_ns, end))
+            inside = np.minimum(until[during], end)
+            inside -= np.maximum(samples.start_ns[during], begin)
+            delayed[row] = np.minimum(samples.delayed_ns[during], inside).sum()
+    return delayed
 
 
 def runs_other_tasks(subject: Subject) -> Flags:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.account.divided import main_time
+from opscope.analysis.sites import Place
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
 from opscope.columns.location import thread_text
+from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.program_time import main_thread
 from opscope.findings.status import Status
@@ -43,6 +45,7 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=events,
         event_time_ns=by_event[events],
+        places=(*line_beside(subject), *subject.sites.places(events, by_event[events])),
         explanation=(
             f"The thread that runs the operators waited {time_text(total)}, "
             f"{subject.share(total)} of the time, for the GIL.{meanwhile} While another thread "
@@ -66,6 +69,13 @@ def computing_beside(subject: Subject, least: float = _BUSY) -> list[tuple[float
     return sorted(found, reverse=True)
 
 
+def line_beside(subject: Subject) -> tuple[Place, ...]:
+    """The line with most time of the busiest other thread."""
+    numbers = subject.trace.table("threads")["system_thread_id"][subject.events["thread"]]
+    of_it = np.isin(numbers, [number for _, number in computing_beside(subject)[:1]])
+    return places_inside(subject, np.flatnonzero(of_it & (subject.parent < 0)))[:1]
+
+
 GIL = Pattern(
     id="waiting-for-the-gil",
     status=Status.PYTHON,
@@ -78,4 +88,5 @@ GIL = Pattern(
     find=_find,
     needs=(Needs.SAMPLES,),
     worth_saying=0.05,
+    is_general=True,
 )

@@ -146,11 +146,10 @@ def _keeper(
     rows = _carried(subject, rounds)
     places = subject.sites.places(rows, subject.duration_ns[rows])
     regular = tuple(one for one in places if one.file and one.occurrences >= least)
-    if regular:
-        return regular
-    found = _assigning(subject, int(rounds[0]), events, kept_bytes)
-    if found is not None:
-        return (found,)
+    beat = int(rounds[0])
+    known = regular or _assigning(subject, beat, events, kept_bytes)
+    if known := known or _storing(subject, beat, least):
+        return known
     by_time = subject.sites.places(events, subject.duration_ns[events])
     took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
@@ -158,21 +157,37 @@ def _keeper(
     return tuple(one for one in places if one.occurrences >= least) or places
 
 
-def _assigning(subject: Subject, beat: int, events: Values, kept_bytes: Values) -> Place | None:
-    """Line that stores the result of the line with most kept memory; None if unknown."""
+def _assigning(
+    subject: Subject, beat: int, events: Values, kept_bytes: Values
+) -> tuple[Place, ...]:
+    """Line that stores the result of the line with most kept memory; empty if unknown."""
     lines, frames = subject.line_calls, subject.trace.table("frames")
     of_function = lines.events[lines.function == lines.function[lines.row[beat]]]
     called = subject.flags(of_function)[:-1]
     around = np.where(called[events], events, subject.inside(called)[events])
     around, size = around[around >= 0], kept_bytes[around >= 0]
     if not len(around):
-        return None
+        return ()
     group = lines.group[lines.row[around]]
     frame, line = lines.lines[int(np.argmax(np.bincount(group, size)))].tolist()
     file, first = subject.trace.names[frames["file"][frame]], int(frames["line"][frame])
     at = keeping_line(subject.recorded, file, first, line)
     count = len(np.unique(around))
-    return None if at < 0 else subject.sites.place(frame, at, -1, count, subject.time_ns(events))
+    place = subject.sites.place(frame, at, -1, count, subject.time_ns(events))
+    return () if at < 0 else (place,)
+
+
+def _storing(subject: Subject, beat: int, least: float) -> tuple[Place, ...]:
+    """Lines of functions, such as hooks, that store an argument in nearly every iteration."""
+    table, names, sites = subject.trace.table("frames"), subject.trace.names, subject.sites
+    calls = np.flatnonzero(sites.defined_here)
+    frames, count = np.unique(sites.frame[calls[calls >= beat]], return_counts=True)
+    found = []
+    for frame, times in zip(frames[count >= least].tolist(), count[count >= least], strict=True):
+        file, first = names[table["file"][frame]], int(table["line"][frame])
+        if (at := keeping_line(subject.recorded, file, first)) >= 0:
+            found.append(sites.place(frame, at, -1, int(times), 0))
+    return tuple(found)
 
 
 def _carried(subject: Subject, rounds: Values) -> Values:

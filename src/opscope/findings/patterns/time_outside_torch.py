@@ -11,10 +11,10 @@ from opscope.analysis.account.divided import main_time
 from opscope.analysis.sites import MOST_PLACES, Place
 from opscope.columns.causes import WAITS, Cause
 from opscope.columns.row_groups import group_rows
-from opscope.findings.own_places import own_place, places_inside
+from opscope.findings.own_places import own_place
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.patterns.event_loop import runs_other_tasks
-from opscope.findings.patterns.gil import computing_beside
+from opscope.findings.patterns.gil import line_beside
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 from opscope.findings.time_split import Spent, TimeSplit
@@ -71,7 +71,7 @@ def _find(subject: Subject) -> Evidence | None:
         int(main_time(subject.recorded, causes=causes).time_ns.sum())
         for causes in ((Cause.TIMER,), WAITS)
     )
-    beside = _computed_beside(subject) if blocked - asleep > _MOSTLY * total else ()
+    beside = line_beside(subject) if blocked - asleep > _MOSTLY * total else ()
     runs = subject.trace.table("task_runs")["event"][runs_other_tasks(subject)].astype(np.int64)
     keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
     waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
@@ -92,13 +92,6 @@ def _find(subject: Subject) -> Evidence | None:
         advice=_OF_A_THREAD if beside else _OF_SLEEP if asleep > _MOSTLY * total else "",
         status=waiting if blocked > _MOSTLY * total else None,
     )
-
-
-def _computed_beside(subject: Subject) -> tuple[Place, ...]:
-    """The line with most time of the busiest other thread."""
-    numbers = subject.trace.table("threads")["system_thread_id"][subject.events["thread"]]
-    of_it = np.isin(numbers, [number for _, number in computing_beside(subject)[:1]])
-    return places_inside(subject, np.flatnonzero(of_it & (subject.parent < 0)))[:1]
 
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:

@@ -179,6 +179,17 @@ def test_other_threads_rest_where_nothing_is_asked_of_them():
     assert milliseconds(account, 1) == {Cause.IDLE: 90, Cause.OPERATOR: 10}
 
 
+def test_a_thread_of_a_pool_that_waits_for_a_task_has_nothing_to_do():
+    """The first thread of the process waits for a lock then."""
+    picture = "loop 0..100000\naten::a 0..10000 {0}\naten::b 90000..100000 {0}"
+    rows = ((0, 0), (10, 10), (50, 10), (90, 10), (100, 20))
+    for thread, number, cause in (("@pool", 1002, Cause.IDLE), ("", MAIN, Cause.LOCK)):
+        waits = [WaitsFor.LOCK if at == 50 else WaitsFor.NOTHING for at, _ in rows]
+        samples = [(number, *row, 0, 0, wait) for row, wait in zip(rows, waits, strict=True)]
+        text = picture.format(thread).replace("loop 0..100000\n", "loop 0..100000\n" * bool(thread))
+        assert milliseconds(find_account(sampled(build_trace(text), *samples)))[cause] == 80
+
+
 def test_devices_have_accounts_too():
     trace = build_trace(
         "aten::a 0..100000",

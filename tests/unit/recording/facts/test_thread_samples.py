@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -196,16 +197,15 @@ sys.stdin.read()
 """
 
 
-def test_processes_that_this_one_may_wait_for():
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_processes_that_this_one_may_wait_for(in_thread):
     """A child has a negative number; the children of its parent are read only of a rank."""
-    child = subprocess.Popen(
-        [sys.executable, "-S", "-c", _COMPUTES],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with child:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    begin = functools.partial(subprocess.Popen, [sys.executable, "-S", "-c", _COMPUTES], **pipes)
+    with ThreadPoolExecutor(1) as other:
+        child = other.submit(begin).result() if in_thread else begin()
         table = sampled(lambda: child.stdout.readline())
-        child.stdin.close()
+        child.communicate()
     rows = of_thread(table, -child.pid)
     assert rows["computed_ns"][-1] > rows["computed_ns"][0]
     assert (np.diff(rows["delayed_ns"]) >= 0).all()
