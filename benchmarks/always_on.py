@@ -41,11 +41,11 @@ _UNIT_S = 0.002
 _SETTLE_S = 30.0
 """The governor looks once a second."""
 _BESIDE = 2
-"""Each unit is compared with so many before and after it that had the recorder off."""
+"""Number of units before and after, with the recorder off, that each unit is compared with."""
 _SAME_SPEED = 0.1
 """The slowest of those takes at most so much longer than the fastest: else it counts nothing."""
 _TOGETHER = 60
-"""So many neighbouring units are drawn as one: what disturbs the machine lasts."""
+"""Number of neighbouring units that are drawn together, because disturbances last."""
 _DRAWS = 1000
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of mallopt(3)."""

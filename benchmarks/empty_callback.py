@@ -1,7 +1,7 @@
-"""The floor: what torch spends on telling anybody, measured with a listener that does nothing.
+"""The floor: torch's own cost of a callback, measured with a callback that does nothing.
 
-Nobody who uses torch's instrumentation points can be cheaper. The listener is compiled once against
-the installed torch and kept next to other build products.
+No recorder that uses torch's callbacks can cost less. The callback is compiled once for the
+installed torch and cached with other build products.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUILD = Path(__file__).parents[1] / "build" / "benchmarks"
 
 
 def run_empty_callback(workload: Workload, setting: str) -> Run:
-    """Run a workload while a listener does nothing with what ``setting`` would record."""
+    """Run a workload while an empty callback receives the data that ``setting`` would record."""
     unit = workload.build()
     plain_ns = time_unprofiled(unit, workload.units)
     ctypes.CDLL(str(library())).begin(setting == "shapes", setting == "memory")
@@ -29,7 +29,7 @@ def run_empty_callback(workload: Workload, setting: str) -> Run:
 
 
 def library() -> Path:
-    """The compiled listener, made if it is not there.
+    """The compiled callback; compiles it if missing.
 
     Raises:
         subprocess.CalledProcessError: it does not compile.

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.measurements``: the newest figures of ``history`` into the page.
+"""``python -m benchmarks.measurements``: writes the newest figures of ``history`` to the page.
 
-Each run of ``python -m benchmarks`` adds a file there. A figure that several files have is that of
-the newest one.
+Each run of ``python -m benchmarks`` adds a file to ``history``. If several files have a figure, the
+newest file counts.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from benchmarks.report import as_table
 HISTORY = Path(__file__).parent / "history"
 PAGE = Path(__file__).parent.parent / "docs" / "measurements.md"
 _MOST_APART = 3
-"""Ratios of rounds: a figure where they differ by more says nothing."""
+"""Largest permitted quotient of the ratios of two rounds; figures above it are excluded."""
 
 BEGIN, END = "<!-- python -m benchmarks.measurements -->\n", "<!-- end -->\n"
 
 
 def main() -> None:
-    """Rewrite what is between the marks."""
+    """Replace the text between the marks."""
     PAGE.write_text(with_figures(PAGE.read_text()))
 
 
 def with_figures(page: str) -> str:
-    """The page with the figures that ``HISTORY`` has now."""
+    """The page with the current figures of ``HISTORY``."""
     before, rest = page.split(BEGIN)
     return before + BEGIN + _section() + END + rest.split(END)[1]
 
@@ -52,7 +52,7 @@ def _part(machine: str, figures: list[Figure]) -> str:
 
 
 def _is_steady(figure: Figure) -> bool:
-    """Differences of two times may be below 0 where the machine changed between them."""
+    """Whether rounds agree. Differences of times are negative if the machine's speed changed."""
     if min([*figure.opscope, *figure.other, 1]) <= 0:
         return False
     return not figure.ratios or max(figure.ratios) <= _MOST_APART * min(figure.ratios)

@@ -1,4 +1,4 @@
-"""What recording adds to a program, per event."""
+"""Time that recording adds to a program, per event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOOR_TARGETS = {"default": 1.8}
 DROP_IN_TARGET = 1.1  # nothing is added; two runs of the same code differ by this much
 
 Variant = tuple[str, str]
-"""Who records, and the setting; nobody does in an empty callback, "floor"."""
+"""Recorder and setting; "floor" is an empty callback."""
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:

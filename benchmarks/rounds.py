@@ -1,4 +1,4 @@
-"""Rounds: every variant once, then every variant again, so that a slow minute hits them all."""
+"""Rounds: every variant once, then every variant again, so that a slow minute affects all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Result = TypeVar("Result")
 
 
 class Rounds:
-    """How often to repeat, and where to say how far it is.
+    """Number of repetitions, and the progress bar.
 
     Attributes:
         count: rounds of each measurement.
-        few: rounds of one that takes long and varies little.
+        few: rounds of measurements that take long and vary little.
         share: of each workload's units to run.
     """
 
@@ -54,7 +54,7 @@ class Rounds:
         measure: Callable[[Name], Result],
         count: int | None = None,
     ) -> dict[Name, list[Result]]:
-        """The same with functions that see to a process of their own."""
+        """The same for functions that start their own process."""
         rounds = count or self.count
         results: dict[Name, list[Result]] = {name: [] for name in names}
         task = self._progress.add_task(title, total=rounds * len(results))

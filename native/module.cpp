@@ -151,10 +151,10 @@ nb::dict statistics() {
   result["text_bytes"] = statistics.text_bytes;
   result["records"] = statistics.records;
   result["wanted"] = statistics.wanted;
-  result["occupied_threads"] = PythonCalls::instance().unheard_threads();
+  result["occupied_threads"] = PythonCalls::instance().threads_of_other_tools();
   const BridgeApi* bridge = Recorder::instance().bridge();
-  result["hears_memory"] = bridge == nullptr || bridge->hears_memory();
-  result["leaves_out_inner"] = bridge != nullptr && bridge->leaves_out_inner();
+  result["reports_memory"] = bridge == nullptr || bridge->reports_memory();
+  result["can_skip_inner"] = bridge != nullptr && bridge->can_skip_inner();
   result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;
 }

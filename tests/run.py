@@ -90,7 +90,7 @@ def _name(failed):
 def _run(processes):
     """What pytest would end with: the worst of all, at least that some failed if one hung."""
     try:
-        while sum(process.goes_on() for process in processes):
+        while sum(process.continues() for process in processes):
             time.sleep(0.2)
     finally:
         for process in processes:

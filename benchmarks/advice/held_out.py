@@ -1,6 +1,4 @@
-"""Programs written after the findings' savings were modelled: what those promise of programs that
-nobody had in mind.
-"""
+"""Programs written after the models of savings, to test these on unseen programs."""
 
 from __future__ import annotations
 

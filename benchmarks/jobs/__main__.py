@@ -1,8 +1,8 @@
 """``python -m benchmarks.jobs make|check|measure FOLDER``: a generated job and its answers.
 
-make: every rank is saved as programs save theirs, with its rollup, unless ``--without-rollups``.
-Ranks that are there already are left, so that it can be interrupted and go on. check: is everything
-right that is said of it? measure: what questions about it take, each in a process of its own.
+make: saves every rank as programs do, with its rollup unless ``--without-rollups``. Existing ranks
+stay, so the command can be interrupted and repeated. check: compares answers with the description
+of the job. measure: time and memory of each question, in separate processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is everything right that is said of a generated job?"""
+"""Compares answers about a generated job with its description."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAVES = ("aten::addmm", "aten::mm", "aten::t", "aten::relu", "aten::add_")
 
 
 def differences(job: Job, made: GeneratedJob, engine: str) -> Iterator[str]:
-    """What is said otherwise than it is; any part of a rank's time may be off by a twentieth.
+    """Differences between answers and description; a rank's times may differ by 5 %.
 
     Where not all ranks have been written, it is about those that have.
     """
@@ -67,7 +67,7 @@ def _operators(answer: JobAnswer, made: GeneratedJob, ranks: list[int]) -> Itera
 
 
 def _who(job: Job, made: GeneratedJob) -> Iterator[str]:
-    """The slow ones by name and cause, and nobody else."""
+    """Slow ranks by name and cause, and no others."""
     found = {one.process.number: one.cause for one in job.slow_ranks().found}
     planted = {made.slow_rank: Cause.OPERATOR, made.loading_rank: Cause.LOADER}
     planted = {rank: cause for rank, cause in planted.items() if rank in job.ranks}

@@ -27,7 +27,7 @@ FILE = "train.py"
 DISPATCH_NS = 2_000
 """What the quickest operator takes, so that it is what calling any takes."""
 COMMUNICATION_NS = 200_000
-"""What the collective takes where nobody waits."""
+"""Duration of the collective without waits."""
 SCATTER = 0.02
 """Of a step, from one to the next."""
 BLOCK_BYTES = 1 << 20

@@ -66,7 +66,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _texts(node: ast.expr, functions: dict[str, ast.FunctionDef]) -> list[str]:
-    """What an expression can say: one text, or those that the function it calls returns."""
+    """Texts of an expression: itself, or the results of the function that it calls."""
     if isinstance(node, ast.IfExp):
         return _texts(node.body, functions) + _texts(node.orelse, functions)
     if isinstance(node, ast.Call) and _name(node.func) in functions:

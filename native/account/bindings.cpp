@@ -38,7 +38,7 @@ nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>
                             const Bools& is_engine) {
   const size_t rows = kind.size();
   check_lengths(rows, scope, name, label, around);
-  if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
+  if (is_engine.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   const auto names = is_engine.size() - 1;
   check_between(name, -1, names);
   check_between(label, 0, by_label.size());
@@ -107,7 +107,7 @@ class TimeOfThreads {
 
   // Time of one thread in steps by cause and by the group of the innermost span; the last group has no span.
   nb::object sums_of_groups(size_t thread, const Numbers<int32_t>& group, size_t groups) const {
-    if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
+    if (thread >= task_.threads.size()) throw nb::index_error("the thread does not exist");
     check_lengths(causes_.size(), group);
     check_between(group, 0, groups);
     return to_array(without_gil(
@@ -126,7 +126,7 @@ class TimeOfThreads {
 
   // Columns of the pieces of a thread, one share after another.
   nb::list pieces(size_t thread, const std::vector<int>& wanted) const {
-    if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
+    if (thread >= task_.threads.size()) throw nb::index_error("the thread does not exist");
     account::Causes causes{};
     for (const int one : wanted) {
       if (one < 0 || static_cast<size_t>(one) >= account::kCauses) throw nb::value_error("no cause");

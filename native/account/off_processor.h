@@ -122,7 +122,7 @@ class Layer {
     }
   }
 
-  // A thread loses its CPU repeatedly, whatever it is doing.
+  // Any thread loses its CPU from time to time.
   void spread(double delayed, double faults) {
     const size_t count = free_.size();
     room_.resize(count);

@@ -46,7 +46,7 @@ nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_
                       const Numbers<bool>& is_engine) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   check_lengths(events.rows, label, given_maker);
-  if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
+  if (is_engine.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   check_between(std::get<2>(arrays), -1, is_engine.size() - 1);
   check_between(given_maker, -1, events.rows);
   attribution::ModuleCalls found = without_gil([&] {
@@ -74,7 +74,7 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_
                  const std::optional<Numbers<int64_t>>& by_start, const PhaseCodes& codes) {
   const attribution::Events events = events_of(arrays, threads);
   check_lengths(events.rows, start_ns, took_ns);
-  if (by_name.size() == 0) throw nb::value_error("there is no place for events without a name");
+  if (by_name.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   check_between(std::get<2>(arrays), -1, by_name.size() - 1);
   if (by_start) {
     check_lengths(events.rows, *by_start);
@@ -135,13 +135,13 @@ attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
 }
 
-nb::object saying_where(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                        const ListedArrays& given_listed, const CallArrays& given_calls) {
+nb::object located_events(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                          const ListedArrays& given_listed, const CallArrays& given_calls) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
   const attribution::CallColumns calls = calls_of(given_calls, events.rows);
   return to_array(without_gil(
-      [&] { return attribution::saying_where(events, numbers_of(thread_number), listed, calls); }));
+      [&] { return attribution::located_events(events, numbers_of(thread_number), listed, calls); }));
 }
 
 nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
@@ -167,7 +167,7 @@ void bind_attribution(nb::module_& module) {
   module.def("listing", &listing, "parent"_a, "kind"_a, "is_async"_a, "label"_a, "group_of_label"_a,
              "is_hidden"_a, "hides_collections"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "makers"_a);
-  module.def("saying_where", &saying_where, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
+  module.def("located_events", &located_events, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
   module.def("lines_of_events", &lines, "events"_a, "thread_number"_a, "listed"_a, "calls"_a, "first_line"_a);
 }
 

@@ -66,7 +66,7 @@ struct CallColumns {
   const bool* called_here;   // called by a function of the program
   const bool* defined_here;  // call of a function of the program
 
-  bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
+  bool has_location(size_t row) const { return called_here[row] || defined_here[row]; }
 };
 
 // Whether each event is listed, and whether it has a parent and children.
@@ -152,21 +152,21 @@ inline columns::Unfilled<int32_t> stack_sources(const Events& events,
 }
 
 // Lines of the program for events.
-class SayingWhere {
+class LocatedEvents {
  public:
-  SayingWhere(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
-              const CallColumns& calls)
+  LocatedEvents(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
+                const CallColumns& calls)
       : events_(events),
         nearest_(events.rows, -1),
         function_(events.rows, -1),
         sources_(events, thread_number, listed, OfOneNumber::kMaker, [&](size_t row, int32_t parent) {
-          nearest_[row] = calls.says_where(row) ? static_cast<int32_t>(row) : nearest_.of(parent);
+          nearest_[row] = calls.has_location(row) ? static_cast<int32_t>(row) : nearest_.of(parent);
           function_[row] = calls.frame[row] >= 0 ? static_cast<int32_t>(row) : function_.of(parent);
         }) {}
 
-  // The innermost event around one, or itself, that says where in the program it is; of a backward operator
-  // that of its forward operator, else the line that began the backward pass. -1 for none. What a function
-  // of the program calls is there, also where a backward pass calls that function.
+  // The innermost event around one, or itself, with a line of the program; for a backward operator the line
+  // of its forward operator, else that of the begin of the backward pass. -1 for none. Calls by a function of
+  // the program are in that function, also if a backward pass calls the function.
   int32_t around(size_t row) {
     const int32_t span = sources_.span_of(row);
     if (function_[row] > span && nearest_[row] > span) return nearest_[row];
@@ -174,7 +174,7 @@ class SayingWhere {
     return forward >= 0 ? forward : nearest_[row];
   }
 
-  // The call of a Python function that one is in, -1 for none.
+  // The innermost Python function around an event, -1 for none.
   int32_t function_around(size_t row) const { return function_.of(events_.parent[row]); }
 
  private:
@@ -184,10 +184,10 @@ class SayingWhere {
   StackSources sources_;
 };
 
-inline columns::Unfilled<int32_t> saying_where(const Events& events,
-                                               const std::vector<int64_t>& thread_number,
-                                               const ListedColumns& listed, const CallColumns& calls) {
-  SayingWhere where(events, thread_number, listed, calls);
+inline columns::Unfilled<int32_t> located_events(const Events& events,
+                                                 const std::vector<int64_t>& thread_number,
+                                                 const ListedColumns& listed, const CallColumns& calls) {
+  LocatedEvents where(events, thread_number, listed, calls);
   columns::Unfilled<int32_t> found(events.rows);
   for (size_t row = 0; row < events.rows; ++row) found[row] = where.around(row);
   return found;
@@ -198,7 +198,7 @@ inline columns::Unfilled<int32_t> saying_where(const Events& events,
 // A step of an optimizer has no line of its own, but where the functions of libraries were not recorded the
 // operators in it have the line that called it.
 inline std::vector<int32_t> first_calls(const Events& events, const CallColumns& calls,
-                                        const SayingWhere& where) {
+                                        const LocatedEvents& where) {
   std::vector<int32_t> first(events.rows, -1);
   for (size_t row = 0; row < events.rows; ++row) {
     if (!calls.called_here[row]) continue;
@@ -222,7 +222,7 @@ using Lines = std::pair<columns::Unfilled<int32_t>, columns::Unfilled<int32_t>>;
 
 inline Lines lines(const Events& events, const std::vector<int64_t>& thread_number,
                    const ListedColumns& listed, const CallColumns& calls, const int32_t* first_line) {
-  SayingWhere where(events, thread_number, listed, calls);
+  LocatedEvents where(events, thread_number, listed, calls);
   const std::vector<int32_t> first_call = first_calls(events, calls, where);
   columns::Unfilled<int32_t> frame(events.rows);
   columns::Unfilled<int32_t> line(events.rows);

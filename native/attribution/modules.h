@@ -179,14 +179,14 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
   }
   // Follows spans and makers alternately; gradients of gradients take several rounds. Results are cached, so
   // each path is followed once. A cycle, in a damaged trace, counts as no module.
-  constexpr int32_t kNotAsked = -2;
-  std::vector<int32_t> found_of(events.rows, kNotAsked);
+  constexpr int32_t kNotSearched = -2;
+  std::vector<int32_t> found_of(events.rows, kNotSearched);
   std::vector<int32_t> way;
   for (size_t row = 0; row < events.rows; ++row) {
     int32_t at = closest[row];
     for (way.clear(); at >= 0 && !is_module(static_cast<size_t>(at));) {
       const auto span = static_cast<size_t>(at);
-      if (found_of[span] != kNotAsked) {
+      if (found_of[span] != kNotSearched) {
         at = found_of[span];
         break;
       }

@@ -53,7 +53,7 @@ std::vector<int64_t> ranks_of(Column column, size_t rows) {
 // One or more columns in 64 bits.
 class Word {
  public:
-  // False if the word has no room for a column of so many bits.
+  // False if the word has no room for a column of this many bits.
   bool add(Column column, int64_t least, int bits) {
     if (bits_ + bits > 64) return false;
     for (Part& part : parts_) part.shift += bits;
@@ -110,7 +110,7 @@ class RowKeys {
 };
 
 constexpr int kDigit = 11;    // bits; the counters of a digit fit into the L1 cache
-constexpr int kCounted = 20;  // if there are many rows, groups of so many bits are counted in a table
+constexpr int kCounted = 20;  // with many rows, groups of this many bits are counted in a table
 using Rows = std::vector<uint32_t>;
 
 // Radix sort of items by `bits` bits from `low` up; stable.

@@ -11,7 +11,7 @@ namespace opscope::cpython {
 using Frame = PyFrameObject;
 inline constexpr bool kReadsWithoutGil = false;
 
-// Converts an owned reference to a borrowed one. Another owner keeps the object meanwhile: a frame's thread
+// Converts an owned reference to a borrowed one. Another owner keeps the object alive: a frame's thread
 // or callee, or the frame of a function and its variables.
 template <typename Object>
 Object* borrowed(Object* counted) {

@@ -113,7 +113,7 @@ std::string CuptiSource::attach(bool may_share) {
   set_zeroed_buffers(true);
   if (!set_clock()) {
     detach();
-    return "CUPTI took the recorder's clock before and refuses it now";
+    return "CUPTI accepted the recorder's clock before, and refuses it now";
   }
   const int result = library_.register_callbacks(&CuptiSource::request_buffer, &CuptiSource::complete_buffer);
   if (result != kSuccess) {

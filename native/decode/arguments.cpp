@@ -133,7 +133,7 @@ struct PackedTensor {
   }
 
   static TensorDetail undefined(Tag tag) {
-    require(tag == Tag::kUndefined || tag == Tag::kNone, "a tensor is something else");
+    require(tag == Tag::kUndefined || tag == Tag::kNone, "a tensor argument has data of another kind");
     const int8_t layout = tag == Tag::kNone ? -1 : 0;
     return {-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
   }
@@ -271,7 +271,7 @@ void ArgumentWriter::write_value(PayloadReader& payload, uint64_t word) {
     case Tag::kContinued:  // next() has followed the link
       break;
   }
-  throw Damage("an argument is of a kind that there is not");
+  throw Damage("an argument has an unknown kind");
 }
 
 void ArgumentWriter::write_list(PayloadReader& payload, uint64_t word) {
@@ -385,12 +385,12 @@ void ArgumentWriter::describe(PayloadReader& payload, uint64_t word) {
     case Tag::kContinued:
       break;
   }
-  throw Damage("an argument is of a kind that there is not");
+  throw Damage("an argument has an unknown kind");
 }
 
 // The deepest allowed sequence may contain a list of tensors.
 void ArgumentWriter::describe_each(PayloadReader& payload, uint64_t count, std::string_view kind) {
-  require(depth_ <= kMaxSequenceDepth, "sequences lie in one another deeper than is recorded");
+  require(depth_ <= kMaxSequenceDepth, "sequences are nested deeper than opscope records");
   ++depth_;
   text_.append("{\"").append(kind).append("\":[");
   for (uint64_t i = 0; i < count; ++i) {

@@ -91,10 +91,10 @@ class WindowDecoder {
     ThreadSpans& thread = threads_.emplace_back();
     thread.log = &view;
     thread.system_thread_id = view.facts.system_thread_id;
-    const bool goes_on = piece_ != nullptr && piece_->restore(thread, view);
-    if (goes_on) find_carried_ends(thread, ends_, window_.started.ticks, view.facts.native_thread);
+    const bool continues = piece_ != nullptr && piece_->restore(thread, view);
+    if (continues) find_carried_ends(thread, ends_, window_.started.ticks, view.facts.native_thread);
     for (const InitialStack& stack : window_.initial_stacks) {
-      if (goes_on || !is_of(stack, view.facts)) continue;
+      if (continues || !is_of(stack, view.facts)) continue;
       thread.is_new = false;
       add_initial_frames(thread, stack);
     }
@@ -439,12 +439,12 @@ class WindowDecoder {
     assign_no_identity(out_);
     for (ThreadSpans& thread : threads_) {
       for (size_t i = 0; i < thread.spans.size(); ++i) {
-        const bool goes_on = piece_->goes_on(thread, i, ends_);
+        const bool continues = piece_->continues(thread, i, ends_);
         if (i < thread.carried.size()) piece_->amend(thread, i, written(thread, i), out_);
-        if (goes_on) {
+        if (continues) {
           piece_->carry_on(thread, i, written(thread, i), python_);
         } else {
-          piece_->let_go(thread, i);
+          piece_->release(thread, i);
         }
       }
     }

@@ -54,7 +54,7 @@ struct Columns : RecordedTables {
   int64_t clock_set_by_ns = 0;
   Drops dropped;                  // records lost for lack of memory
   uint64_t recorded_threads = 0;  // threads with records
-  uint64_t unheard_frees =
+  uint64_t unreported_frees =
       0;  // missing frees of memory allocated in the window, as far as they are detectable
   uint64_t unmatched_ends = 0;  // ends whose span this window does not have
   uint64_t cut_payloads = 0;    // spans whose arguments were lost

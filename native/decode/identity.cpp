@@ -156,7 +156,7 @@ void assign_no_identity(Columns& columns) {
 
 // An allocation begins a life even if the previous one at its address has not ended: its free was not
 // reported. Counts such lives whose allocation was recorded; torch does not report frees of the others.
-int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
+int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unreported_frees) {
   const auto by_time = [](const Sighting& x, const Sighting& y) { return x.time_ns < y.time_ns; };
   if (!std::is_sorted(sightings.begin(), sightings.end(), by_time)) {
     std::stable_sort(sightings.begin(), sightings.end(), by_time);
@@ -168,7 +168,7 @@ int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_f
     int64_t& life = lives.at(sighting.storage, sighting.device, kEnded);
     const bool is_allocated = sighting.impl == 0 && !sighting.is_free;
     if (is_allocated && life != kEnded) {
-      *unheard_frees += was_allocated[static_cast<size_t>(life)] ? 1 : 0;
+      *unreported_frees += was_allocated[static_cast<size_t>(life)] ? 1 : 0;
       life = kEnded;
     }
     if (life == kEnded) {
@@ -184,7 +184,7 @@ int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_f
 void assign_identity(Columns& columns) {
   std::vector<Sighting> sightings = sightings_of(columns);
   int64_t count = 0;
-  const int64_t allocations = number_allocations(sightings, &columns.unheard_frees);
+  const int64_t allocations = number_allocations(sightings, &columns.unreported_frees);
   const std::vector<int64_t> elements = elements_of(sightings, allocations, &count);
   Groups groups(static_cast<size_t>(count));
   NumberMap first_element(sightings.size() / 4);  // of each TensorImpl

@@ -24,10 +24,10 @@ struct Sighting {
 };
 
 // Sorts sightings by time and sets their allocation ids, from 1. Returns the last id plus one, and adds
-// allocations that ended without a free to `unheard_frees`.
-int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees);
+// allocations that ended without a free to `unreported_frees`.
+int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unreported_frees);
 
-// Sets tensor_id and allocation_id of tensors, allocations and parameters, and counts unheard_frees.
+// Sets tensor_id and allocation_id of tensors, allocations and parameters, and counts unreported_frees.
 void assign_identity(Columns& columns);
 
 // For a piece of a window: allocations are numbered when all pieces are complete, tensors never: they are not

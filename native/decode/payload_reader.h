@@ -39,7 +39,7 @@ class PayloadReader {
 
   // The next `count` words of the entry.
   const uint64_t* take(size_t count) {
-    require(count <= static_cast<size_t>(limit_ - word_), "arguments go beyond the block that they are in");
+    require(count <= static_cast<size_t>(limit_ - word_), "arguments extend beyond their block");
     const uint64_t* const taken = word_;
     word_ += count;
     words_ += count;
@@ -84,7 +84,7 @@ class Payloads {
   bool read(uint32_t position, Function&& function) {
     const size_t word = position & ((1u << kArenaWordBits) - 1);
     if (!find(position)) return false;
-    require(word < ArenaBlock::kWords, "arguments are at a place that there is not");
+    require(word < ArenaBlock::kWords, "arguments have a position outside all blocks");
     PayloadReader reader(block_, end_, word);
     try {
       function(reader);
@@ -92,7 +92,7 @@ class Payloads {
       return false;
     }
     // Payloads share no words, so there are no more rows than words.
-    require(reader.words() <= words_left_, "arguments lie over one another");
+    require(reader.words() <= words_left_, "arguments overlap");
     words_left_ -= reader.words();
     return true;
   }

@@ -48,9 +48,9 @@ class StateCheck {
   explicit StateCheck(const PieceState& state) : state_(state) {}
 
   void run() const {
-    require(state_.clock->is_sound(), "the clock of its segments has times that cannot be");
-    require(state_.latest_start_ns < kLatest_ns, "its segments end at a time that cannot be");
-    require(state_.events >= 0, "its segments have fewer events than none");
+    require(state_.clock->is_sound(), "the clock of its segments has impossible times");
+    require(state_.latest_start_ns < kLatest_ns, "its segments end at an impossible time");
+    require(state_.events >= 0, "its segments have a negative number of events");
     check_threads();
     check_names();
   }
@@ -59,18 +59,18 @@ class StateCheck {
   void check_threads() const {
     const auto written = static_cast<size_t>(state_.threads_written);
     require(state_.threads_written >= 0 && written <= state_.threads.size(),
-            "its segments have more threads than are known");
+            "its segments have more threads than the recording");
     std::set<uint64_t> numbers;
     for (const CarriedThread& thread : state_.threads) {
       const CarriedThread::Facts& facts = thread.facts;
       require(is_flag(facts.has_log) && is_flag(facts.is_new), "a flag is neither 0 nor 1");
-      require(is_row(facts.row, written), "a thread of its segments has a row that there is not");
+      require(is_row(facts.row, written), "a thread of its segments refers to a row that does not exist");
       require(facts.end <= kMostRecords && facts.next_root >= 0 && facts.next_root < kLatest_ns,
-              "a thread of its segments has no such place");
+              "a thread of its segments has an impossible position");
       require(!facts.has_log || numbers.insert(facts.number).second, "two threads have the same number");
       for (size_t i = 0; i < thread.spans.size(); ++i) check_span(thread, i);
       for (const CarriedPlace& place : thread.places)
-        require(is_row(place.around, thread.spans.size()), "a place lies in a span that there is not");
+        require(is_row(place.around, thread.spans.size()), "a call site refers to a span that does not exist");
     }
   }
 
@@ -82,15 +82,15 @@ class StateCheck {
         is_flag(span.is_initial) && is_flag(row.unfinished) && is_flag(row.raised) && is_flag(row.is_async),
         "a flag is neither 0 nor 1");
     check_record(span.record);
-    require(is_span(span.record.kind), "what goes on after its segments is no span");
+    require(is_span(span.record.kind), "a record that continues after its segments is not a span");
     require(!span.is_initial || i == 0 || thread.spans[i - 1].is_initial,
-            "what ran at the start comes later");
-    require(is_row(span.caller, i), "a span was called by a later one");
-    require(row.event >= 0 && row.event < state_.events, "a span has a row that there is not");
-    require(is_row(row.parent, static_cast<size_t>(row.event)), "a span lies in a later one");
+            "a span that ran at the start follows a later one");
+    require(is_row(span.caller, i), "a span has a later span as its caller");
+    require(row.event >= 0 && row.event < state_.events, "a span refers to a row that does not exist");
+    require(is_row(row.parent, static_cast<size_t>(row.event)), "a span has a later span as its parent");
     require(row.start_ns > -kLatest_ns && row.start_ns < kLatest_ns && row.duration_ns >= 0,
-            "a span has times that cannot be");
-    require(span.index <= kMostRecords, "a span has a place that there is not");
+            "a span has impossible times");
+    require(span.index <= kMostRecords, "a span has an impossible position");
   }
 
   void check_names() const {
@@ -98,16 +98,16 @@ class StateCheck {
     const size_t names = state_.names.size();
     for (const auto& [number, frame] : python.frames) {
       require(frame.row >= 0 && static_cast<size_t>(frame.row) < python.frames.size(),
-              "a function has a row that there is not");
-      require(frame.name >= 0 && static_cast<size_t>(frame.name) < names, "a function has no such name");
+              "a function refers to a row that does not exist");
+      require(frame.name >= 0 && static_cast<size_t>(frame.name) < names, "a function refers to a name that does not exist");
     }
     for (const int32_t name : python.module_names)
-      require(name >= 0 && static_cast<size_t>(name) < names, "a module has no such name");
-    require(python.module_names.size() == python.modules.size(), "there are more modules than names of them");
-    require(are_rows(python.modules, python.modules.size()), "a module has a row that there is not");
+      require(name >= 0 && static_cast<size_t>(name) < names, "a module refers to a name that does not exist");
+    require(python.module_names.size() == python.modules.size(), "there are more modules than module names");
+    require(are_rows(python.modules, python.modules.size()), "a module refers to a row that does not exist");
     require(are_rows(python.optimizers, python.optimizers.size()),
-            "an optimizer has a row that there is not");
-    require(are_rows(python.instances_of_class, kMostInstances), "a class has no such number of modules");
+            "an optimizer refers to a row that does not exist");
+    require(are_rows(python.instances_of_class, kMostInstances), "a class has an impossible number of modules");
   }
 
   const PieceState& state_;
@@ -174,7 +174,7 @@ void PieceState::restore(std::string_view bytes) {
     in.get(read.second);
     parameters_read.insert(read);
   }
-  require(in.is_empty(), "what decoding goes on with does not end where it should");
+  require(in.is_empty(), "the state of the decoder does not end where it should");
   StateCheck(*this).run();
 }
 

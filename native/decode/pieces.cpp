@@ -138,7 +138,7 @@ int32_t Piece::thread_row(const ThreadSpans& thread, Columns& /*out*/) {
   return row;
 }
 
-bool Piece::goes_on(const ThreadSpans& thread, size_t i, const Ends& ends) {
+bool Piece::continues(const ThreadSpans& thread, size_t i, const Ends& ends) {
   if (until_ == UINT64_MAX) return false;
   const Record& record = *thread.spans[i];
   if (is_closed(record.load_state())) return record.load_end() > until_;
@@ -154,7 +154,7 @@ size_t Piece::too_many_left(const ThreadSpans& thread) const {
   return left > kMostLeft ? left - kMostLeft : 0;
 }
 
-void Piece::let_go(const ThreadSpans& thread, size_t i) {
+void Piece::release(const ThreadSpans& thread, size_t i) {
   std::vector<int32_t>& places = handed(thread).places;
   places.resize(thread.spans.size(), kNone);
   if (thread.callers[i] != kNone) places[i] = places[thread.callers[i]];

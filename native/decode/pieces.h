@@ -88,11 +88,11 @@ class Piece {
   void meet(ThreadSpans& thread, const Record& record, uint64_t index, int32_t around);
   int32_t thread_row(const ThreadSpans& thread, Columns& out);
   // Whether later records may be inside this span or end it.
-  bool goes_on(const ThreadSpans& thread, size_t i, const Ends& ends);
+  bool continues(const ThreadSpans& thread, size_t i, const Ends& ends);
   void amend(const ThreadSpans& thread, size_t i, const WrittenRow& row, Columns& out) const;
   void carry_on(const ThreadSpans& thread, size_t i, const WrittenRow& row, const PythonColumnWriter& python);
   // Removes a complete span: the parent of its children is its own parent.
-  void let_go(const ThreadSpans& thread, size_t i);
+  void release(const ThreadSpans& thread, size_t i);
   void end(const std::deque<ThreadSpans>& threads, Columns& out, PythonColumnWriter& python,
            int64_t latest_start_ns);
 

@@ -224,7 +224,7 @@ std::vector<uint32_t> merge_by_start(std::deque<ThreadSpans>& threads, int32_t f
     thread.ids.resize(thread.spans.size());
     if (next[t] < thread.spans.size()) heads.emplace(thread.spans[next[t]]->ticks, t);
   }
-  require(total <= static_cast<size_t>(INT32_MAX - first), "it has more events than can be counted");
+  require(total <= static_cast<size_t>(INT32_MAX - first), "it has more events than opscope can number");
   order.reserve(total);
   while (!heads.empty()) {
     const uint32_t t = heads.top().second;

@@ -151,9 +151,9 @@ class Ends {
 };
 
 // Finds the innermost parent of each span of the thread where the stack is wrong. A span that outlives its
-// parent on the stack (an annotation entered by a function or under a dispatch mode) contains what ran
-// meanwhile. A span that another thread ended stayed on its stack longer than it lasted. `stopped`: end of
-// the window in ticks; UINT64_MAX if ticks are not comparable.
+// parent on the stack (an annotation entered by a function or under a dispatch mode) contains the spans
+// that ran during it. A span that another thread ended stayed on its stack longer than it lasted. `stopped`:
+// end of the window in ticks; UINT64_MAX if ticks are not comparable.
 void nest_by_time(ThreadSpans& thread, const Ends& ends, uint64_t stopped);
 
 // Sets the ends of functions that were running at `start`; the second also finds ends of carried spans.

@@ -32,7 +32,7 @@ nb::dict account(const DeviceColumns& columns) {
   account["without_launch"] = columns.without_launch;
   account["begun_later"] = columns.begun_later;
   account["clock_error_ns"] = columns.source.clock_error_ns;
-  account["unheard_ns"] = columns.unheard_ns;
+  account["end_without_data_ns"] = columns.end_without_data_ns;
   account["clock_is_ours"] = columns.source.clock_is_ours;
   account["library_name"] = columns.source.library_name;
   account["library_path"] = columns.source.library_path;

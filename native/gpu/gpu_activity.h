@@ -30,7 +30,7 @@ class GpuActivity {
   // caller ends collecting it waits for the device: work that still runs may never be reported. `may_share`:
   // other clients of the library are known to collect nothing.
   std::string configure(uint32_t wanted, bool may_share = false);
-  // [MT] Collects nothing until resumed, whatever windows want. Returns as configure().
+  // [MT] Collects nothing until resumed, even if windows want devices. Returns as configure().
   std::string pause(bool paused);
   // [MT] Appends all finished activity to the log.
   void collect();

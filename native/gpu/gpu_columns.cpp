@@ -353,7 +353,7 @@ std::optional<DeviceColumns> decode_noted(const StreamedLog& log) {
   const DeviceView devices{noted.log, noted.nodes, noted.clock, noted.source, noted.device_type, name};
   const WindowClock host(log.view().origin, window.started, window.stopped, log.view().recent_rate);
   DeviceColumns columns = decode_devices(devices, window, host);
-  columns.unheard_ns =
+  columns.end_without_data_ns =
       std::max<int64_t>(host.unix_ns(window.stopped.ticks) - host.unix_ns(noted.delivered), 0);
   return columns;
 }

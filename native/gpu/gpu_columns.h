@@ -20,10 +20,10 @@ struct DeviceColumns : DeviceTables {
   LocalNames names;
   gpu::Counts counts;
   gpu::SourceState source;
-  uint64_t launched_outside = 0;  // work in the window that an outside call launched: left out
-  uint64_t without_launch = 0;    // work without a known call
-  uint64_t begun_later = 0;       // work without a known call that began after the window: left out
-  int64_t unheard_ns = 0;         // length of the window's end without deliveries
+  uint64_t launched_outside = 0;    // work in the window that an outside call launched: left out
+  uint64_t without_launch = 0;      // work without a known call
+  uint64_t begun_later = 0;         // work without a known call that began after the window: left out
+  int64_t end_without_data_ns = 0;  // length of the window's end without deliveries
 };
 
 // Input of decoding: from this process, or from notes in a file.

@@ -57,7 +57,7 @@ class RecordBuffers {
   std::condition_variable filled_or_idle_;
   std::vector<uint8_t*> free_;
   std::deque<Filled> filled_;
-  size_t max_buffers_ = 64;  // a burst of a million records, if the parser gets no CPU time meanwhile
+  size_t max_buffers_ = 64;  // a burst of a million records, if the parser gets no CPU time during it
   size_t buffers_ = 0;       // existing ones: free, filled and in the library
   uint64_t refused_ = 0;
   uint64_t dropped_ = 0;

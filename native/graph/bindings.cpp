@@ -32,7 +32,7 @@ struct Dependencies {
     for (size_t place = node * kMost; place < (node + 1) * kMost; ++place) {
       if (before[place] < 0) continue;
       if (static_cast<size_t>(before[place]) >= node)
-        throw std::invalid_argument("a node stands before its own");
+        throw std::invalid_argument("a node comes before one that it depends on");
       visit(place, static_cast<size_t>(before[place]));
     }
   }

@@ -23,7 +23,7 @@ namespace opscope {
 template <typename Value>
 class Shared {
  public:
-  constexpr Shared(Value value) : value_(value) {}  // NOLINT: stands for its value
+  constexpr Shared(Value value) : value_(value) {}  // NOLINT: converts to its value
   operator Value() const { return value_.load(std::memory_order_relaxed); }
   Shared& operator=(Value value) {
     value_.store(value, std::memory_order_relaxed);

@@ -177,7 +177,7 @@ class Held {
     PyObject* result = call(begin_);
     if (result != nullptr) was_opened_ = true;
     if (result == nullptr) is_open_ = false;
-    // Closed meanwhile by a signal handler or another thread: undoes what has begun since.
+    // Closed in between by a signal handler or another thread: undoes what has begun since.
     if (!is_open_) complete(end_.ptr());
     if (!was_opened_) complete(forget_.ptr());
     Py_XDECREF(result);

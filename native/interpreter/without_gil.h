@@ -48,7 +48,7 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// [GIL] Returns the result of `work`; other threads run Python meanwhile.
+// [GIL] Returns the result of `work`; other threads can run Python during it.
 template <class Work>
 auto without_gil(Work work) {
   const WithoutGil without;

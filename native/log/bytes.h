@@ -57,7 +57,7 @@ class ByteReader {
   bool is_empty() const { return bytes_.empty(); }
 
   std::string_view take(size_t count) {
-    require(count <= bytes_.size(), "what is known of a recording ends early");
+    require(count <= bytes_.size(), "the data about the recording is cut off");
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;
@@ -71,7 +71,7 @@ class ByteReader {
   uint64_t get_count(size_t bytes_each) {
     uint64_t count = 0;
     get(count);
-    require(count <= bytes_.size() / bytes_each, "what is known of a recording ends early");
+    require(count <= bytes_.size() / bytes_each, "the data about the recording is cut off");
     return count;
   }
   std::string get_text() { return std::string(take(get_count(1))); }

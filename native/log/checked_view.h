@@ -25,9 +25,9 @@ inline bool is_known(RecordKind kind) {
 
 // Raises Damage.
 inline void check_record(const Record& record) {
-  require(is_known(record.kind), "a record is of a kind that there is not");
+  require(is_known(record.kind), "a record has an unknown kind");
   require(!is_span(record.kind) || record.load_state() <= SpanState::kRaised,
-          "a span is in a state that there is not");
+          "a span has an unknown state");
 }
 
 }  // namespace opscope

@@ -1,4 +1,4 @@
-// Append-only log of records, written by one thread; any thread may read it meanwhile.
+// Append-only log of records, written by one thread; any thread may read it at the same time.
 //
 // The owner writes records and publishes a count; readers never read beyond the count. Chunks are linked, so
 // a record never moves and its end can be written in place. A reader that holds the registry's mutex releases
@@ -159,7 +159,7 @@ class ChunkLog {
     tail_ = &chunk->header;
     cursor_ = chunk->records;
     chunk_end_ = chunk->records + Chunk::kRecords;
-    // leave_chunk() may have run meanwhile: either this reads its effect, or it sets end_ later.
+    // leave_chunk() may have run in between: either this reads its effect, or it sets end_ later.
     end_.store(chunk_end_);
     if (pool_.place() != place) leave_chunk();
     return true;

@@ -45,7 +45,7 @@ struct BridgeApi {
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
   // Before a fork by the calling thread: acquires the locks that the child must find free. Called with the
-  // core's mutex, so that nothing calls `configure` meanwhile.
+  // core's mutex, so that nothing calls `configure` at the same time.
   void (*before_fork)();
   // Releases them, in the parent and in the child.
   void (*after_fork)(bool in_child);
@@ -70,9 +70,9 @@ struct BridgeApi {
   // Limit of the bytes of held TensorImpls. [MT]
   void (*set_tensor_budget)(uint64_t bytes);
   // Whether this torch allows to leave out inner operators that no window wants. [MT]
-  bool (*leaves_out_inner)();
+  bool (*can_skip_inner)();
   // Whether this torch reports allocations and spans for profilers only. Known after the first record. [MT]
-  bool (*hears_memory)();
+  bool (*reports_memory)();
 };
 
 using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach

@@ -139,7 +139,7 @@ CopiedLog::CopiedLog(std::string_view bytes) {
 void CopiedLog::add_block(const BlockHeader& block) {
   const BlockKind kind = block.kind.load(std::memory_order_relaxed);
   if (kind == BlockKind::kJournal) {
-    require(block.owner <= Stream::kJournal, "there is no journal of this number");
+    require(block.owner <= Stream::kJournal, "no journal has this number");
     if (block.owner >= view_.journals.size()) view_.journals.resize(block.owner + 1);
     return add_in_order(view_.journals[block.owner], block);
   }

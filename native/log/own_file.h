@@ -68,7 +68,7 @@ class NewFile {
   int error_ = 0;
 };
 
-// Reads /proc through OwnFile, because the program may close all files meanwhile.
+// Reads /proc through OwnFile, because the program may close all files during the read.
 
 // First `most` bytes of a file; empty if it is unreadable.
 std::string read_proc_file(const char* path, size_t most);

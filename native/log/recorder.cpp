@@ -191,7 +191,7 @@ void Recorder::set_fault(const char* what) noexcept {
 RecorderStatistics Recorder::statistics() {
   const uint64_t used = used_bytes();
   std::lock_guard lock(mutex_);
-  // Counts a window that is still being read, even if it was discarded meanwhile.
+  // Counts a window that is still being read, even if it has been discarded.
   uint64_t records = 0;
   for (const auto& thread : threads_) records += thread->log().size();
   const uint64_t windows = std::max<uint64_t>(windows_.size(), readers_);
@@ -301,7 +301,7 @@ ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {
 
 ReadLock::~ReadLock() {
   std::lock_guard lock(recorder_.mutex_);
-  // In a child forked meanwhile, the count is already 0.
+  // In a child forked in between, the count is already 0.
   if (recorder_.readers_ != 0 && --recorder_.readers_ == 0) recorder_.release_memory();
 }
 

@@ -182,7 +182,7 @@ class Recorder {
 
   // Returns Python's unique id of the calling thread's state, or 0. Called without the GIL; set at import.
   uint64_t (*python_thread)() = [] { return uint64_t{0}; };
-  // Returns the program's name of the calling thread; empty if it is the system's. Called and set likewise.
+  // Returns the program's name of the calling thread; empty if it is the system's. Called and set in the same way.
   std::string (*program_thread_name)() = [] { return std::string(); };
 
  private:
@@ -208,7 +208,7 @@ class Recorder {
   uint64_t oldest_tensors() const;       // under mutex_; first mark that an open window needs
   void remove_recorded_frames(const Window& window, InitialStack& stack);
   template <typename Function>
-  std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
+  std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_wanted);
   void end(Window& window,
            uint64_t ticks) const;   // under mutex_: final facts of the window
   void end_slices(Window& window);  // under mutex_: its part of every thread
@@ -254,7 +254,7 @@ class Recorder {
 };
 
 // While one exists, no recorded memory is released. Decoders read logs without the mutex, and other windows
-// may be discarded meanwhile.
+// may be discarded at the same time.
 class ReadLock {
  public:
   explicit ReadLock(Recorder& recorder);

@@ -39,7 +39,7 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   const std::lock_guard lock(mutex_);
   if (stream_ != nullptr && stream_->window == window) return;
   if (stream_ != nullptr && !stream_->is_ring)
-    throw std::runtime_error("another recording of this process streams already");
+    throw std::runtime_error("another recording of this process is already written to a file");
   auto file = std::make_unique<StreamFile>(path, max_bytes, is_ring);
   for (const auto& thread : threads_) {
     if (!thread->finished) file->meet(facts_of(*thread));

@@ -242,7 +242,7 @@ void Recorder::remove_recorded_frames(const Window& window, InitialStack& stack)
 
 template <typename Function>
 std::vector<uint64_t> Recorder::keys_of_initial(const ThreadLog& log, uint64_t last_generation,
-                                                Function&& is_asked) {
+                                                Function&& is_wanted) {
   std::vector<uint64_t> keys;
   std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Window>& window : open_) {
@@ -250,7 +250,7 @@ std::vector<uint64_t> Recorder::keys_of_initial(const ThreadLog& log, uint64_t l
     for (const InitialStack& stack : window->initial_stacks) {
       if (!is_of(stack, log)) continue;
       for (const InitialFrame& frame : stack.frames) {
-        if (is_asked(frame)) keys.push_back(frame.key());
+        if (is_wanted(frame)) keys.push_back(frame.key());
       }
     }
   }
@@ -308,7 +308,7 @@ void Recorder::release_old_tensors() {
     bridge = bridge_;
     oldest = oldest_tensors();
   }
-  // Threads that begin or end need the mutex meanwhile. Marks of windows that open meanwhile are later.
+  // Threads that begin or end need the mutex during this. Windows that open during this have later marks.
   if (bridge == nullptr || oldest == UINT64_MAX || oldest == 0) return;
   while (!bridge->release_tensors_before(oldest, kTensorsAtOnce)) std::this_thread::sleep_for(kBetween);
 }

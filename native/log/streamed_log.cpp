@@ -43,6 +43,8 @@ size_t count_published(const Chunk& chunk) {
   return count;
 }
 
+constexpr size_t kMappedBytes = 256 * kBlockBytes;  // of a file whose headers are read
+
 // Drops the blocks after a missing one, because entries span blocks and the start of the next entry is
 // unknown. Returns the number of dropped blocks.
 size_t leave_after_gap(std::vector<const JournalBlock*>& journal) {
@@ -69,8 +71,7 @@ StreamedLog::StreamedLog(const std::string& path, DrainedParts drained)
     check_view(view_);
     if (!has_end_) end_now();
     view_.texts = Texts(view_.journals);
-    // Reading the headers mapped the pages around them; decoding reads one part at a time.
-    madvise(memory_, bytes_, MADV_DONTNEED);
+    madvise(memory_, bytes_, MADV_DONTNEED);  // decoding reads one part at a time
   } catch (...) {
     munmap(memory_, bytes_);
     throw;
@@ -99,12 +100,14 @@ void StreamedLog::map(const std::string& path) {
   const std::string magic(head.magic, sizeof(head.magic));
   munmap(memory_, bytes_);
   if (is_stream) throw Damage("it was written by another version of opscope");
-  if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost as it began");
-  throw Damage("it is no recording");
+  if (magic == std::string(magic.size(), '\0')) throw NothingRecorded("it was lost when it began");
+  throw Damage("it is not a recording");
 }
 
 void StreamedLog::read_blocks() {
   for (size_t at = kBlockBytes; at < bytes_; at += kBlockBytes) {
+    // Reading a header maps the pages around it: without this, all of the file at once.
+    if (at % kMappedBytes == 0) madvise(memory_ + at - kMappedBytes, kMappedBytes, MADV_DONTNEED);
     const auto& block = *reinterpret_cast<const BlockHeader*>(memory_ + at);
     switch (block.kind.load(std::memory_order_acquire)) {
       case BlockKind::kRecords:

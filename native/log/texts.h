@@ -39,7 +39,7 @@ class Texts {
   Texts(Texts&&) = default;
   Texts& operator=(Texts&&) = default;
 
-  // Unknown ids get a text that says so: a journal may be cut off.
+  // Unknown ids get a placeholder text: a journal may be cut off.
   NameText name(uint32_t id) const { return at(names_, id); }
   bool has_name(uint32_t id) const { return id < names_.size(); }
   FunctionText function(uint32_t id) const { return at(functions_, id); }

@@ -296,12 +296,12 @@ class alignas(64) ThreadLog {
     }
     finish(open->record, ticks);
     size_t running = above;
-    while (running < open_.size() && !goes_on(open_[running], *open->record)) abandon(open_[running++]);
+    while (running < open_.size() && !continues(open_[running], *open->record)) abandon(open_[running++]);
     open_.erase(above - 1, running);
   }
 
   // Whether this span, and so its inner spans, continues when `around` ends.
-  bool goes_on(const OpenSpan& span, const Record& around) const {
+  bool continues(const OpenSpan& span, const Record& around) const {
     if (is_call(around.kind) || !is_call(span.record->kind)) return false;
     return (span.key & kWatchedCall) == 0 || calls_are_watched_->load(std::memory_order_relaxed);
   }

@@ -1,7 +1,7 @@
 // Spans of one thread: each instant belongs to the open span that began last. Spans are in order of start.
 //
 // So if a span outlasts an open one, the earlier one has no time from then on: it ends there, and spans nest,
-// whatever the file says. Exception: a child that overruns its recorded parent only because times were
+// regardless of the file. Exception: a child that overruns its recorded parent only because times were
 // rounded stays inside; it ends with the parent.
 #pragma once
 

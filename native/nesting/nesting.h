@@ -31,7 +31,7 @@ void each_after_parent(const Parent* parents, size_t rows, Visit visit) {
       waiting.push_back(row);
       if (parents[row] < 0) break;
       if (static_cast<size_t>(parents[row]) >= rows) {
-        throw std::out_of_range("a parent is no row of the table");
+        throw std::out_of_range("a parent is not a row of the table");
       }
     }
     for (; !waiting.empty(); waiting.pop_back()) {
@@ -101,7 +101,7 @@ std::vector<int64_t> minus_children(const Parent* parents, const int64_t* value,
   for (size_t row = 0; row < rows; ++row) {
     const Parent parent = parents[row];
     if (parent < 0 || (counted != nullptr && !counted[row])) continue;
-    if (static_cast<size_t>(parent) >= rows) throw std::out_of_range("a parent is no row of the table");
+    if (static_cast<size_t>(parent) >= rows) throw std::out_of_range("a parent is not a row of the table");
     int64_t& left = rest[static_cast<size_t>(parent)];
     left = static_cast<int64_t>(static_cast<uint64_t>(left) - static_cast<uint64_t>(value[row]));
   }

@@ -39,7 +39,7 @@ void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
     outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));
     if (sizeof(T) == sizeof(int64_t) && outside != 0) break;
   }
-  if (outside != 0) throw nanobind::value_error("events refer to rows that are not there");
+  if (outside != 0) throw nanobind::value_error("events refer to rows that do not exist");
 }
 
 }  // namespace opscope

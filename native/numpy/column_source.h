@@ -51,7 +51,7 @@ class ColumnSource {
   ColumnView<T> indices(const std::string& name, size_t count, int64_t lowest = 0) const {
     return checked(name, any<T>(name), count, lowest);
   }
-  // `rows` elements in [lowest, count); with `lowest` -1, -1 stands for none.
+  // `rows` elements in [lowest, count); with `lowest` -1, -1 means none.
   template <class T>
   ColumnView<T> indices(const std::string& name, size_t rows, size_t count, int64_t lowest) const {
     return checked(name, get<T>(name, rows), count, lowest);
@@ -88,7 +88,7 @@ class ColumnSource {
       sound &= value >= lowest && value < most;
       if (column.stride == 0) break;  // one value for all rows
     }
-    if (!sound) fail(name, "numbers of rows that are not there");
+    if (!sound) fail(name, "row numbers that do not exist");
     return column;
   }
 };

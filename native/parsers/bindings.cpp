@@ -53,9 +53,9 @@ MeaningOf meaning_from(nb::object function) {
         .is_overhead = flag("is_overhead"),
         .is_unknown = flag("is_unknown"),
         .has_counters = flag("has_counters"),
-        .keeps_gpu = flag("keeps_gpu"),
-        .keeps_driver = flag("keeps_driver"),
-        .keeps_other = flag("keeps_other"),
+        .keeps_gpu_category = flag("keeps_gpu_category"),
+        .keeps_driver_category = flag("keeps_driver_category"),
+        .keeps_other_category = flag("keeps_other_category"),
     };
   };
 }
@@ -225,7 +225,7 @@ class PyPlainPickle {
   }
   // A list by its number in a result of `column`.
   PickledValue list(int64_t row) const {
-    if (!pickle_.has_list(row)) throw nb::index_error("there is no such list");
+    if (!pickle_.has_list(row)) throw nb::index_error("the list does not exist");
     return {Kind::kList, row};
   }
 

@@ -103,7 +103,7 @@ void EventCollector::add_span(const FoundEvent& event, const CategoryMeaning& ca
   const bool is_driver = name.starts_with("cu") && !name.starts_with("cuda");
   spans.name.push_back(texts.row_of(name));
   spans.kind.push_back(category.span_kind);
-  const bool is_kept = is_driver ? category.keeps_driver : category.keeps_other;
+  const bool is_kept = is_driver ? category.keeps_driver_category : category.keeps_other_category;
   spans.category.push_back(is_kept ? texts.row_of(categories_[category_]) : -1);
   spans.start_ns.push_back(start_ns);
   spans.duration_ns.push_back(duration_ns);
@@ -212,7 +212,7 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
   const int16_t kind = category.gpu_kind >= 0 ? category.gpu_kind : int16_t{GpuKind::kAnnotation};
   gpu.kind.push_back(static_cast<uint8_t>(kind));
   gpu.name.push_back(texts.row_of(printed(event.name)));
-  gpu.category.push_back(category.keeps_gpu ? texts.row_of(categories_[category_]) : -1);
+  gpu.category.push_back(category.keeps_gpu_category ? texts.row_of(categories_[category_]) : -1);
   gpu.device_type.push_back(static_cast<int8_t>(category.device_type));
   gpu.start_ns.push_back(start_ns);
   gpu.duration_ns.push_back(duration_of(event));

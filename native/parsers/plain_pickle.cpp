@@ -247,20 +247,20 @@ PickledValue& PlainPickle::top() {
 // Memo numbers are consecutive.
 void PlainPickle::memoize(uint64_t row) {
   const PickledValue value = top();
-  if (row > memo_.size()) fail("what it remembers is not numbered in order");
+  if (row > memo_.size()) fail("its memo is not numbered in order");
   if (row == memo_.size()) memo_.push(value);
   memo_[row] = value;
   check_sizes();
 }
 
 void PlainPickle::recall(uint64_t row) {
-  if (row >= memo_.size()) fail("it refers to what is not there");
+  if (row >= memo_.size()) fail("it refers to a memo entry that does not exist");
   push(memo_[row].kind, memo_[row].number);
 }
 
 void PlainPickle::append(std::span<const PickledValue> values) {
   const PickledValue container = top();
-  if (container.kind != Kind::kList) fail("something is put into what is no list");
+  if (container.kind != Kind::kList) fail("a value is appended to something that is not a list");
   std::vector<PickledValue>& list = lists_[static_cast<size_t>(container.number)];
   list.insert(list.end(), values.begin(), values.end());
   listed_ += values.size();

@@ -277,12 +277,12 @@ void add_eager_runs(std::vector<RunningTask>& found) {
 }
 
 void note_unseen_eager_runs(Window& window) {
-  note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
+  note_unseen(window, "not recorded: first runs of eager tasks, possibly under way at the start",
               std::exchange(unheard_threads, 0));
   note_unseen(window,
-              "not seen: perhaps first runs of eager tasks, of coroutines that do not say if they run",
+              "not recorded: possibly first runs of eager tasks whose coroutine is not a Python coroutine",
               std::exchange(unknown_coroutines, 0));
-  note_unseen(window, "not seen: first runs of eager tasks", is_hooked ? 0 : 1);
+  note_unseen(window, "not recorded: first runs of eager tasks", is_hooked ? 0 : 1);
 }
 
 void forget_eager_runs() {
@@ -344,7 +344,7 @@ void forget_task_runs() {
 
 void note_unseen_runs(Window& window) {
   const bool has_uvloop = PyDict_GetItemString(PyImport_GetModuleDict(), "uvloop") != nullptr;
-  note_unseen(window, "not seen: those of uvloop, which Python tells of in 3.12 and 3.13 only",
+  note_unseen(window, "not recorded: tasks of uvloop, which need Python 3.12 or 3.13",
               has_uvloop ? 1 : 0);
   note_unseen_eager_runs(window);
 }

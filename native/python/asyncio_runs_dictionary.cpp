@@ -78,7 +78,7 @@ int on_change(PyDict_WatchEvent event, PyObject* dictionary, PyObject* loop, PyO
 namespace {
 
 // Count of threads that were running nested tasks when the watch began; tasks between them may be missing.
-uint64_t unheard_threads = 0;
+uint64_t missed_threads = 0;
 
 struct Place {
   uint64_t native_thread;  // 0 if unknown
@@ -111,7 +111,7 @@ std::vector<Run> running_of(PyObject* loop, PyObject* task, const std::vector<Ow
     const Owned outer = task_of(handle.first_argument.get());
     if (outer && outer.get() != task) running.push_back({outer.get(), 0, 0});
   }
-  if (!is_own && !running.empty()) ++unheard_threads;
+  if (!is_own && !running.empty()) ++missed_threads;
   running.push_back({task, 0, 0});
   return running;
 }
@@ -142,7 +142,7 @@ bool hook_task_runs() {
   if (watcher < 0) watcher = PyDict_AddWatcher(&on_change);
   if (watcher < 0 || PyDict_Watch(watcher, asyncio.current_tasks) != 0) return false;
   hooked = true;
-  unheard_threads = 0;
+  missed_threads = 0;
   PyObject *loop = nullptr, *task = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(asyncio.current_tasks, &at, &loop, &task) != 0;) {
     if (runs()[loop].empty()) runs()[loop] = running_of(loop, task, nested);
@@ -166,8 +166,8 @@ void unhook_task_runs() {
 void forget_task_runs() { runs().clear(); }
 
 void note_unseen_runs(Window& window) {
-  note_unseen(window, "not seen: first runs of eager tasks that threads may have been in the middle of",
-              std::exchange(unheard_threads, 0));
+  note_unseen(window, "not recorded: first runs of eager tasks, possibly under way at the start",
+              std::exchange(missed_threads, 0));
 }
 
 }  // namespace opscope

@@ -98,23 +98,42 @@ class Tasks {
     return *known;
   }
 
-  void forget() { tasks_.clear(); }
+  void forget() {
+    tasks_.clear();
+    text_of_function_.clear();
+  }
 
  private:
-  static void describe(Task& task, PyObject* object) {
+  void describe(Task& task, PyObject* object) {
     const Owned coroutine = coroutine_of(object);
-    std::string text = "asyncio task: ";
-    if (is_of_python(coroutine.get())) {
-      text += utf8(attribute(coroutine.get(), "__qualname__").get());
-      const Owned code = code_of(coroutine.get());
-      if (code)
-        task.run.coroutine =
-            PythonCalls::instance().frames.intern(reinterpret_cast<PyCodeObject*>(code.get()));
-    } else {
-      text += Py_TYPE(coroutine ? coroutine.get() : object)->tp_name;
+    if (!is_of_python(coroutine.get())) {
+      task.run.text = text_of(Py_TYPE(coroutine ? coroutine.get() : object)->tp_name);
+      return;
     }
+    static PyObject* const qualname = PyUnicode_InternFromString("__qualname__");
+    Owned function(PyObject_GenericGetAttr(coroutine.get(), qualname));
+    if (!function) PyErr_Clear();
+    task.run.text = text_of_function(std::move(function));
+    const Owned code = code_of(coroutine.get());
+    if (code)
+      task.run.coroutine = PythonCalls::instance().frames.intern(reinterpret_cast<PyCodeObject*>(code.get()));
     if (task.run.coroutine >= kFirstSpecialFrame) task.run.coroutine = kHiddenFrame;
-    task.run.text = Recorder::instance().names().intern(text);
+  }
+
+  static uint32_t text_of(const char* name) {
+    return Recorder::instance().names().intern(std::string("asyncio task: ") + name);
+  }
+
+  // Coroutines of one function share the string with its name: 1,600 of 5,200 instructions less for each
+  // task.
+  uint32_t text_of_function(Owned function) {
+    const auto found = text_of_function_.find(function.get());
+    if (found != text_of_function_.end()) return found->second.second;
+    if (text_of_function_.size() >= kMostFunctions) text_of_function_.clear();
+    const uint32_t text = text_of(utf8(function.get()));
+    PyObject* const address = function.get();
+    text_of_function_.emplace(address, std::pair(std::move(function), text));
+    return text;
   }
 
   static void read_name(Task& task, PyObject* object) {
@@ -126,7 +145,9 @@ class Tasks {
     task.name = std::move(name);
   }
 
+  static constexpr size_t kMostFunctions = 4096;
   WeakTable<Task> tasks_;
+  std::unordered_map<PyObject*, std::pair<Owned, uint32_t>> text_of_function_;  // by string, kept alive
   uint64_t last_number_ = 0;
 };
 
@@ -200,7 +221,9 @@ Owned task_of_callback(PyObject* callback) {
     step_type = Py_TYPE(callback);
     Py_INCREF(reinterpret_cast<PyObject*>(step_type));
   }
-  return step_type != nullptr && Py_TYPE(callback) == step_type ? attribute(callback, "__self__") : Owned();
+  if (step_type == nullptr || Py_TYPE(callback) != step_type) return Owned();
+  static PyObject* const self = PyUnicode_InternFromString("__self__");
+  return Owned(PyObject_GenericGetAttr(callback, self));
 }
 
 Owned task_of(PyObject* handle) { return task_of_callback(attribute(handle, "_callback").get()); }
@@ -298,15 +321,15 @@ class AsyncioTasks final : public Source {
     overlap_ticks = now_ticks();
     uint64_t unplaced = 0;  // runs on unknown threads
     const std::vector<RunningTask> found = running_tasks(&unplaced);
-    note_unseen(window, "not seen: running already, on a thread that is not known", unplaced);
+    note_unseen(window, "not recorded: tasks under way at the start, on an unknown thread", unplaced);
     for (const RunningTask& task : found) add_to(running, task);
   }
 
   void end_window(Window& window) override {
     if ((window.wants & kWantAsyncio) == 0) return;
     note_unseen(window,
-                threads_are_free() ? "not seen: they are with PYTHON_GIL=1 alone"
-                                   : "not seen: this Python does not tell of them",
+                threads_are_free() ? "not recorded: this needs PYTHON_GIL=1"
+                                   : "not recorded: not supported for this Python",
                 is_hooked_ ? 0 : 1);
     note_unseen_runs(window);
   }

@@ -57,7 +57,7 @@ std::vector<bool> has_running_caller(const OpenSpans& open, const std::unordered
 //
 // A Python call still runs if its frame is on the stack. C functions have no frame: a C call counts as
 // running if its caller and one of its callees run. Closed spans ended between the removal of the hooks and
-// `ticks`, the time of the event. With `have_ceased` all are over: calls ceased to be recorded meanwhile.
+// `ticks`, the time of the event. With `have_ceased` all are over: recording of calls ceased in between.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks,
                                 bool have_ceased) {
   cache.installation = PythonCalls::installation();
@@ -329,7 +329,7 @@ uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
   return key;
 }
 
-// `asks`: also reads the thread's name. This comes first, because it may let other threads empty the table.
+// `kReadsThreadName`: also reads the thread's name. This comes first, because it may let other threads empty the table.
 template <bool kReadsThreadName>
 static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;

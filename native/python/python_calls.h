@@ -67,7 +67,9 @@ class PythonCalls final : public Source {
   InstanceTable optimizers{EntryKind::kOptimizer};
 
   // Threads without our hook, because another profiler has or had its hook there.
-  uint64_t unheard_threads() const { return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0; }
+  uint64_t threads_of_other_tools() const {
+    return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0;
+  }
   // Increases with each installation: ends of calls since the previous removal were not reported.
   static uint64_t installation() { return installation_; }
   // Increases when reporting of calls stops.
@@ -107,7 +109,7 @@ class PythonCalls final : public Source {
   static void note_ends_of_initial(const Window& window, PythonThreadCache& cache);
 
   std::recursive_mutex configuring_;
-  uint32_t asked_ = 0;  // wants of windows that are about to open
+  uint32_t pending_wants_ = 0;  // wants of windows that are about to open
   Shared<CallLevel> hooked_calls_ = CallLevel::kNone;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;

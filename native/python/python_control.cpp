@@ -73,13 +73,13 @@ void PythonCalls::set_up(const PythonSetup& setup) {
 }
 
 // [GIL] One thread at a time: changing hooks runs Python, so other threads may open and close windows
-// meanwhile. The same thread may re-enter (an audit hook or signal handler opens a window), so each step
+// during it. The same thread may re-enter (an audit hook or signal handler opens a window), so each step
 // reads again what is wanted, and all steps repeat until that is stable.
 void PythonCalls::configure(uint32_t also) {
   const OwnCode own;
   const Turn turn(&configuring_);
-  const uint32_t pending_before = asked_;
-  asked_ |= also;
+  const uint32_t pending_before = pending_wants_;
+  pending_wants_ |= also;
   uint32_t seen = 0;
   do {
     seen = to_hook();
@@ -87,12 +87,12 @@ void PythonCalls::configure(uint32_t also) {
     watch_optimizers();
     hook_calls();
   } while (seen != to_hook());
-  asked_ = pending_before;
+  pending_wants_ = pending_before;
 }
 
 uint32_t PythonCalls::to_hook() const {
   constexpr uint32_t kAll = kWantCalls | kWantModules | kWantNewThreads;
-  return (Recorder::instance().wanted() | asked_) & kAll;
+  return (Recorder::instance().wanted() | pending_wants_) & kAll;
 }
 
 void PythonCalls::hook_calls() {
@@ -166,7 +166,7 @@ void PythonCalls::watch_optimizers() {
 }
 
 // Whether the hook must stay. torch iterates over the dict at the end of each step, which fails if an entry
-// is removed meanwhile. A hook that stays does nothing; the next window that closes removes it.
+// is removed during it. A hook that stays does nothing; the next window that closes removes it.
 bool PythonCalls::is_any_step_running() const {
   int threads = 0;
   for_each_thread_state([&](PyThreadState*) { ++threads; });
@@ -193,7 +193,8 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
   PyThreadState* const current = PyThreadState_Get();
   if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
   if (threads.inside_tools() != 0) {
-    window.notes.push_back({"Python calls", "not seen: what threads ran that were in another tool's function",
+    window.notes.push_back({"Python calls",
+                            "not recorded: threads inside another tool's function at the start",
                             static_cast<double>(threads.inside_tools())});
   }
   const auto own_thread = static_cast<uint64_t>(current->thread_id);
@@ -219,7 +220,7 @@ void PythonCalls::before_end(const Window& window) {
 void PythonCalls::end_window(Window& window) {
   window.unrecorded_evaluations = evaluations_unrecorded() - window.unrecorded_evaluations;
   if ((window.wants & kWantCalls) != 0 && window.unrecorded_evaluations != 0) {
-    window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
+    window.notes.push_back({"Python calls", "not recorded: calls of a thread that had too little stack left",
                             static_cast<double>(window.unrecorded_evaluations)});
   }
   if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);
@@ -281,7 +282,7 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
 void PythonCalls::forked() {
   new (&configuring_) std::recursive_mutex;
   windows_forked();
-  asked_ = 0;
+  pending_wants_ = 0;
   configure(0);
 }
 

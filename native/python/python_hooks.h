@@ -30,7 +30,7 @@ bool was_hooked(uint64_t python_thread, uint64_t since_ticks);
 // [GIL] Whether this thread reports its calls now.
 bool reports_calls(PyThreadState* state);
 // [GIL] Whether this thread will report the ends of its running calls, even if it is reporting a call now and
-// other threads run meanwhile.
+// other threads run during it.
 bool will_report_ends(PyThreadState* state);
 // [GIL] Whether this thread reports its calls but now runs another tool's function, which it does not report.
 bool is_inside_a_tool(PyThreadState* state);

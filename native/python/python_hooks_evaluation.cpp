@@ -20,7 +20,7 @@ using cpython::Frame;
 
 bool is_on = false;
 _PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // the previous hook
-uint64_t unheard = 0;
+uint64_t skipped = 0;
 
 // The previous hook may evaluate the frame again through our hook, which then must not record it again.
 PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, int throwing) {
@@ -66,10 +66,10 @@ bool only_makes_generator([[maybe_unused]] const Frame* frame, [[maybe_unused]] 
 PyInterpreterState* interpreter() { return PyInterpreterState_Get(); }
 bool is_ours() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == &on_evaluation; }
 
-// Does not record this function and its callees. Other threads also run unrecorded meanwhile.
+// Does not record this function and its callees. Until it returns, other threads run unrecorded too.
 [[gnu::noinline]] PyObject* evaluate_unhooked(PythonThreadCache& cache, PyThreadState* state, Frame* frame,
                                               int throwing) {
-  ++unheard;
+  ++skipped;
   const bool was_ours = is_ours();
   if (was_ours) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
   PyObject* const result = pass_on(&cache, state, frame, throwing);
@@ -80,8 +80,8 @@ bool is_ours() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == &
 
 PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing) {
   PythonThreadCache* const cache = PythonThreadCache::get();
-  const bool is_heard = is_on && cache != nullptr && !cache->busy && cache->passed_on != frame;
-  if (!is_heard) [[unlikely]]
+  const bool is_hooked = is_on && cache != nullptr && !cache->busy && cache->passed_on != frame;
+  if (!is_hooked) [[unlikely]]
     return pass_on(cache, state, frame, throwing);
   if (is_stack_short(*cache)) [[unlikely]]
     return evaluate_unhooked(*cache, state, frame, throwing);
@@ -116,7 +116,7 @@ void remove_evaluation_hook() {
 
 bool uses_evaluation_hook() { return is_on; }
 
-uint64_t evaluations_unrecorded() { return unheard; }
+uint64_t evaluations_unrecorded() { return skipped; }
 
 }  // namespace opscope
 

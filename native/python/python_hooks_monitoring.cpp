@@ -20,7 +20,7 @@ RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get())
 
 // Arguments: code, offset, callable and its first argument. A C function is bound to its object; a method of
 // a built-in type arrives as a descriptor. Python functions report their own start, so this ignores them.
-// From 3.14 on a `with` statement calls a method of ours as its built-in function.
+// From 3.14 on a `with` statement calls a method of opscope as its built-in function.
 PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count >= 4) {
     PyObject* const callable = args[2];
@@ -66,28 +66,28 @@ bool skipped_code_ends(PyCodeObject* code, RunningFrame frame) {
 // False disables the event at this place: events of calls among libraries take longer than the calls.
 bool start(PyObject* const* args) {
   PyCodeObject* const code = code_of(args[0]);
-  bool goes_on = true;
+  bool continues = true;
   without_exceptions([&] {
     if (is_skipped(code)) {
-      goes_on = skipped_code_begins(code, current_frame(), current_frame().caller());
+      continues = skipped_code_begins(code, current_frame(), current_frame().caller());
     } else {
       python_enter(code, current_frame(), current_frame().caller());
     }
   });
-  return goes_on;
+  return continues;
 }
 
 bool end(PyObject* const* args) {
   PyCodeObject* const code = code_of(args[0]);
-  bool goes_on = true;
+  bool continues = true;
   without_exceptions([&] {
     if (is_skipped(code)) {
-      goes_on = skipped_code_ends(code, current_frame());
+      continues = skipped_code_ends(code, current_frame());
     } else {
       python_leave(code, current_frame());
     }
   });
-  return goes_on;
+  return continues;
 }
 
 // Return value that disables the callback's event at this place in this code.

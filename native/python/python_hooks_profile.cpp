@@ -122,7 +122,7 @@ bool is_set_for_threads(PyObject* threading, PyObject* hook) {
 }
 
 // Whether the thread's events are recorded, from its first event on.
-bool is_heard(const PyThreadState* state) {
+bool is_hooked(const PyThreadState* state) {
   return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
 }
 
@@ -143,7 +143,7 @@ uint64_t occupied_threads() {
   if (uses_evaluation_hook()) return occupied;
   for_each_thread_state([&](PyThreadState* state) {
     const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
-    occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
+    occupied += !installed || (!is_hooked(state) && (had_ours || state->c_profilefunc != nullptr));
   });
   return occupied;
 }

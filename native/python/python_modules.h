@@ -2,7 +2,7 @@
 //
 // [GIL] Everything here; without a GIL, threads use it concurrently. The key of an instance is its address; a
 // weak reference shows when another object has that address. The tables keep no instance alive. Each window
-// reads the parameters of an instance anew.
+// reads the parameters of an instance again.
 #pragma once
 
 #include <Python.h>

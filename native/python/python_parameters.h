@@ -13,7 +13,7 @@ namespace opscope {
 // [GIL] Sets the function that reads an instance, or None.
 void set_parameter_reader(PyObject* reader);
 // [GIL] Reads a module or optimizer; `rows`: a new reference, or nullptr without rows. False: the program was
-// interrupted meanwhile, or memory or stack is short.
+// interrupted, or memory or stack is short.
 bool read_parameters(PyObject* instance, PyObject** rows);
 // [GIL] Appends a record with `rows`, unless they are nullptr or empty. Runs no Python.
 void record_parameters(PyObject* rows, uint32_t row, bool is_module);

@@ -19,7 +19,7 @@ class RunningFrame {
   }
 
   // [owner of `state`] The same without the GIL, in C code called from Python: no other thread changes this
-  // thread's frames, and this thread runs no Python meanwhile. Null if the frames need the GIL.
+  // thread's frames, and this thread runs no Python during the read. Null if the frames need the GIL.
   static RunningFrame current_without_gil([[maybe_unused]] PyThreadState* state) {
     if constexpr (cpython::kReadsWithoutGil) {
       return current(state);

@@ -25,7 +25,7 @@ struct PythonThreadCache {
     unsigned version = 0;  // of the type: differs between types, also between two at one address
     uint32_t name = 0;
   };
-  // Module call by C code, and the frame that makes it. Meanwhile that frame calls nothing else.
+  // Module call by C code, and the frame that makes it. Until it ends, that frame calls nothing else.
   struct ModuleCall {
     const PyObject* module = nullptr;
     const void* caller = nullptr;

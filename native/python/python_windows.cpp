@@ -92,7 +92,7 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
   const Change change;
   // Creates this thread's log first, because that reads the thread's name from Python.
   Recorder::this_thread();
-  // Configuring sources lets other threads run. Calls that they begin meanwhile must precede the window, or
+  // Configuring sources lets other threads run. Calls that they begin during this must precede the window, or
   // it would have them twice: as calls, and as already running.
   configure_sources(wants & collects);
   uint32_t id = 0;
@@ -105,7 +105,7 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
     configure_sources();
     throw;
   }
-  configure_sources();  // a window that closed meanwhile may have removed hooks
+  configure_sources();  // a window that closed in between may have removed hooks
   if (!threads_are_free()) note_running_calls(id);
   return id;
 }

@@ -166,7 +166,7 @@ bool ThreadSampler::look_within_memory(bool is_for_reader) {
 
 void ThreadSampler::look() {
   const bool is_search = statistics_.looks++ % kLooksPerSearch == 0;
-  if (is_search || !knows_all_) find_threads(std::numeric_limits<int64_t>::max());
+  if (is_search || !found_all_) find_threads(std::numeric_limits<int64_t>::max());
   for (auto one = threads_.begin(); one != threads_.end();) {
     if (one->first < 0 && !is_search) {  // their counters cost more, and are needed less often
       ++one;
@@ -200,11 +200,11 @@ void ThreadSampler::look_for_reader() {
 void ThreadSampler::find_threads(int64_t until_ns) {
   const std::vector<pid_t> threads = numbered_entries("/proc/self/task", SIZE_MAX);
   if (threads.empty()) return;
-  knows_all_ = find_new(threads, until_ns);
-  if (!knows_all_) return;
+  found_all_ = find_new(threads, until_ns);
+  if (!found_all_) return;
   std::vector<pid_t> processes = processes_beside(is_rank_);
   for (pid_t& process : processes) process = -process;
-  knows_all_ = find_new(processes, until_ns);
+  found_all_ = find_new(processes, until_ns);
 }
 
 // Whether all of them are known by then.

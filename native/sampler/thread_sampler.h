@@ -83,7 +83,7 @@ class ThreadSampler {
   std::thread thread_;
   pid_t own_thread_ = 0;
   bool is_rank_ = false;
-  bool knows_all_ = false;  // whether all threads of the last search are known
+  bool found_all_ = false;  // whether all threads of the last search are known
   int64_t least_pause_ns_ = 10'000'000;
   uint64_t generation_ = 0;  // of the thread: every thread but the newest ends
 };

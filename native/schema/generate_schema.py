@@ -1,4 +1,4 @@
-"""Writes what the schema says as C++: ``schema/codes.h`` and ``schema/tables.h``.
+"""Writes the schema as C++: ``schema/codes.h`` and ``schema/tables.h``.
 
 CMake runs this before it compiles anything (``schema.cmake``). It needs the standard library alone:
 the schema's modules import nothing else, and opscope's own ``__init__`` is passed over.
@@ -160,7 +160,7 @@ def _camel_case(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Leaves a file that says this already as it is, so that nothing is compiled again for it."""
+    """Write ``text`` unless the file already has it, to avoid recompilation."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

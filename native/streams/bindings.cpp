@@ -222,9 +222,9 @@ nb::tuple allocation_ids(const Numbers<int64_t>& time_ns, const Numbers<uint64_t
   for (size_t i = 0; i < rows; ++i) {
     sightings[i] = {time_ns(i), impl(i), storage(i), device(i), is_free(i), &ids[i], nullptr};
   }
-  uint64_t unheard_frees = 0;
-  without_gil([&] { return number_allocations(sightings, &unheard_frees); });
-  return nb::make_tuple(to_array(std::move(ids)), unheard_frees);
+  uint64_t unreported_frees = 0;
+  without_gil([&] { return number_allocations(sightings, &unreported_frees); });
+  return nb::make_tuple(to_array(std::move(ids)), unreported_frees);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ nb::dict account(const Columns& columns, const WindowFacts& window) {
   account["recorded_threads"] = columns.recorded_threads;
   account["unhooked_threads"] = window.unhooked_threads;
   account["process_threads"] = window.process_threads;
-  account["unheard_frees"] = columns.unheard_frees;
+  account["unreported_frees"] = columns.unreported_frees;
   account["unknown_frees"] = window.unknown_frees;
   account["lost_spans"] = window.of_ending_threads.spans;
   account["lost_allocations"] = window.of_ending_threads.allocations;

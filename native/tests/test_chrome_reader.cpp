@@ -119,7 +119,7 @@ TEST(pieces_of_any_size_are_one_file) {
   }
 }
 
-TEST(what_is_no_json_is_said_where_it_is) {
+TEST(invalid_json_is_reported_with_its_place) {
   CHECK_SAME(problem_of(""), "Expecting value at the end, 1:1");
   CHECK_SAME(problem_of("[1,\n é]"), "Expecting value at 2:2");
   CHECK_SAME(problem_of("{\"é\" 1}"), "Expecting ':' delimiter at 1:6");

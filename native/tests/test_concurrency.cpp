@@ -82,7 +82,7 @@ TEST(windows_over_threads_that_never_stop_writing) {
   }
 }
 
-TEST(windows_opened_and_let_go_of_by_several_threads) {
+TEST(windows_opened_and_released_by_several_threads) {
   const Background writers(2, write_spans);
   std::vector<std::thread> users;
   for (unsigned user = 0; user < 3; ++user) {

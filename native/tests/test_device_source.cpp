@@ -138,7 +138,7 @@ TEST(work_has_the_device_type_of_its_source) {
   CHECK_SAME(got.source.missing_kinds, std::vector<std::string>{"memory pools"});
 }
 
-TEST(what_windows_want_is_what_the_source_is_asked_for) {
+TEST(the_source_receives_what_windows_want) {
   asked.clear();
   devices().set_source(&make_source);
   devices().configure(kWantGpu);
@@ -154,7 +154,7 @@ TEST(what_windows_want_is_what_the_source_is_asked_for) {
                           "start events shared", "stop", "forget"});
 }
 
-TEST(a_source_that_cannot_is_asked_again_and_leaves_nothing_on) {
+TEST(a_source_that_cannot_start_is_tried_again_and_leaves_nothing_on) {
   devices().set_source(&make_source);
   refuses_to_load = "no such library";
   CHECK_SAME(devices().configure(kWantGpu), std::string("no such library"));
@@ -216,7 +216,7 @@ TEST(what_devices_did_is_in_the_file_of_a_stream) {
   CHECK_SAME(got.counts.recorded, own.counts.recorded);
   CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) <
         1'000'000);  // the file's window ends at another time
-  CHECK(noted->unheard_ns >= 0);
+  CHECK(noted->end_without_data_ns >= 0);
 }
 
 TEST(each_stream_has_notes_of_its_own_and_all_names) {
@@ -231,7 +231,7 @@ TEST(each_stream_has_notes_of_its_own_and_all_names) {
   }
 }
 
-TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
+TEST(notes_after_rows_were_released_are_written_once) {
   const Streaming streaming(kAnySize, kWantAnnotations | kWantGpu);
   devices().configure(recorder().wanted());
   source->launch(1);
@@ -247,7 +247,7 @@ TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
   devices().forget();
 }
 
-TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
+TEST(records_without_room_in_the_file_are_lost_and_the_rest_is_read) {
   const auto [noted, own] = stream(
       [] {
         source->launch(1);
@@ -259,7 +259,7 @@ TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
   CHECK(noted.has_value());
   CHECK(!noted->gpu.correlation_id.empty());
   CHECK(noted->gpu.correlation_id.size() < 20'000);
-  CHECK(noted->unheard_ns > 0);
+  CHECK(noted->end_without_data_ns > 0);
 }
 
 TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
@@ -293,7 +293,7 @@ TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
   CHECK_SAME(missing, uint64_t{blocks.size() - 6});  // blocks after it
   CHECK(got.has_value());
   CHECK(!got->gpu.correlation_id.empty() && got->gpu.correlation_id.size() < 10'000);
-  CHECK(got->unheard_ns > 0);
+  CHECK(got->end_without_data_ns > 0);
   CHECK(!read_without(blocks[0], kBlockBytes).second.has_value());
   constexpr size_t kPage = 4096;
   for (const size_t at : blocks) read_without(at + kPage, kPage);
@@ -319,9 +319,9 @@ TEST(a_ring_has_no_devices_in_its_file) {
 }
 
 TEST(notes_are_taken_beside_launches_and_streams) {
-  std::atomic<bool> goes_on{true};
+  std::atomic<bool> continues{true};
   std::thread notes([&] {
-    while (goes_on) devices().note(/*all=*/false);
+    while (continues) devices().note(/*all=*/false);
   });
   for (int turn = 0; turn < 20; ++turn) {
     const auto noted = stream([] {
@@ -329,7 +329,7 @@ TEST(notes_are_taken_beside_launches_and_streams) {
                        }).noted;
     CHECK_SAME(noted->gpu.correlation_id.size(), 100u);
   }
-  goes_on = false;
+  continues = false;
   notes.join();
 }
 

@@ -214,7 +214,7 @@ TEST(what_finds_no_memory_is_counted_in_every_window_it_is_missing_from) {
   CHECK_SAME(later.dropped.spans, 0u);
 }
 
-TEST(a_fault_stops_recording_and_is_told_with_the_window) {
+TEST(a_fault_stops_recording_and_is_reported_with_the_window) {
   const uint32_t window = open_window();
   span("before");
   recorder().core_api().fault("broken");
@@ -235,7 +235,7 @@ TEST(a_fault_stops_recording_and_is_told_with_the_window) {
   finish(next);
 }
 
-TEST(the_bridge_is_told_the_union_of_what_windows_want) {
+TEST(the_bridge_receives_the_union_of_what_windows_want) {
   recorder().attach_bridge(&fake_bridge);
   configured.clear();
   const uint32_t first = open_window(kWantOperators);
@@ -294,7 +294,7 @@ TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
   }
 }
 
-TEST(ends_heard_after_the_window_do_not_change_what_was_in_what) {
+TEST(ends_received_after_the_window_do_not_change_the_nesting) {
   const uint32_t window = open_window(kAll | kWantPython | kWantNewThreads);
   open_span("around", 1);
   open_span("operator", 2);
@@ -323,14 +323,14 @@ TEST(ends_without_a_start_are_counted) {
   close_span(3);
 }
 
-TEST(an_allocation_where_one_was_is_another_and_the_free_between_went_unheard) {
+TEST(a_second_allocation_at_an_address_counts_an_unreported_free) {
   const uint32_t window = open_window();
   allocation(128, 0x100);
   allocation(64, 0x100);
   allocation(-64, 0x100);
   allocation(32, 0x100);
   const Columns columns = finish(window);
-  CHECK_SAME(columns.unheard_frees, 1u);
+  CHECK_SAME(columns.unreported_frees, 1u);
   const std::vector<int64_t>& ids = columns.allocations.allocation_id;
   CHECK(ids[0] != ids[1]);
   CHECK_SAME(ids[1], ids[2]);

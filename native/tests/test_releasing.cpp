@@ -31,7 +31,7 @@ TEST(memory_is_flat_over_many_windows) {
   close_span(12345);
 }
 
-TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
+TEST(a_window_released_undecoded_returns_its_memory) {
   const uint32_t other = open_window();
   size_t mapped = 0;
   for (int round = 0; round < 4; ++round) {
@@ -46,7 +46,7 @@ TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
   CHECK_SAME(recorder().wanted(), 0u);
 }
 
-TEST(kept_windows_let_go_of_in_any_order_keep_what_the_others_need) {
+TEST(kept_windows_released_in_any_order_keep_what_the_others_need) {
   std::vector<uint32_t> kept;
   for (int number = 0; number < 3; ++number) {
     kept.push_back(open_window());
@@ -71,7 +71,7 @@ TEST(kept_windows_let_go_of_in_any_order_keep_what_the_others_need) {
   CHECK_SAME(recorder().statistics().threads, 1u);
 }
 
-TEST(a_closed_window_that_nobody_reads_keeps_nothing_of_what_follows) {
+TEST(a_closed_window_that_is_not_read_keeps_nothing_of_what_follows) {
   const uint32_t unread = open_window();
   for (int i = 0; i < 10000; ++i) span("unread");
   recorder().close_window(unread);

@@ -106,7 +106,7 @@ TEST(of_a_ring_whose_process_went_on_without_room_the_last_run_is_kept) {
   CHECK(count_of(in_file, "op") < 20000u);
 }
 
-TEST(what_is_said_of_a_ring_is_replaced_and_its_journal_does_not_grow) {
+TEST(facts_about_a_ring_are_replaced_and_its_journal_does_not_grow) {
   StreamingRing ring;
   const std::string text(10000, 'x');
   for (int time = 0; time < 1000; ++time) {
@@ -151,7 +151,7 @@ TEST(the_bytes_that_a_ring_uses_are_counted_and_limited) {
 }
 
 // Slots of many threads need several blocks, which may be reused blocks of the ring.
-TEST(what_is_said_of_many_threads_keeps_no_block_from_staying_mapped) {
+TEST(facts_about_many_threads_keep_no_block_from_staying_mapped) {
   constexpr size_t kExtentBlocks = (size_t{64} << 20) / kBlockBytes;
   const std::string path = new_path();
   StreamFile file(path, kAnySize, /*is_ring=*/true);

@@ -86,7 +86,7 @@ TEST(a_fork_in_the_middle_of_filling_in_a_record) {
     Record* const record = log.open_span(7);
     CHECK(log.arena().begin());
     uint64_t* const word = log.arena().reserve(2);
-    const auto goes_on = [&] {
+    const auto continues = [&] {
       word[0] = make_head(0, 0);
       log.arena().advance_to(word + 1);
       record->kind = RecordKind::kOperator;
@@ -97,14 +97,14 @@ TEST(a_fork_in_the_middle_of_filling_in_a_record) {
       log.close_span(7, now_ticks());
     };
     CHECK_SAME(status_of_child([&] {
-                 goes_on();
+                 continues();
                  const uint32_t own = open_window();
                  record_some(2000);
                  const Columns columns = finish(own);
                  return count_of(columns, "op") == 2000 && count_of(columns, "forks") == 0;
                }),
                0);
-    goes_on();
+    continues();
     const uint32_t whole = is_streamed ? recorder().snapshot_window(stream->window) : window;
     CHECK_SAME(count_of(finish(whole), "forks"), 1u);
   }
@@ -140,7 +140,7 @@ TEST(a_recording_that_had_ended_is_the_child_s_where_it_lies_in_memory) {
   record_some(3000);
   on_another_thread([] { record_some(2000); });
   recorder().close_window(in_memory);
-  const uint32_t goes_on = open_window();
+  const uint32_t continues = open_window();
   record_some(10);
   uint32_t in_file = 0;
   {
@@ -152,7 +152,7 @@ TEST(a_recording_that_had_ended_is_the_child_s_where_it_lies_in_memory) {
   }
   const auto looks = [&] {
     const bool has_memory = count_of(decode(in_memory), "op") == 5000;
-    return has_memory && recorder().window(in_file) == nullptr && names_of(decode(goes_on)).empty();
+    return has_memory && recorder().window(in_file) == nullptr && names_of(decode(continues)).empty();
   };
   CHECK_SAME(status_of_child([&] {
                record_some(10);
@@ -161,7 +161,7 @@ TEST(a_recording_that_had_ended_is_the_child_s_where_it_lies_in_memory) {
              0);
   CHECK_SAME(count_of(finish(in_memory), "op"), 5000u);
   CHECK_SAME(count_of(finish(in_file), "op"), 10u);
-  CHECK_SAME(count_of(finish(goes_on), "op"), 20u);
+  CHECK_SAME(count_of(finish(continues), "op"), 20u);
 }
 
 // Threads of the parent continue; the child does not have their new records.

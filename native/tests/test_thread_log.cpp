@@ -129,7 +129,7 @@ TEST(a_call_that_ends_what_it_runs_in_goes_on) {
   CHECK_SAME(log.thread.depth(), 0u);
 }
 
-TEST(a_call_whose_end_nobody_watches_leaves_with_what_it_runs_in) {
+TEST(a_call_whose_end_is_not_watched_ends_with_its_caller) {
   Log log;
   log.calls_are_watched = false;
   log.open(1);

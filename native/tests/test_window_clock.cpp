@@ -23,7 +23,7 @@ const ClockAnchor kOrigin = at(0), kStarted = at(10 * kSecond), kStopped = at(12
 
 }  // namespace
 
-TEST(sound_clocks_have_nothing_to_say) {
+TEST(sound_clocks_give_no_doubt) {
   const WindowClock clock(kOrigin, kStarted, kStopped, kRate);
   CHECK_SAME(clock.jumped_ns(), 0);
   CHECK_SAME(clock.set_by_ns(), 0);
@@ -54,7 +54,7 @@ TEST(a_machine_that_slept_before_the_window_changes_no_rate) {
   }
 }
 
-TEST(a_machine_that_slept_in_the_window_is_told_and_times_stay_in_it) {
+TEST(a_machine_that_slept_in_the_window_is_reported_and_times_stay_in_it) {
   for (const int64_t asleep : {8 * kHour, -kHour / 2}) {
     const ClockAnchor stopped = at(12 * kSecond, asleep);
     const WindowClock clock(kOrigin, kStarted, stopped, kRate);
@@ -68,7 +68,7 @@ TEST(a_machine_that_slept_in_the_window_is_told_and_times_stay_in_it) {
   }
 }
 
-TEST(readings_that_tell_nothing_make_no_rate_up) {
+TEST(readings_without_information_give_no_rate) {
   CHECK_SAME(ns_per_tick(kStopped, kStarted), 0.0);
   CHECK_SAME(ns_per_tick(kStarted, kStarted), 0.0);
   CHECK_SAME(ns_per_tick(at(5), at(4, 10)), 0.0);  // only one of the two decreases

@@ -131,7 +131,7 @@ template <bool kOutputs>
   const SpanState how = std::uncaught_exceptions() == 0 ? SpanState::kClosed : SpanState::kRaised;
   log->close_span(key_of(fn), ticks, EndOf::kSpan, how);
   if (wants_outermost_alone(wanted())) [[unlikely]]
-    InnerOperators::ended(fn);  // torch has rebuilt its list if more is wanted meanwhile
+    InnerOperators::ended(fn);  // torch has rebuilt its list if more is wanted since then
 }
 
 const std::vector<LinkedCall>& linked_calls() {
@@ -151,7 +151,7 @@ const std::vector<LinkedCall>& linked_calls() {
 }
 
 // Whether torch's calls for allocation and free of CPU memory and for _RecordFunctionFast are redirected.
-bool hears_profiler_calls() {
+bool observes_profiler_calls() {
   return LinkedCalls::is_found(0) && LinkedCalls::is_found(1) && LinkedCalls::is_found(5);
 }
 
@@ -192,7 +192,7 @@ void listen(uint32_t wants) {
   CallbackList::find(callback_handle);
 }
 
-// Before anything is recorded; callbacks registered meanwhile have no effect.
+// Before anything is recorded; callbacks registered in between have no effect.
 void find_inner_operators() {
   static constexpr auto kProbe = [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
     return nullptr;
@@ -209,7 +209,7 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
     OperatorGenerations::watch();
     LinkedCalls::redirect(linked_calls());
     listen(wants);
-    hears_spans.store(callback_handle != at::INVALID_CALLBACK_HANDLE);
+    receives_spans.store(callback_handle != at::INVALID_CALLBACK_HANDLE);
     callbacks_changed = std::chrono::steady_clock::now();
     return true;
   } catch (const std::exception& error) {
@@ -263,7 +263,7 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &HeldTensors::not_held,
                           &HeldTensors::set_budget,
                           &InnerOperators::is_found,
-                          &hears_profiler_calls};
+                          &observes_profiler_calls};
 
 }  // namespace
 }  // namespace opscope

@@ -54,7 +54,7 @@ class HeldTensors {
     return *this_list_;
   }
 
-  // From now on each used tensor is held anew. Numbers of marks increase.
+  // From now on each used tensor is held again. Numbers of marks increase.
   static uint64_t mark() {
     std::lock_guard lock(mutex());
     const uint64_t number = epoch_.fetch_add(1) + 1;  // makes threads clear their caches

@@ -22,7 +22,7 @@ namespace {
 
 ThreadLog* this_thread();
 
-bool hears_memory() { return (hot.wanted.load(std::memory_order_relaxed) & kWantMemory) != 0; }
+bool reports_memory() { return (hot.wanted.load(std::memory_order_relaxed) & kWantMemory) != 0; }
 
 // Sizes of CPU memory blocks allocated while memory was recorded: a free does not have the size. [MT]
 class BlockSizes {
@@ -89,7 +89,7 @@ uint64_t unknown_frees() { return unknown_free_count.load(std::memory_order_rela
 
 void append_memory(RecordKind kind, const void* address, int64_t size_bytes, size_t total_allocated,
                    size_t total_reserved, c10::Device device) {
-  if (!hears_memory()) return;
+  if (!reports_memory()) return;
   ThreadLog* const log = this_thread();
   if (log == nullptr) return core->lost_at_thread_end(/*is_memory*/ true);
   Record* const record = log->append(kind);
@@ -118,7 +118,7 @@ void report_cpu(Function&& function) {
 }
 
 void on_allocated(c10::ProfiledCPUMemoryReporter* reporter, void* block, size_t bytes) {
-  if (bytes != 0 && hears_memory()) {
+  if (bytes != 0 && reports_memory()) {
     BlockSizes::add(block, bytes);
     append_memory(RecordKind::kAllocate, block, static_cast<int64_t>(bytes), BlockSizes::allocated_bytes(), 0,
                   c10::kCPU);
@@ -131,7 +131,7 @@ void on_freed(c10::ProfiledCPUMemoryReporter* reporter, void* block) {
   if (bytes != 0) {
     append_memory(RecordKind::kFree, block, -static_cast<int64_t>(bytes), BlockSizes::allocated_bytes(), 0,
                   c10::kCPU);
-  } else if (hears_memory()) {
+  } else if (reports_memory()) {
     unknown_free_count.fetch_add(1, std::memory_order_relaxed);
   }
   report_cpu([&] { reporter->Delete(block); });

@@ -55,7 +55,7 @@ class InnerOperators {
   static void ended(const at::RecordFunction& fn) {
     if (outermost != &fn) return;
     outermost = nullptr;
-    // Empty for another reason: the thread's callbacks were turned off meanwhile.
+    // Empty for another reason: the thread's callbacks have been turned off.
     if (!state().tls_record_function_enabled_) return;
     for (size_t i = 0; i < kScopes.size(); ++i) {
       at::StepCallbacks& called = called_on_this_thread(i);
@@ -106,7 +106,7 @@ class InnerOperators {
       // A small vector stores elements inside itself, so this reads no other memory.
       const uintptr_t inside = reinterpret_cast<uintptr_t>(elements) - (begin + at);
       if (inside == 0 || inside >= sizeof(at::StepCallbacks)) continue;
-      if (is_list(*candidate, scope, probe) && is_what_torch_asks(*candidate)) return at;
+      if (is_list(*candidate, scope, probe) && is_used_by_torch(*candidate)) return at;
     }
     return 0;
   }
@@ -121,12 +121,12 @@ class InnerOperators {
                        [probe](const auto& one) { return one.start_ == probe; });
   }
 
-  static bool is_what_torch_asks(at::StepCallbacks& candidate) {
+  static bool is_used_by_torch(at::StepCallbacks& candidate) {
     const size_t size = candidate.callbacks_.size();
     candidate.callbacks_.set_size(0);
-    const bool is_heard = at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
+    const bool has_callbacks = at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
     candidate.callbacks_.set_size(size);
-    return !is_heard && at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
+    return !has_callbacks && at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
   }
 
   static inline bool is_found_ = false;

@@ -22,7 +22,7 @@ using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 using torch::profiler::impl::ProfilerStateBase;
 
-std::atomic<bool> hears_spans{false};
+std::atomic<bool> receives_spans{false};
 
 bool wants_inputs() { return (hot.wanted.load(std::memory_order_relaxed) & kWantInputs) != 0; }
 
@@ -67,7 +67,7 @@ class DropInProfilerState final : public ProfilerStateBase {
 };
 
 ProfilerStateBase* state_or_ours(ProfilerStateBase* theirs) {
-  const bool is_ours = theirs == nullptr && hears_spans.load(std::memory_order_relaxed);
+  const bool is_ours = theirs == nullptr && receives_spans.load(std::memory_order_relaxed);
   return is_ours ? AnyProfiler::instance() : theirs;
 }
 
@@ -83,7 +83,7 @@ ProfilerStateBase* get_state() { return state_or_ours(ProfilerStateBase::getTLS(
 #endif
 
 bool is_profiler_enabled() {
-  return hears_spans.load(std::memory_order_relaxed) || torch::profiler::impl::profilerEnabled();
+  return receives_spans.load(std::memory_order_relaxed) || torch::profiler::impl::profilerEnabled();
 }
 
 ProfilerConfig get_profiler_config() {

@@ -16,7 +16,7 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-constexpr const char* kNews[] = {"nothing", "stopped", "rotate", "asked", "signal", "standstill", "memory"};
+constexpr const char* kNews[] = {"nothing", "stopped", "rotate", "request", "signal", "standstill", "memory"};
 
 std::vector<uint32_t> as_list(const std::deque<uint32_t>& ids) { return {ids.begin(), ids.end()}; }
 
@@ -25,8 +25,8 @@ nb::tuple wait_for_news(Watch& watch, int64_t timeout_ns) {
     const WithoutGil without_gil;
     watch.wait(timeout_ns);
   }
-  const Watch::Report told = watch.take();
-  return nb::make_tuple(kNews[static_cast<int>(told.news)], told.value, told.age_ns);
+  const Watch::Report report = watch.take();
+  return nb::make_tuple(kNews[static_cast<int>(report.news)], report.value, report.age_ns);
 }
 
 void stop(Watch& watch) {
@@ -80,10 +80,10 @@ void bind_watch(nb::module_& module) {
       .def("stop", &stop)
       .def("leave_to_parent", &leave_to_parent)
       .def("wait", &wait_for_news, "timeout_ns"_a)
-      .def("ask", &Watch::ask, "number"_a, "reason"_a)
+      .def("request", &Watch::request, "number"_a, "reason"_a)
       .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
-      .def("hear_signal", &Watch::hear_signal, "number"_a)
+      .def("catch_signal", &Watch::catch_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)
       .def(
           "arm",

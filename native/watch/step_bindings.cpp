@@ -26,9 +26,9 @@ struct StepAlarm {
   bool has_failed = false;  // reported once, not at every step
 };
 
-class HeardSteps {
+class ObservedSteps {
  public:
-  explicit HeardSteps(Watch* watch) : steps_(watch) {}
+  explicit ObservedSteps(Watch* watch) : steps_(watch) {}
 
   std::shared_ptr<StepAlarm> alarm(nb::callable listener) {
     steps_.read_waits(true);
@@ -41,7 +41,7 @@ class HeardSteps {
     const auto released = std::exchange(alarms_, {});  // destroying listeners may call back into this object
     for (const auto& alarm : released) nb::callable listener = std::move(alarm->listener);
   }
-  void announced() { tell(steps_.ended(true)); }
+  void announced() { notify(steps_.ended(true)); }
   // torch's optimizer hook: the first optimizer that steps makes the program's steps, until it is destroyed.
   // Native, because torch calls it at every step of every optimizer.
   void optimizer_stepped(nb::handle optimizer, const nb::args&) {
@@ -51,12 +51,12 @@ class HeardSteps {
       makes_steps_ = nb::module_::import_("weakref").attr("ref")(optimizer);
     else if (!made.is(optimizer))
       return;
-    tell(steps_.ended(false));
+    notify(steps_.ended(false));
   }
   const StepCounter& steps() const { return steps_; }
 
  private:
-  void tell(int64_t took_ns) {
+  void notify(int64_t took_ns) {
     if (took_ns < 0) return;
     const int64_t own_ns = took_ns - std::max<int64_t>(steps_.waited_ns(), 0);
     for (size_t i = 0; i < alarms_.size(); ++i) {
@@ -92,23 +92,24 @@ void bind_steps(nb::module_& module) {
   auto alarm = nb::class_<StepAlarm>(module, "StepAlarm");
   bind_shared(alarm, "at", &StepAlarm::at);
   bind_shared(alarm, "own_above_ns", &StepAlarm::own_above_ns);
-  nb::class_<HeardSteps>(module, "StepCounter")
+  nb::class_<ObservedSteps>(module, "StepCounter")
       .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())
-      .def("announced", &HeardSteps::announced, nb::lock_self())
-      .def("optimizer_stepped", &HeardSteps::optimizer_stepped, "optimizer"_a, "arguments"_a, nb::lock_self())
-      .def("alarm", &HeardSteps::alarm, "listener"_a, nb::lock_self())
-      .def("silence", &HeardSteps::silence, nb::lock_self())
+      .def("announced", &ObservedSteps::announced, nb::lock_self())
+      .def("optimizer_stepped", &ObservedSteps::optimizer_stepped, "optimizer"_a, "arguments"_a,
+           nb::lock_self())
+      .def("alarm", &ObservedSteps::alarm, "listener"_a, nb::lock_self())
+      .def("silence", &ObservedSteps::silence, nb::lock_self())
       .def_prop_ro(
-          "count", [](const HeardSteps& counted) { return counted.steps().count(); }, nb::lock_self())
+          "count", [](const ObservedSteps& counted) { return counted.steps().count(); }, nb::lock_self())
       .def_prop_ro(
-          "durations_ns", [](const HeardSteps& counted) { return counted.steps().durations_ns(); },
+          "durations_ns", [](const ObservedSteps& counted) { return counted.steps().durations_ns(); },
           nb::lock_self())
       .def_prop_ro(
-          "own_durations_ns", [](const HeardSteps& counted) { return counted.steps().own_durations_ns(); },
+          "own_durations_ns", [](const ObservedSteps& counted) { return counted.steps().own_durations_ns(); },
           nb::lock_self())
       .def_prop_ro(
           "waited_ns",
-          [](const HeardSteps& counted) -> nb::object {
+          [](const ObservedSteps& counted) -> nb::object {
             const int64_t waited_ns = counted.steps().waited_ns();
             return waited_ns >= 0 ? nb::int_(waited_ns) : nb::object(nb::none());
           },

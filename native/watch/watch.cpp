@@ -36,11 +36,11 @@ int64_t resident_bytes() {
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-std::string reason_of(const Watch::Report& told) {  // JSON
-  const char* const kind = told.news == News::kSignal       ? "signal"
-                           : told.news == News::kStandstill ? "standstill"
-                                                            : "memory";
-  return "{\"news\": \"" + std::string(kind) + "\", \"value\": " + std::to_string(told.value) +
+std::string reason_of(const Watch::Report& report) {  // JSON
+  const char* const kind = report.news == News::kSignal       ? "signal"
+                           : report.news == News::kStandstill ? "standstill"
+                                                              : "memory";
+  return "{\"news\": \"" + std::string(kind) + "\", \"value\": " + std::to_string(report.value) +
          ", \"time_ns\": " + std::to_string(clock_ns(CLOCK_REALTIME)) + "}";
 }
 
@@ -86,10 +86,10 @@ void Watch::leave_to_parent() {
   signals_.clear();
 }
 
-bool Watch::ask(int64_t number, std::string reason) {
+bool Watch::request(int64_t number, std::string reason) {
   wake();  // the deciding thread may need a newer look
   const std::lock_guard lock(mutex_);
-  return tell({News::kAsked, number}, now_ns(), std::move(reason));
+  return post({News::kRequest, number}, now_ns(), std::move(reason));
 }
 
 std::vector<int64_t> Watch::take_answered() {
@@ -97,7 +97,7 @@ std::vector<int64_t> Watch::take_answered() {
   return std::exchange(answered_, {});
 }
 
-int Watch::hear_signal(int number) {
+int Watch::catch_signal(int number) {
   const std::lock_guard lock(mutex_);
   const int error = WatchedSignals::add(number);
   if (error == 0) signals_.push_back(number);
@@ -127,10 +127,10 @@ Watch::Report Watch::take() {
   const std::lock_guard lock(mutex_);
   if (stopping_) return {News::kStopped, 0};
   if (pending_.empty()) return {};
-  Report told = pending_.front().told;
-  told.age_ns = now_ns() - pending_.front().since_ns;
+  Report report = pending_.front().report;
+  report.age_ns = now_ns() - pending_.front().since_ns;
   pending_.pop_front();
-  return told;
+  return report;
 }
 
 void Watch::with_python(bool is_with_it) {
@@ -139,10 +139,10 @@ void Watch::with_python(bool is_with_it) {
 }
 
 // Needs mutex_.
-bool Watch::tell(Report told, int64_t now, std::string reason) {
+bool Watch::post(Report report, int64_t now, std::string reason) {
   constexpr size_t kMost = 64;
   if (pending_.size() >= kMost) return false;
-  pending_.push_back({told, now, std::move(reason)});
+  pending_.push_back({report, now, std::move(reason)});
   has_news_.notify_one();
   return true;
 }
@@ -185,11 +185,11 @@ void Watch::look(int64_t now) {
   tick_ms_ = now - filled_ns_ < kSecond_ns ? kShortTick_ms : kTick_ms;
   const std::lock_guard lock(mutex_);
   for (int number = 1; arrived != 0; ++number, arrived >>= 1) {
-    if ((arrived & 1) != 0) tell({News::kSignal, number}, now);
+    if ((arrived & 1) != 0) post({News::kSignal, number}, now);
   }
-  const bool is_told = std::any_of(pending_.begin(), pending_.end(),
-                                   [](const Pending& one) { return one.told.news == News::kRotate; });
-  if (rotate && !is_told) tell({News::kRotate, 0}, now);
+  const bool is_pending = std::any_of(pending_.begin(), pending_.end(),
+                                      [](const Pending& one) { return one.report.news == News::kRotate; });
+  if (rotate && !is_pending) post({News::kRotate, 0}, now);
 }
 
 // Every step is progress; in a program without steps, every record. After a reported standstill, some
@@ -206,19 +206,19 @@ void Watch::look_at_progress(int64_t now) {
     // A long step counts even if it ended before this look.
     const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed) - stopped_ns_;
     if (last_progress_ns_ >= stopped_until_ns_) stopped_ns_ = 0;
-    if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
+    if (!reported_standstill_ && longest_ns >= settings_.standstill_ns) {
       const std::lock_guard lock(mutex_);
-      tell({News::kStandstill, longest_ns}, now);
+      post({News::kStandstill, longest_ns}, now);
     }
-    told_standstill_ = false;
+    reported_standstill_ = false;
     return;
   }
   const bool can_stand_still = steps != 0 || (!settings_.needs_steps && records != 0);
   const int64_t standstill_ns = now - last_progress_ns_ - stopped_ns_;
-  if (told_standstill_ || !can_stand_still || standstill_ns < settings_.standstill_ns) return;
-  told_standstill_ = true;
+  if (reported_standstill_ || !can_stand_still || standstill_ns < settings_.standstill_ns) return;
+  reported_standstill_ = true;
   const std::lock_guard lock(mutex_);
-  tell({News::kStandstill, standstill_ns}, now);
+  post({News::kStandstill, standstill_ns}, now);
 }
 
 void Watch::look_at_memory(int64_t now) {
@@ -232,7 +232,7 @@ void Watch::look_at_memory(int64_t now) {
   if (resident - least < settings_.memory_jump_bytes) return;
   resident_.clear();  // the next jump counts from here
   const std::lock_guard lock(mutex_);
-  tell({News::kMemory, resident - least}, now);
+  post({News::kMemory, resident - least}, now);
 }
 
 // Writes a dump without Python if Python gets no GIL in time. If Python's thread is writing an earlier dump,
@@ -244,19 +244,19 @@ void Watch::write_overdue_dump(int64_t now) {
     const std::lock_guard lock(mutex_);
     if (with_python_since_ns_ == 0 || now - with_python_since_ns_ <= settings_.patience_ns) return;
     const auto late = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
-      return one.told.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
+      return one.report.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
     });
     if (late == pending_.end() || order_ == nullptr) return;
     taken = std::move(*late);
     pending_.erase(late);
     order = std::move(order_);
   }
-  const std::string reason = taken.reason.empty() ? reason_of(taken.told) : taken.reason;
+  const std::string reason = taken.reason.empty() ? reason_of(taken.report) : taken.reason;
   const bool is_written = write_spool(ring_, *order, reason, interpreter_) == 0;
   if (is_written && hand_to_writer(order->command) == 0) emergencies_.fetch_add(1);
-  if (taken.told.news != News::kAsked) return;
+  if (taken.report.news != News::kRequest) return;
   const std::lock_guard lock(mutex_);
-  answered_.push_back(taken.told.value);
+  answered_.push_back(taken.report.value);
 }
 
 }  // namespace opscope

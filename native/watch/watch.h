@@ -22,7 +22,7 @@
 
 namespace opscope {
 
-enum class News : int { kNothing = 0, kStopped, kRotate, kAsked, kSignal, kStandstill, kMemory };
+enum class News : int { kNothing = 0, kStopped, kRotate, kRequest, kSignal, kStandstill, kMemory };
 
 class Watch {
  public:
@@ -64,9 +64,9 @@ class Watch {
   }
   // [MT] Requests a dump from Python's thread; `number` is the caller's, `reason` JSON. False: too many
   // requests wait.
-  bool ask(int64_t number, std::string reason);
+  bool request(int64_t number, std::string reason);
   // [MT] Returns 0 or an errno.
-  int hear_signal(int number);
+  int catch_signal(int number);
   void ignore_signal(int number);
   // [MT] Input of a dump if Python does not respond; used once.
   void arm(SpoolOrder order);
@@ -91,7 +91,7 @@ class Watch {
 
  private:
   struct Pending {
-    Report told;
+    Report report;
     int64_t since_ns;
     std::string reason;  // JSON
   };
@@ -102,7 +102,7 @@ class Watch {
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
-  bool tell(Report told, int64_t now_ns, std::string reason = {});
+  bool post(Report report, int64_t now_ns, std::string reason = {});
   void write_overdue_dump(int64_t now_ns);
   void with_python(bool is_with_it);
 
@@ -137,7 +137,7 @@ class Watch {
 
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
-  bool told_standstill_ = false;
+  bool reported_standstill_ = false;
   int64_t stopped_ns_ = 0;                            // since the last progress
   int64_t stopped_until_ns_ = 0;                      // time at which the process continued
   std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from opscope.api.job import Job
     from opscope.api.load import load, load_job, load_trace
     from opscope.api.trace import Trace
-    from opscope.export.tensorboard import tensorboard_trace_handler
+    from opscope.export.chrome.writer import tensorboard_trace_handler
     from opscope.live.control.server import listen
     from opscope.live.flight.recorder import flight_recorder
     from opscope.torch_api.activities import supported_activities
@@ -108,7 +108,7 @@ _PLACES = {
     "profile": "opscope.torch_api.profiler",
     "record_function": "opscope.torch_api.annotate",
     "supported_activities": "opscope.torch_api.activities",
-    "tensorboard_trace_handler": "opscope.export.tensorboard",
+    "tensorboard_trace_handler": "opscope.export.chrome.writer",
 }
 """Modules of the other public names, imported at first use: a program that only imports opscope,
 and a command line that only prints help, should not wait for them."""

@@ -1,4 +1,4 @@
-"""The recorder's native core, whole."""
+"""The whole interface of the native core."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-# native/module.cpp: the recorder, its windows and what is decoded of them.
+# native/module.cpp: the recorder, its windows and their decoding.
 
 NativeTable = dict[str, NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int64]]]
-"""The columns that the schema promises; ragged ones are offsets and values."""
+"""Columns of a table of the schema; a ragged column is a pair of offsets and values."""
 
 class WindowAccount(TypedDict):
-    """What is known of a window beside its tables."""
+    """Times and loss counts of a window."""
 
     start_ns: int
     end_ns: int
@@ -28,7 +28,7 @@ class WindowAccount(TypedDict):
     recorded_threads: int
     unhooked_threads: int
     process_threads: int
-    unheard_frees: int
+    unreported_frees: int
     unknown_frees: int
     lost_spans: int
     lost_allocations: int
@@ -39,7 +39,7 @@ class WindowAccount(TypedDict):
     notes: list[tuple[str, str, float]]
 
 class DecodedWindow(TypedDict):
-    """The recorded tables, by name; ``devices`` where they were recorded."""
+    """Recorded tables by name; ``devices`` is None if devices were not recorded."""
 
     account: WindowAccount
     tables: dict[str, NativeTable]
@@ -58,29 +58,34 @@ def open_window(
     collects: int = 0xFFFFFFFF,
     most_growth_bytes: int = 0xFFFFFFFFFFFFFFFF,
 ) -> int:
-    """``most_growth_bytes``: so much more memory than now records may take while it is open.
+    """Open a window; returns its id.
 
-    Of several that are open the one that may have most decides, as they have the same records.
+    Args:
+        wants: bits of what to record.
+        all_threads: False records only the calling thread.
+        reserved: id from :func:`reserve_window`; 0 for a new one.
+        collects: bits of ``wants`` to record at first.
+        most_growth_bytes: maximum growth of the memory of records while the window is open. Windows
+            share records, so the largest value of all open windows applies.
     """
 
 def close_window(window: int) -> None: ...
 def pause_window(window: int, paused: bool) -> None: ...
 def collect(windows: Sequence[int], wants: int) -> None:
-    """Have open windows collect only part of what they want, until told otherwise."""
+    """Restrict what open windows record to the bits ``wants``, until the next call."""
 
 def snapshot_window(window: int) -> int:
-    """A closed window with what this one has so far, which goes on; 0 if there is none."""
+    """Copy an open window to a new closed one, and keep it open. Returns 0 if it is not open."""
 
 def discard_window(window: int) -> None: ...
 def decode(window: int, prefixes: Sequence[str]) -> DecodedWindow: ...
 def write_log(window: int, file: int) -> int:
-    """The log of a window as bytes into an open file, without the GIL; 0, or what went wrong as an
-    errno."""
+    """Write the log of a window to an open file, without the GIL. Returns 0 or an errno."""
 
 def decode_copy(copy: bytes, prefixes: Sequence[str]) -> DecodedWindow: ...
 
 class NothingRecordedError(ValueError):
-    """A process has only begun to record, or came to an end then."""
+    """The file has no recorded data yet: its process just began, or ended at that moment."""
 
 def set_up_python(
     hidden_folder: str,
@@ -104,37 +109,37 @@ def fault() -> str: ...
 def show_profile(is_open: bool) -> None: ...
 def wanted() -> int: ...
 def record_count() -> int:
-    """Of all threads that there are, ever."""
+    """Number of records of all threads since the start of the process."""
 
 def statistics() -> dict[str, int]: ...
 def names_from(first: int) -> list[str]:
-    """The names of events that this process has met, from a number on."""
+    """Names of events of this process, from number ``first`` on."""
 
 def refresh_hooks() -> None: ...
 def keep_freed_memory() -> None:
-    """Have this process keep memory that is freed, for what is allocated next; with glibc."""
+    """Make the allocator of this process keep freed memory for later allocations (glibc only)."""
 
-# native/interpreter/: living in a Python process.
+# native/interpreter/: operation within a Python process.
 
 class Section:
-    """Code that one thread at a time runs; free in a forked child.
+    """A re-entrant lock around calls; unlocked in a forked child.
 
-    A thread may enter again what it is in, and one that is in any section does not wait for another
-    but runs concurrently with the holder, to avoid a deadlock. The code that runs here must allow
-    that.
+    A thread inside any section does not wait for another section: it runs concurrently with the
+    holder, to avoid a deadlock. Code in a section must allow that.
     """
 
     def __init__(self) -> None: ...
     def run(self, function: Callable[[], _T], undo: Callable[[], object] | None = None) -> _T:
-        """Call ``function``; after an exception ``undo``, again if that is interrupted."""
+        """Call ``function``; after an exception call ``undo``, again if it was interrupted."""
 
 class Held:
-    """Something that is on from ``open`` to ``close`` or the end of this object.
+    """A resource that is on from ``open`` to ``close``, or until this object is destroyed.
 
     Args:
-        begin: switches on.
-        end: undoes as much of it as was done, any number of times.
-        forget: comes last, when this object ends or its opening failed; likewise.
+        begin: switches the resource on.
+        end: undoes a complete or partial ``begin``; may be called several times.
+        forget: called last, when this object is destroyed or ``begin`` failed; possibly several
+            times.
     """
 
     def __init__(
@@ -144,9 +149,9 @@ class Held:
         forget: Callable[[], object] | None = None,
     ) -> None: ...
     def open(self) -> None:
-        """Without effect while open; off again if it is interrupted."""
+        """Switch on. No effect if open; if interrupted, the resource is off."""
     def close(self) -> None:
-        """Without effect while not open; done even if it is interrupted."""
+        """Switch off. No effect if not open; completes even if interrupted."""
     def run(self, function: Callable[[], _T]) -> _T:
         """Call ``function`` while open."""
     @property
@@ -155,9 +160,9 @@ class Held:
     def was_opened(self) -> bool: ...
 
 class AroundCall:
-    """A method: ``before()``, ``function``, then ``after`` with its first argument and success.
+    """A method that calls ``before()``, ``function``, then ``after(first argument, succeeded)``.
 
-    What ``function`` is and calls is recorded as if the program had called it itself.
+    The call of ``function`` and calls inside it are recorded as if the program had made the call.
     """
 
     def __init__(
@@ -170,7 +175,7 @@ class AroundCall:
     def __get__(self, instance: object, owner: object = None) -> Any: ...
 
 def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
-    """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
+    """A method that calls ``function``, and ``undo`` of its object if ``function`` raises."""
 
 # native/python/: Python calls, annotations, collections.
 
@@ -184,24 +189,26 @@ class Annotation:
     def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
 
 def recorded_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A wrapper of ``function`` that records calls as operators while a window records
-    operators."""
+    """A wrapper of ``function`` whose calls are recorded as operators."""
 
 def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Likewise a function of generated code, as a run of a graph; what it calls has its lines."""
+    """A wrapper of a function of generated code, whose calls are recorded as runs of a graph.
+
+    Kernels called inside get the lines of the generated code.
+    """
 
 def unrecorded(function: Any) -> Any:
-    """The function behind one of these; anything else as it is."""
+    """The function inside such a wrapper; other objects are returned unchanged."""
 
 def python_stacks(names: Mapping[int, str]) -> str:
-    """What all other threads are running, as faulthandler says it; ``names`` by ``ident``."""
+    """Stacks of all other threads, as faulthandler writes them; ``names``: thread name by ident."""
 
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
 
-# native/gpu/: what devices do.
+# native/gpu/: device activity.
 
 class DeviceAccount(TypedDict):
-    """What is known of what was collected from devices, and by which library."""
+    """Counts of collected and lost device activities, and the library that collected them."""
 
     recorded: int
     over_budget: int
@@ -219,10 +226,10 @@ class DeviceAccount(TypedDict):
     library_path: str
     library_version: int
     missing_kinds: list[str]
-    unheard_ns: int
+    end_without_data_ns: int
 
 class DecodedDevices(TypedDict):
-    """Devices' tables, by name, with names of their own."""
+    """Tables of devices by name, with their own names of events."""
 
     account: DeviceAccount
     tables: dict[str, NativeTable]
@@ -237,69 +244,70 @@ def end_noting_devices() -> None: ...
 def gpu_is_wanted() -> bool: ...
 def pause_gpu(paused: bool) -> str: ...
 
-# native/sampler/: what the kernel counts of threads.
+# native/sampler/: the kernel's counters of threads.
 
 def prepare_thread_samples() -> None:
-    """Let the kernel preallocate our files; this blocks once."""
+    """Open the counters' files once, which makes the kernel allocate them; may block."""
 
 def begin_thread_samples(reader: int, is_rank: bool) -> None:
-    """Have threads looked at for a reader with this number, unless they are already."""
+    """Start a reader with this number; the first reader starts the sampling of threads."""
 
 def end_thread_samples(
     reader: int,
 ) -> tuple[NativeTable, int, int, bool] | None:
-    """What was seen since then, nanoseconds of a processor that took, how often threads were looked
-    at, and whether that was less than it should have been. None for a number that is no reader's,
-    or no more."""
+    """End a reader. Returns its samples, the sampler's CPU time in ns, the number of samplings, and
+    whether samples were lost; None for an unknown reader."""
 
 def thread_sample_readers() -> int:
-    """How many have not ended."""
+    """Number of readers that have not ended."""
 
 # native/watch/: the flight recorder's ring, and the program's steps.
 
 class StepAlarm:
-    """Which steps a listener is called for: from number ``at`` on every one, and those that take
-    longer than ``own_above_ns`` without waiting for a CPU."""
+    """Selects steps to call a listener for: all from number ``at`` on, and those longer than
+    ``own_above_ns`` without waits for a CPU."""
 
     at: int
     own_above_ns: int
 
 class StepCounter:
-    """The program's steps; see native/watch/step_counter.h."""
+    """Counts and times the program's steps; see native/watch/step_counter.h."""
 
     def __init__(self, watch: Watch | None = None) -> None: ...
     def announced(self) -> None: ...
     def optimizer_stepped(self, optimizer: object, *arguments: object) -> None:
-        """A hook of torch's; steps of the first optimizer count until one is announced."""
+        """Hook for torch; steps of the first optimizer count until ``announced`` is called."""
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
-        """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them,
-        with what the step took in nanoseconds; 0 if its beginning is unknown. Initially none.
+        """Call ``listener(duration_ns)`` at the end of the steps that the returned alarm selects.
+
+        On the thread that makes the step; 0 if its begin is unknown. A new alarm selects no step.
         """
     def silence(self) -> None:
-        """Call no listener any more."""
+        """Remove all listeners."""
     @property
     def count(self) -> int: ...
     @property
     def durations_ns(self) -> list[int]:
-        """Of the last 200, oldest first."""
+        """Durations of the last 200 steps, oldest first."""
     @property
     def own_durations_ns(self) -> list[int]:
-        """Likewise, without what their thread waited for a CPU."""
+        """Durations of the same steps without their thread's waits for a CPU."""
     @property
     def waited_ns(self) -> int | None:
-        """The last one's thread for a processor; None where the kernel does not count that."""
+        """Waits of the last step's thread for a CPU; None if the kernel does not count them."""
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
 
     Args:
-        last_ns: what the ring is to hold at least.
-        max_bytes: of memory for what is recorded.
-        patience_ns: how long Python may take to come for news before it is acted upon without it.
-        standstill_ns: without progress is news; 0: never.
-        needs_steps: only of programs that make steps.
-        memory_jump_bytes: more resident memory within ``memory_jump_ns`` is news; 0: never.
-        memory_jump_ns: see there.
+        last_ns: minimum duration that the ring holds.
+        max_bytes: maximum memory of records.
+        patience_ns: after this time without a response of Python, the thread writes a dump itself.
+        standstill_ns: report after this time without progress; 0: never.
+        needs_steps: report a standstill only for programs that make steps.
+        memory_jump_bytes: report if resident memory grows this much within ``memory_jump_ns``; 0:
+            never.
+        memory_jump_ns: period for ``memory_jump_bytes``.
     """
 
     def __init__(
@@ -315,23 +323,23 @@ class Watch:
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def leave_to_parent(self) -> None:
-        """In a forked child: ignore its signals; nothing else may be done with it."""
+        """In a forked child: ignore its signals. No other method may be called afterwards."""
     def wait(self, timeout_ns: int) -> tuple[str, int, int]:
-        """News, its value and how long ago it was noticed, without the GIL: nothing, stopped,
-        rotate, asked, signal, ..."""
-    def ask(self, number: int, reason: str) -> bool:
-        """Whether it will be dealt with; ``reason`` is JSON."""
+        """Wait for a report, without the GIL. Returns its kind (nothing, stopped, rotate, request,
+        signal, standstill, memory), its value, and its age in ns."""
+    def request(self, number: int, reason: str) -> bool:
+        """Request a dump; ``reason`` is JSON. False if too many requests wait."""
     def take_answered(self) -> list[int]:
-        """Numbers of what was asked for and written without Python, once each."""
+        """Numbers of requests whose dumps this thread wrote, once each."""
     def step_ended(self) -> None: ...
-    def hear_signal(self, number: int) -> int: ...
+    def catch_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
-        """What to write from where Python does not answer; used once."""
+        """Set the input of a dump in case Python does not respond; used once."""
     def write_spool_files(
         self, window: int, folder: str, facts: str, reason: str, places: bytes, stacks: str
     ) -> int:
-        """What is known of a dump, and its log, without the GIL; 0, or an errno."""
+        """Write the facts about a dump and its log, without the GIL. Returns 0 or an errno."""
     def add_window(self, window: int) -> None: ...
     def take_windows(self) -> list[int]: ...
     @property
@@ -346,34 +354,33 @@ class Watch:
     def processor_ns(self) -> int: ...
 
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
-    """Of the files in folders within it whose names begin or end so, without the GIL."""
+    """Size of files in subfolders whose names have this prefix or suffix, without the GIL."""
 
 def hand_to_writer(command: Sequence[str]) -> int:
-    """Begin the process that makes a trace of a spool that is whole, and that outlives this one; 0,
-    or an errno. The last word is the spool."""
+    """Start the process that makes a trace of a complete spool, and that outlives this process.
+
+    The last word of ``command`` is the spool. Returns 0 or an errno.
+    """
 
 # native/streams/: recordings in files.
 
 def begin_stream(window: int, path: str, max_bytes: int, about: str, is_ring: bool = False) -> None:
-    """What is recorded from now on goes to a new file, until the window of this id has ended.
+    """Write records to a new file from now on, until this window ends.
 
-    The file of a ring has what its windows need, and makes room for a recording that streams.
+    The file of a ring holds the blocks that its windows need; a streamed recording replaces it.
     """
 
 def describe_ring(about: str, note: str) -> bool:
-    """Another text about the ring that streams, in place of the last, and one more, unless empty.
+    """Replace the text about the ring in its file, and add ``note`` unless it is empty.
 
-    False if none streams, or its file has no room.
+    False if no ring has a file, or the file is full.
     """
 
 def stream_state() -> tuple[str, bool, bool]:
-    """Of what streams: its file, whether it is a ring, and whether something found no room in it.
-
-    Without a file, nothing streams.
-    """
+    """File of the running stream (empty: none), whether it is a ring, and whether it was full."""
 
 def note_in_stream(text: str) -> None:
-    """Add a text to the running stream; without one it is lost."""
+    """Add a text to the running stream; no effect without one."""
 
 def end_stream(window: int) -> None: ...
 def discard_stream(path: str) -> None: ...
@@ -396,7 +403,7 @@ class StreamDescription(TypedDict):
     last_loss_ns: int | None
 
 class StreamedLog:
-    """What a recording left in its file."""
+    """The file of a streamed recording."""
 
     @property
     def about(self) -> str: ...
@@ -405,21 +412,24 @@ class StreamedLog:
     def describe(self) -> StreamDescription: ...
     def decode(self, prefixes: Sequence[str]) -> DecodedWindow: ...
     def write_copy(self, file: int) -> int:
-        """As the log of a dump, to a file that is open, without the GIL; 0, or an errno."""
+        """Write the log of a dump to an open file, without the GIL. Returns 0 or an errno."""
 
 def read_stream(path: str) -> StreamedLog: ...
 
 class PieceDecoder:
-    """Decodes the file of a recording piece by piece, while it goes on or afterwards."""
+    """Decodes the file of a recording piece by piece, during or after the recording."""
 
     def __init__(self, path: str, prefixes: Sequence[str]) -> None: ...
     def restore(self, state: bytes, name_offsets: Sequence[int], name_text: bytes) -> None: ...
     def state(self) -> bytes: ...
     def decode(self, records: int, margin_ns: int, is_last: bool) -> DecodedPiece | None:
-        """The next piece, if there is as much; all that is left in pieces where ``is_last``."""
+        """Decode the next piece, of about ``records`` records; None if there are too few.
+
+        Only of records older than ``margin_ns``, unless ``is_last``.
+        """
 
     def mark_spent(self) -> None:
-        """What was decoded is elsewhere: the recording may use its place in the file again."""
+        """Free the file space of the decoded pieces, which are saved elsewhere."""
 
     def close(self) -> None: ...
 
@@ -430,28 +440,30 @@ def allocation_ids(
     device: NDArray[np.uint16],
     is_free: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], int]:
-    """Of sightings of storages the allocation each is from; how many allocations have no free.
+    """Allocation id of each sighting of a storage, and the number of allocations without a free.
 
-    Allocations and frees have impl 0.
+    Rows of allocations and frees have impl 0.
     """
 
-# native/columns/: whole columns.
+# native/columns/: passes over whole columns.
 
 def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
 def row_groups(
     columns: list[NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row, the same for equal ones and in order of what they hold; then of each
-    number the first row and how many there are."""
+    """Group number of each row, the first row of each group, and its size.
+
+    Equal rows form a group; groups are numbered in the order of their values.
+    """
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
 def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
+    """Call ``function`` while NumPy reuses the memory of freed arrays; returns its result."""
 
 def reused_memory() -> tuple[int, int]:
-    """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
+    """Bytes of reusable memory in arrays, and bytes free for :func:`with_reused_memory`."""
 
-# native/nesting/: parents, and which span is innermost when.
+# native/nesting/: parents, and the innermost span at each time.
 
 def nearest_ancestor(
     parents: NDArray[np.signedinteger[Any]], keep: NDArray[np.bool_]
@@ -474,8 +486,10 @@ def contain(
     end_ns: NDArray[np.int64],
     rounding_ns: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The innermost earlier span of the same thread that contains each one, -1 for none; and the
-    time that it shares with one that it began in and outlasts by more than ``rounding_ns``."""
+    """Innermost earlier span of the thread that contains each span (-1: none), and overlaps in ns.
+
+    A span overlaps another if it begins inside it and ends more than ``rounding_ns`` after it.
+    """
 
 def nest_on_lines(
     start_ns: NDArray[np.int64],
@@ -485,13 +499,14 @@ def nest_on_lines(
     lines: int,
     by_start: NDArray[np.int64] | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """The span directly around each by time, -1 for none; its own time; rows of spans that do not
-    nest, and until when these have time of their own (of a row twice, the last counts).
-    Those on others than the first ``lines`` have -1 and 0. ``by_start`` are all rows in order of
-    start, None where they stand so.
+    """Parent of each span by time (-1: none), its self time, and the spans that do not nest.
+
+    The last two columns are rows of spans that do not nest, and the end of their self time; the
+    last value of a row counts. Spans on lines other than the first ``lines`` get -1 and 0.
+    ``by_start``: all rows in order of start; None if the rows have that order.
     """
 
-# native/account/: which cause every instant has.
+# native/account/: the cause of every instant.
 
 def causes_of_events(
     kind: NDArray[np.uint8],
@@ -502,10 +517,10 @@ def causes_of_events(
     by_label: NDArray[np.int8],
     is_engine: NDArray[np.bool_],
 ) -> NDArray[np.int8]:
-    """Of every event the cause of its own time, -1 for none of its own.
+    """Cause of each event's self time; -1: that of the event around it.
 
-    ``by_label`` has what the text of every label says, -1 for nothing; ``is_engine`` which names
-    are the autograd engine's own, and last, that none is not.
+    ``by_label``: cause by label, -1 for none. ``is_engine``: whether a name is one of the autograd
+    engine; the last entry, for events without a name, is False.
     """
 
 IntervalColumns: TypeAlias = tuple[
@@ -522,7 +537,7 @@ IntervalColumns: TypeAlias = tuple[
 """``opscope.analysis.account.processor.Intervals``, attribute by attribute."""
 
 class TimeOfThreads:
-    """The time of threads between two moments, divided into causes."""
+    """The time of threads within a period, divided by cause."""
 
     def __init__(
         self,
@@ -540,31 +555,36 @@ class TimeOfThreads:
         to_ns: int,
         cost_ns: int,
     ) -> None:
-        """``threads``: of each the rows of its spans in order of start, None for all; moments at
-        which pieces of its time end, in order; what samples of it say; and whether it is asked for
-        something all the time. ``steps``: when they begin, in order, when they end, and their rows.
-        ``transfers``: when each began and ended. ``cost_ns``: of recording, wherever a span begins
-        or ends."""
+        """Divide the time from ``from_ns`` to ``to_ns``.
+
+        Args:
+            start_ns, took_ns, parent, causes: columns of spans.
+            threads: of each thread the rows of its spans in order of start, the times at which
+                pieces end in order, intervals from its samples, and whether it is the main thread.
+            steps: starts in order, ends, and rows.
+            transfers: starts and ends of transfers.
+            passes: starts and ends of backward passes.
+            cost_ns: recording overhead at each begin and end of a span.
+        """
 
     def sums(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
-        """Of each thread its nanoseconds by step and cause, outside of all steps first; how many of
-        these may be of another cause; and in how many something was seen to run."""
+        """For each thread: ns by step and cause (first row: outside steps), the possible error of
+        these, and the ns in which a sample showed the thread running."""
 
     def sums_of_groups(
         self, thread: int, group: NDArray[np.int32], groups: int
     ) -> NDArray[np.int64]:
-        """Nanoseconds of one thread in steps, by the group that the innermost span has, of no span
-        last, and by cause."""
+        """Ns of a thread in steps, by group of the innermost span (last: no span) and by cause."""
 
     def cut(self) -> list[tuple[NDArray[np.int64], ...]]:
-        """Of every thread all pieces, before anything is known of the processor: start, length, the
-        innermost span, -1 for none, cause, and whether it is a gap."""
+        """Pieces of every thread before samples are applied: start, length, innermost span (-1:
+        none), cause, and whether the piece is a gap."""
 
     def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
-        """Columns of the pieces of one thread that went to causes that are wanted: step, event,
-        cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
+        """Pieces of one thread with the causes ``wanted``: columns step, event, cause, ns, start
+        and end; one tuple for each way in which a piece is divided."""
 
-# native/attribution/: which module, part of a step and line each event is of.
+# native/attribution/: module, part of a step and source line of each event.
 
 EventArrays: TypeAlias = tuple[
     NDArray[np.int32],
@@ -594,12 +614,11 @@ def module_calls(
     store: int,
     is_engine: NDArray[np.bool_],
 ) -> ModuleCalls:
-    """Which module call every event worked for, -1 for none; and of each call a place: those of one
-    label within those of one place are one, which stand in the order of first calls.
+    """Module call that each event belongs to (-1: none), and places of calls.
 
-    ``maker`` is the forward operator of spans of the backward pass, where arrows say so; ``store``
-    the name of spans that store a gradient, -1 for none; ``is_engine`` which names are the engine's
-    around a node, and last, that none is not.
+    Calls with one label inside calls of one place share a place; places have the order of their
+    first calls. ``maker``: forward operator of backward spans, if arrows give it. ``store``: name
+    of spans that store a gradient, -1 for none. ``is_engine`` as in :func:`causes_of_events`.
     """
 
 def phases(
@@ -611,11 +630,11 @@ def phases(
     by_start: NDArray[np.int64] | None,
     codes: tuple[int, int, int, int],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.int8]]:
-    """The phase of every event, where one is entered, and that of what is around each.
+    """Phase of each event, whether it enters a phase, and the phase around it.
 
-    ``by_name`` is what names say of their events, -1 for nothing, and last what no name does;
-    ``by_start`` the rows in order of start, None where they are in that order; ``codes`` are
-    forward, backward, optimizer and collection.
+    ``by_name``: phase by name, -1 for none; last for events without a name. ``by_start``: rows in
+    order of start; None if they have that order. ``codes``: codes of forward, backward, optimizer
+    and garbage collection.
     """
 
 def listing(
@@ -627,12 +646,15 @@ def listing(
     is_hidden: NDArray[np.bool_],
     hides_collections: bool,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
-    """Which events are listed, which of these are not asynchronous, and the closest of those around
-    each. One whose label is of the group of its parent's, without another beside it, is folded into
-    that; ``is_hidden`` says which labels are not listed."""
+    """Whether an event is listed, whether it is listed and synchronous, and its nearest synchronous
+    listed ancestor.
+
+    An only child whose label has the same group as its parent's is merged into the parent.
+    ``is_hidden``: labels that are not listed.
+    """
 
 ListedArrays: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]
-"""What ``listing`` says of every event: listed, and not asynchronous."""
+"""Result of ``listing`` for each event: listed; listed and synchronous."""
 
 def stack_sources(
     events: EventArrays,
@@ -640,10 +662,11 @@ def stack_sources(
     listed: ListedArrays,
     makers: bool,
 ) -> NDArray[np.int32]:
-    """Of each event itself, or the forward operator that it runs backwards; -1 for none.
+    """Forward operator of each backward event; for other events the event itself; -1 for none.
 
-    Of operators that share a sequence number that is the first; with ``makers`` the last, which
-    made the node, or the outermost with that number that it runs in."""
+    If operators share a sequence number, the first; with ``makers`` the last, which created the
+    node, or the outermost operator with that number around the last.
+    """
 
 CallArrays: TypeAlias = tuple[
     NDArray[np.int32],
@@ -652,15 +675,16 @@ CallArrays: TypeAlias = tuple[
     NDArray[np.bool_],
     NDArray[np.bool_],
 ]
-"""Of every event: caller, line there, frame; whether the program called it, or defines it."""
+"""For each event: caller, line in the caller, frame, whether a function of the program called it,
+and whether it is one."""
 
-def saying_where(
+def located_events(
     events: EventArrays,
     thread_number: NDArray[np.int64],
     listed: ListedArrays,
     calls: CallArrays,
 ) -> NDArray[np.int32]:
-    """The event that says where in the program each was asked for, -1 for none."""
+    """Innermost event around each with a line of the program; -1 for none."""
 
 def lines_of_events(
     events: EventArrays,
@@ -669,10 +693,9 @@ def lines_of_events(
     calls: CallArrays,
     first_line: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Frame and line of each event, by what ``saying_where`` says, -1 for none; ``first_line`` is
-    of every frame."""
+    """Frame and line of each event from ``located_events``, -1: none; ``first_line`` by frame."""
 
-# native/graph/: what waited for what.
+# native/graph/: dependencies between nodes.
 
 def earliest_ends(
     before: NDArray[np.int64],
@@ -680,9 +703,11 @@ def earliest_ends(
     duration_ns: NDArray[np.int64],
     start_ns: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When nodes end that begin once all before them have ended, each with a delay after that; and
-    the one before that each had to wait for, -1 for none. ``before`` has three columns, -1 for
-    none, and names nodes that stand earlier."""
+    """Earliest end of each node, and the dependency that determines it (-1: none).
+
+    A node begins when all its dependencies have ended and their delays have passed. ``before`` has
+    three columns of dependencies, -1 for none; dependencies have lower numbers than their node.
+    """
 
 def latest_ends(
     before: NDArray[np.int64],
@@ -690,9 +715,9 @@ def latest_ends(
     duration_ns: NDArray[np.int64],
     end_ns: int,
 ) -> NDArray[np.int64]:
-    """Latest end of each node without an end after ``end_ns``."""
+    """Latest end of each node with which no node ends after ``end_ns``."""
 
-# native/memory/: whose memory it was.
+# native/memory/: owners of memory.
 
 def operator_signatures(
     columns: dict[str, NDArray[Any]],
@@ -722,7 +747,7 @@ class ChromeWriter:
     def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
 
 class PerfettoWriter:
-    """The packets of a Perfetto trace, from columns named ``table.column``; as ChromeWriter."""
+    """Packets of a Perfetto trace, from columns named ``table.column``; formats without the GIL."""
 
     def __init__(
         self,
@@ -743,7 +768,7 @@ class PerfettoWriter:
     def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
 
 class ExecutionTraceWriter:
-    """The nodes of an execution trace, from one trace of a process after another."""
+    """Nodes of an execution trace, from the traces of one process in turn."""
 
     def __init__(self) -> None: ...
     def begin(
@@ -770,38 +795,38 @@ def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np
 # native/parsers/: Chrome JSON to columns.
 
 class PickledValue:
-    """One value of a :class:`PlainPickle`, wherever it is in there."""
+    """One value in a :class:`PlainPickle`."""
 
 class PlainPickle:
-    """Plain data of a pickle: nothing is imported, made or called; reads without the GIL.
+    """Reader of pickles of plain data: it imports, creates and calls nothing from them.
 
-    ``data`` is not to change while this is there.
+    Reads without the GIL. ``data`` must not change while this object exists.
 
     Raises:
-        ValueError: it is damaged, holds more than plain data, or far more containers than data.
+        ValueError: the pickle is damaged, has other than plain data, or too many containers.
     """
 
     def __init__(self, data: NDArray[np.uint8]) -> None: ...
     @property
     def root(self) -> PickledValue: ...
     def get(self, dictionary: PickledValue, key: str) -> PickledValue:
-        """Of a key; None where it is not there, or this is no dictionary."""
+        """Value of a key; None if missing, or if ``dictionary`` is another value."""
 
     def items(self, list: PickledValue) -> list[PickledValue]:
-        """Of a list or tuple; empty for anything else."""
+        """Items of a list or tuple; empty for other values."""
 
     def value(self, value: PickledValue) -> bool | int | float | str | None:
-        """As Python has it; None for a container."""
+        """The value as a Python object; None for a container."""
 
     def text(self, row: int) -> str: ...
     def list(self, row: int) -> PickledValue: ...
     def column(
         self, list: PickledValue, key: str, kind: str = "integer", otherwise: int = -1
     ) -> NDArray[np.int64]:
-        """Of a list of dictionaries one key: an integer, or the row of a ``text`` or ``list``."""
+        """Values of a key in a list of dictionaries: integers, or rows of texts or lists."""
 
 class JsonProblem(TypedDict):
-    """Why a text is no JSON and where; ``is_at_end``: it was cut."""
+    """Why and where a text is not JSON; ``is_at_end``: it was cut off."""
 
     what: str
     line: int
@@ -811,19 +836,19 @@ class JsonProblem(TypedDict):
 class ChromeReader:
     """Events of a Chrome JSON, as columns; reads without the GIL.
 
-    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``); with
-    ``mends`` bare quotes in names are mended. Of a text that was cut, what is whole is read.
+    ``meaning_of`` is called once for each category (``storage/chrome/vocabulary.py``). ``mends``:
+    repair unescaped quotes in names. From a text that was cut off, complete events are read.
     """
 
     def __init__(
         self, vocabulary: Mapping[str, Any], meaning_of: Callable[[str], object], mends: bool
     ) -> None: ...
     def add(self, piece: bytes) -> bool:
-        """The next bytes, valid UTF-8; False: there is a problem."""
+        """Read the next bytes, valid UTF-8. False after an error, see ``problem``."""
 
     def finish(self) -> bool: ...
     def take(self) -> dict[str, Any]:
-        """What was read, once."""
+        """Return and forget the columns read so far."""
 
     @property
     def problem(self) -> JsonProblem | None: ...
@@ -835,4 +860,4 @@ class ChromeReader:
     def mended_names(self) -> int: ...
     @property
     def others(self) -> str:
-        """JSON of the keys beside the events; empty for a file that is no object."""
+        """JSON of the keys beside the events; empty if the file is not an object."""

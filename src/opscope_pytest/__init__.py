@@ -18,7 +18,7 @@ _WHY_SKIPPED = "recording is off; pytest --opscope switches it on"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of pytest's command line."""
-    group = parser.getgroup("opscope", "tests of how fast a program is")
+    group = parser.getgroup("opscope", "performance tests")
     group.addoption(
         "--opscope",
         action="store_true",
@@ -27,8 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--opscope-save-baselines",
         action="store_true",
-        help="Write what such tests record to the folders that they are compared with, instead "
-        "of comparing.",
+        help="Save the recordings of such tests as their baselines, instead of comparing.",
     )
 
 

@@ -142,7 +142,7 @@ def _what_is_slower(found: Diff) -> list[str]:
         if one.verdict is TimeVerdict.SLOWER and one.change_ns > 2 * one.moved_ns
     ]
     return [
-        f"{one.level.value} is slower: {one.name or 'what is in none'}, by {one.relative:.1%}"
+        f"{' '.join(filter(None, (one.level.value, one.name)))} is slower by {one.relative:.1%}"
         for one in slower
     ]
 

@@ -57,7 +57,7 @@ def write_page() -> None:
             cells.append("not run" if found is None else "differs" if unknown else explained)
             notes += [f"- {said['version']}, {mode}: `{line}`" for line in unknown]
         lines.append(_row([said["version"], said["ran"], f"{said['operators']:,}", *cells]))
-    lines += ["", *(["What differs:", "", *notes] if notes else ["Nothing differs."]), _CALIBRATION]
+    lines += ["", *(["What differs:", "", *notes] if notes else ["No differences."]), _CALIBRATION]
     (TREE / "docs" / "works-with.md").write_text("\n".join(lines))
 
 
@@ -74,12 +74,13 @@ def _row(cells: list[str]) -> str:
 
 _HEAD = f"""# Works with
 
-Part of each library's tests, or a program that uses it, runs plain and under opscope. Compared are
-exit code, results of tests, output with all numbers, threads, open files, files left behind, and
-how often each operator ran. A callback that shares no code with opscope counts the operators; the
-trace must have the same numbers, and of up to 300,000 events also its summary, its file for Chrome
-and its answers for agents. `make field` repeats it, `make field LIBRARIES=--page` writes this
-page of the results. Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
+A part of each library's tests, or a program that uses the library, runs without and with opscope.
+The test compares exit codes, results of tests, output with all numbers, threads, open files, files
+left behind, and the number of calls of each operator. A callback that shares no code with opscope
+counts these calls. For up to 300,000 events, the summary, the Chrome file and the answers for
+agents must have the same numbers as the trace. `make field` runs the test, `make field
+LIBRARIES=--page` writes its results to this page.
+Written {time.strftime("%Y-%m-%d")}, with torch 2.13 on CPU.
 
 `default` is `opscope run` without options; `everything` records arguments, memory, Python calls,
 modules and tasks; `flight` is the flight recorder; `drop-in` replaces torch.profiler alone.
@@ -87,6 +88,6 @@ modules and tasks; `flight` is the flight recorder; `drop-in` replaces torch.pro
 _CALIBRATION = """
 ## Calibration
 
-After the first profile of a program opscope measures once what recording costs: 280 small calls on
-a thread of its own, outside of recordings. Other callbacks of the process see these.
+After the first profile of a program, opscope measures the overhead of recording once: 280 small
+calls on a separate thread, outside recordings. Other callbacks of the process receive these calls.
 """

@@ -29,7 +29,7 @@ from opscope.analysis.device_account import graph_share
 from opscope.api.trace import Trace
 from opscope.columns.codes import GpuKind
 from opscope.columns.device_rules import check_device_rules
-from opscope.columns.schema import UNHEARD, EventKind
+from opscope.columns.schema import END_WITHOUT_DEVICE_DATA, EventKind
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
 
 pytestmark = [
@@ -215,7 +215,7 @@ def test_of_a_program_that_is_killed_the_file_has_what_devices_did(tmp_path: Pat
     additions = names.count("aten::add_")
     assert additions / 2 < len(kernels) <= additions
     assert (gpu["launch"][kernels] >= 0).all()
-    assert 0 < trace.ledger["gpu"][UNHEARD] < 2e9
+    assert 0 < trace.ledger["gpu"][END_WITHOUT_DEVICE_DATA] < 2e9
 
 
 _NOT_OF_THE_PROGRAM = (

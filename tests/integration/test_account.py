@@ -96,7 +96,7 @@ def test_every_step_of_a_program_adds_up(more):
     assert profile.trace.what_if({}, "all").saved_ns == 0
 
 
-def test_a_wait_for_a_lock_is_told_by_the_kernel_where_no_call_was_recorded():
+def test_a_wait_for_a_lock_is_known_from_the_kernel_where_no_call_was_recorded():
     with opscope.profile() as profile:
         train(3, held_by_another_thread)
     account = profile.trace.account("all")

@@ -78,7 +78,7 @@ def test_a_loop_of_reads_and_writes_is_found_without_stacks_too():
     assert findings_of(elements)["for-loop-indexing"].place_note
 
 
-def test_memory_that_grows_is_told_in_bytes():
+def test_memory_that_grows_is_reported_in_bytes():
     finding = findings_of(kept, **EVERYTHING)["memory-that-grows"]
     # Twenty hidden layers of 512 by 256 floats, before and after the ReLU; how many rounds count as
     # start-up depends on how long they took.
@@ -86,7 +86,7 @@ def test_memory_that_grows_is_told_in_bytes():
     assert finding.saved_ns is None and finding.severity == "high"
 
 
-def test_what_no_finding_explains_is_said_with_its_lines():
+def test_what_no_finding_explains_is_reported_with_its_lines():
     def is_said(findings):
         unexplained = findings.unexplained
         assert 0 < unexplained.share <= 1
@@ -99,7 +99,7 @@ def test_what_no_finding_explains_is_said_with_its_lines():
     assert in_some_recording(products, is_said)
 
 
-def test_start_up_is_left_out_and_said():
+def test_start_up_is_left_out_and_reported():
     network = torch.nn.Linear(64, 64)
 
     def program():

@@ -17,7 +17,7 @@ def program():
     optimizer.step()
 
 
-def test_what_has_no_place_in_a_chrome_file_is_said_when_it_is_read(tmp_path):
+def test_what_has_no_place_in_a_chrome_file_is_reported_when_it_is_read(tmp_path):
     trace = record(program, record_shapes=True, profile_memory=True, with_stack=True)
     trace.export("chrome", tmp_path / "trace.json")
 

@@ -29,9 +29,9 @@ def test_clocks_that_jump_or_are_set_are_in_the_ledger(monkeypatch):
     monkeypatch.setattr(_native, "decode", told)
     trace = record(lambda: torch.ones(2))
     assert trace.ledger["clock"] == {
-        "jumped while recording, so that times are not right; by ns": -3e9,
-        "was set while recording; forward by ns": 5e6,
+        "jumped during the recording, so times are wrong; by ns": -3e9,
+        "was set during the recording; forward by ns": 5e6,
     }
     said = describe_completeness(trace)
-    assert "the CLOCK jumped while recording, so that times are not right; by ns: -3,000,0" in said
-    assert "the CLOCK was set while recording; forward by ns: 5,000,000" in said
+    assert "the CLOCK jumped during the recording, so times are wrong; by ns: -3,000,0" in said
+    assert "the CLOCK was set during the recording; forward by ns: 5,000,000" in said

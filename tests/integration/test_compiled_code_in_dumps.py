@@ -138,7 +138,7 @@ def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache):
     assert 19 in lines, "a graph that was loaded during the recording"
 
 
-def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():
+def test_each_graph_is_reported_once_and_a_line_that_was_cut_is_left_out():
     compiled = torch.compile(lambda x: torch.tanh(x @ x) - 3)
     compiled(torch.randn(6, 6))
     loaded = LoadedSites()

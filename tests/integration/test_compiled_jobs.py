@@ -50,7 +50,7 @@ def by_rank(found):
     return {one["rank"]: one for one in found["processes"] if "rank" in one}
 
 
-def test_the_rank_that_compiled_nothing_is_told_from_those_that_did(asked):
+def test_the_rank_that_compiled_nothing_is_distinguished_from_those_that_did(asked):
     found = json.loads(asked("summary", "--compiled", "--format", "json").out)
     of_rank = by_rank(found)
     assert [of_rank[rank]["graphs"] > 0 for rank in range(RANKS)] == [True, False]

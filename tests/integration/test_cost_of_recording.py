@@ -37,7 +37,7 @@ def costs(trace):
 
 
 @pytest.mark.parametrize("number", range(len(measuring.timed_calls(torch))))
-def test_a_timed_call_has_what_it_is_said_to_have(number):
+def test_a_timed_call_has_its_declared_parts(number):
     """In so many turns that the functions around them do not count."""
     call, turns = measuring.timed_calls(torch)[number], 500
     call.repeat(range(turns))

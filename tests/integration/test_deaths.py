@@ -144,7 +144,7 @@ def test_a_killed_keeper_costs_the_program_nothing(tmp_path):
     assert count(opscope.load(tmp_path / "t"), "step") == 100
 
 
-def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path):
+def test_a_reader_of_the_output_does_not_wait_for_the_keeper(tmp_path):
     (tmp_path / "go").touch()
     (tmp_path / "script.py").write_text(
         "import os, time, torch\ntorch.ones(2)\nnothing = os.open(os.devnull, os.O_WRONLY)\n"

@@ -57,7 +57,7 @@ def resolve(module, name):
     raise ImportError(module)
 
 
-def test_every_name_is_there_and_whose_it_is_said_to_be():
+def test_every_name_exists_with_the_documented_implementation():
     names = documented()
     assert len(names) > 120, "the page's tables are read"
     with opscope.drop_in.install():

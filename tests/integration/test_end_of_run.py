@@ -59,7 +59,7 @@ def test_without_a_keeper_one_is_begun_at_the_end(execute, tmp_path):
     assert "opscope: most time: " in said and (tmp_path / "t" / "rank=00000").is_dir()
 
 
-def test_a_program_that_runs_nothing_waits_for_nothing_unless_asked_to(execute, tmp_path):
+def test_a_program_that_runs_nothing_waits_for_nothing_unless_requested(execute, tmp_path):
     said = execute("-c", "import torch", run=run_python, OPSCOPE_END_WAIT="").stderr
     assert said.count("ran no torch operators") == 1 and "trace written to" not in said
     assert len(opscope.load(tmp_path / "t").events) < 100
@@ -80,7 +80,7 @@ for _ in range(7):
 """
 
 
-def test_steps_in_bursts_are_said_to_be_a_part_of_the_program(execute, tmp_path, capsys):
+def test_steps_in_bursts_are_reported_to_be_a_part_of_the_program(execute, tmp_path, capsys):
     said = execute("--why", "-c", BURSTS).stderr
     assert re.search(r"recorded steps cover [0-9.]+% of the program's time", said)
     assert in_detail(opscope.load(tmp_path / "t")).metadata[STEPS]["ended"] == 700

@@ -81,7 +81,7 @@ def test_what_the_program_may_not_use_another_process_may(execute, program, code
 
 
 @pytest.mark.parametrize(("program", "code", "said"), TOO_LIMITED)
-def test_what_cannot_be_written_is_said(execute, program, code, said):
+def test_what_cannot_be_written_is_reported(execute, program, code, said):
     outcome = execute(program, "--no-stream")
     assert (outcome.code, outcome.was_written) == (code, False)
     assert said in outcome.err

@@ -106,7 +106,7 @@ def test_started_and_stopped_many_times_into_one_file(tmp_path):
     })  # fmt: skip
 
 
-def test_its_state_is_told_and_every_call_may_come_at_any_time(tmp_path):
+def test_its_state_is_reported_and_every_call_may_come_at_any_time(tmp_path):
     observer = ExecutionTraceObserver()
     assert (observer.is_registered, observer.is_running()) == (False, False)
     assert observer.get_output_file_path() is None
@@ -285,7 +285,7 @@ def test_a_saved_profile_becomes_the_same_file(tmp_path):
 @pytest.mark.parametrize(
     "observer_class", [torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver]
 )
-def test_who_loads_one_is_told_what_to_record(tmp_path, observer_class):
+def test_loading_one_reports_what_to_record(tmp_path, observer_class):
     observer = observer_class()
     observer.register_callback(str(tmp_path / "t.json"))
     observer.start()

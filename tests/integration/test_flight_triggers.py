@@ -102,7 +102,7 @@ def test_no_memory_is_a_reason_of_its_own(tmp_path):
     assert reason_of(trace) == "out of memory"
 
 
-def test_what_was_left_out_is_said_although_the_gil_is_held(tmp_path):
+def test_what_was_left_out_is_reported_although_the_gil_is_held(tmp_path):
     """Of a program so dear to record that only some of its steps are, from its first seconds on."""
     done = run(
         """
@@ -236,7 +236,7 @@ def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):
     assert reasons["loss is bad"] == "it is NaN"
 
 
-def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
+def test_what_is_refused_is_counted_and_reported(tmp_path, capfd):
     with flight_recorder(directory=tmp_path, triggers=[], max_disk="1B") as recorder:
         (tmp_path / "old.opscope").mkdir()
         (tmp_path / "old.opscope" / "file").write_bytes(b"12")

@@ -159,7 +159,7 @@ def test_tools_around_the_process_are_named(
     assert "Nsight Systems" in prof.trace.metadata["gpu"]["unavailable"]
 
 
-def test_teardown_cupti_detaches_it_when_asked_to(
+def test_teardown_cupti_detaches_it_when_requested(
     fake: FakeCupti, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEARDOWN_CUPTI", "1")

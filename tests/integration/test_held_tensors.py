@@ -77,7 +77,7 @@ def test_what_is_held_for_many_threads_counts_with_their_lists():
     assert used(**BOTH) - used(record_shapes=True) > 100 * 2048 * 8  # the cache of each
 
 
-def test_a_ring_holds_what_it_has_when_a_dump_is_let_go_of(tmp_path):
+def test_a_ring_holds_what_it_has_when_a_dump_is_released(tmp_path):
     with flight_recorder(directory=tmp_path, triggers=[], budget=None, **BOTH) as recorder:
         for _ in range(2):
             subtract(2_000)
@@ -85,7 +85,7 @@ def test_a_ring_holds_what_it_has_when_a_dump_is_let_go_of(tmp_path):
     assert len(np.unique(given_to(trace, "aten::sub"))) == 8_000
 
 
-def test_a_stream_holds_what_it_has_when_another_recording_is_let_go_of(tmp_path):
+def test_a_stream_holds_what_it_has_when_another_recording_is_released(tmp_path):
     with opscope.profile(stream_to=tmp_path, **BOTH):
         subtract(2_000)
         assert len(record(lambda: torch.ones(1)).events)

@@ -170,7 +170,7 @@ def test_500_hostile_requests_change_nothing(server, tmp_path):
     assert not (tmp_path / "root").exists()
 
 
-def test_a_silent_client_keeps_nobody_waiting(server):
+def test_a_silent_client_keeps_no_process_waiting(server):
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(10)]
     for one in silent:
         one.sendall(b"GET /verd")

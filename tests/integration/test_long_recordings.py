@@ -189,7 +189,7 @@ def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     assert dropped(trace) > 0
     assert count(trace, "small") + dropped(trace) == 100_000
     assert count(trace, "after") == 20_000
-    assert trace.ledger["recording"]["times without free space"] == 1
+    assert trace.ledger["recording"]["periods without free disk space"] == 1
 
 
 DRAINS = """

@@ -134,7 +134,7 @@ def scripted(x: torch.Tensor):
     return torch.jit.wait(waiting)
 
 
-def test_forks_of_torchscript_allocate_what_they_do_and_lost_frees_are_told():
+def test_forks_of_torchscript_allocate_what_they_do_and_lost_frees_are_reported():
     """A worker may let go of a result outside any operator, where torch tells nobody."""
     with opscope.profile(profile_memory=True) as prof:
         for _ in range(10 * COUNT):
@@ -145,7 +145,7 @@ def test_forks_of_torchscript_allocate_what_they_do_and_lost_frees_are_told():
     order = np.lexsort((table["time_ns"], table["address"]))
     address, begins = table["address"][order], table["size_bytes"][order] > 0
     again = int(((address[1:] == address[:-1]) & begins[1:] & begins[:-1]).sum())
-    assert prof.trace.ledger["frees"]["dropped: their thread was not heard"] == again
+    assert prof.trace.ledger["frees"]["dropped: not reported by torch"] == again
     assert allocated - freed >= again
     assert (
         len(set(table["allocation_id"][table["size_bytes"] > 0])) == (table["size_bytes"] > 0).sum()
@@ -157,7 +157,7 @@ def test_frees_of_what_was_there_before_are_counted():
     with opscope.profile(profile_memory=True) as prof:
         kept.clear()
     assert heard(prof) == (0, 0)
-    assert prof.trace.ledger["allocations"]["freed unreported: from before"] == COUNT
+    assert prof.trace.ledger["allocations"]["not reported: frees of older memory"] == COUNT
 
 
 def test_the_locks_that_a_child_needs_are_known_in_this_torch():

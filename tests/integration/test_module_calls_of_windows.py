@@ -63,7 +63,7 @@ def test_a_module_call_ends_though_the_hooks_that_saw_it_begin_are_gone():
     _assert_children_are_inside(prof.trace)
 
 
-def test_what_runs_in_module_calls_is_inside_of_them_whoever_else_records():
+def test_what_runs_in_module_calls_is_inside_of_them_beside_any_recorder():
     stop = threading.Event()
     menu = ({}, {"with_modules": True}, {"with_stack": True})
     model = Around(Around(torch.nn.ReLU()))

@@ -32,7 +32,7 @@ def without_collections():
 
 
 @LEVELS
-def test_variables_of_functions_around_and_in_the_recording_are_let_go_of(options):
+def test_variables_of_functions_around_and_in_the_recording_are_released(options):
     profiles = []
 
     def make():
@@ -70,7 +70,7 @@ def test_variables_of_functions_around_and_in_the_recording_are_let_go_of(option
 
 @LEVELS
 @pytest.mark.parametrize("looked_at", [False, True], ids=["not looked at", "looked at"])
-def test_models_optimizers_and_tensors_are_let_go_of(options, looked_at):
+def test_models_optimizers_and_tensors_are_released(options, looked_at):
     def train(recording):
         model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

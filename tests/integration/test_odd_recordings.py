@@ -134,7 +134,7 @@ def test_a_summary_without_times_counts(tmp_path):
     assert "no times were recorded" in html and not TIME.search(re.sub("<[^>]*>", " ", html))
 
 
-def test_losses_are_said_by_every_command(tmp_path):
+def test_losses_are_reported_by_every_command(tmp_path):
     trace = build_trace(
         "aten::mm 0..10\naten::add 10..30", ledger={"events": {"dropped: memory budget": 7.0}}
     )

@@ -164,7 +164,7 @@ def test_the_callback_may_do_anything_to_its_profile(tmp_path):
 # -- Accumulating ----------------------------------------------------------------------------------
 
 
-def test_events_of_earlier_cycles_are_kept_with_their_trees_if_asked():
+def test_events_of_earlier_cycles_are_kept_with_their_trees_if_requested():
     chosen = schedule(active=1, repeat=2)
     with opscope.profile(schedule=chosen) as prof:
         run(prof, 3)
@@ -303,7 +303,7 @@ def test_only_what_is_not_there_cannot_be_recorded():
         opscope.profile(activities=[ProfilerActivity.CUDA])
 
 
-def test_libraries_are_told_that_a_profiler_runs():
+def test_libraries_see_that_a_profiler_runs():
     flag = torch.autograd.profiler
     assert flag._is_profiler_enabled is False
     with opscope.profile():

@@ -112,7 +112,7 @@ def test_calls_that_go_to_another_tool_are_counted_as_lost():
         stop(window)
 
     assert paths(window.trace, "aten::neg") == [[]]
-    assert window.trace.ledger["threads"]["dropped: Python calls go to another tool"] == 1
+    assert window.trace.ledger["threads"]["dropped: Python calls, which another tool receives"] == 1
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="tools have ids from Python 3.12 on")
@@ -180,7 +180,7 @@ def held_lock():
     return lock
 
 
-def test_a_c_function_that_ended_unheard_does_not_run_because_something_else_does():
+def test_a_c_function_that_ended_unrecorded_does_not_run_because_something_else_does():
     entered, let_go, inside = (threading.Event() for _ in range(3))
     go_on = held_lock()
 

@@ -150,7 +150,7 @@ def read_until(terminal, wanted):
     return text
 
 
-def test_a_dump_is_asked_for_from_outside(runtime):
+def test_a_dump_is_requested_from_outside(runtime):
     program = """
         import sys, torch, opscope
         with opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[], budget=None):
@@ -236,7 +236,7 @@ def test_the_end_of_a_process_is_seen_although_its_forked_child_goes_on():
 @pytest.mark.parametrize(
     ("end", "said"), [("os._exit(0)", "has ended"), ("os.execvp('sleep', ['sleep', '60'])", "exec")]
 )
-def test_whoever_records_a_process_does_not_wait_for_one_that_is_gone(tmp_path, end, said):
+def test_a_client_does_not_wait_for_a_process_that_is_gone(tmp_path, end, said):
     ends = f"""
         import os, sys, time, opscope, torch
         print("ready", flush=True)
@@ -250,7 +250,7 @@ def test_whoever_records_a_process_does_not_wait_for_one_that_is_gone(tmp_path, 
         assert done.returncode == 1
 
 
-def test_whoever_asked_and_is_gone_leaves_nothing_recording(listening):
+def test_a_client_that_is_gone_leaves_nothing_recording(listening):
     asking = client.connect(listening)
     asking.request("record")
     assert _native.statistics()["wanted"] != 0

@@ -68,7 +68,7 @@ def test_a_program_whose_main_thread_waits_in_c_comes_to_no_point_where_it_could
 
 
 @needs_asking
-def test_a_program_that_is_stopped_is_said_to_be():
+def test_a_program_that_is_stopped_is_reported_to_be():
     with running(LOOP, "0") as program:
         program.send_signal(signal.SIGSTOP)
         done = command("attach", program.pid, "--seconds", "0.3", "-o", "taken")

@@ -77,7 +77,7 @@ def test_a_thread_that_dies_inside_a_span():
     entered.__exit__(None, None, None)
 
 
-def test_only_the_thread_that_started_if_asked():
+def test_only_the_thread_that_started_if_requested():
     options = RecordingOptions(all_threads=False, gc_pauses=False)
     recording = Recording(options)
     recording.start()

@@ -210,7 +210,7 @@ def test_a_recording_thrown_away_while_running_stops():
     assert _native.gc_callback not in gc.callbacks
 
 
-def test_a_lack_of_memory_while_decoding_is_said_and_can_be_tried_again(monkeypatch):
+def test_a_lack_of_memory_while_decoding_is_reported_and_can_be_tried_again(monkeypatch):
     def full(window, prefixes):
         raise MemoryError("std::bad_alloc")
 

@@ -50,7 +50,7 @@ print(json.dumps([int(recorded), events["dropped: memory budget"], spans]))
     assert recorded + dropped == spans
 
 
-def test_calls_without_memory_harm_nobody():
+def test_calls_without_memory_harm_no_program():
     found = run("""
 sys.setrecursionlimit(100_000)
 layer = torch.nn.Linear(4, 4)

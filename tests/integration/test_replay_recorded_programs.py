@@ -3,7 +3,7 @@
 import torch
 
 import opscope
-from opscope.replay import replay
+from opscope.replay.replay import replay
 
 
 @torch.jit.script

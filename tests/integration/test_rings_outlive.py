@@ -13,7 +13,7 @@ import pytest
 import opscope
 from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch.keeper_process import in_memory_name
-from opscope.live.flight.orphaned_rings import dump_ring
+from opscope.live.recovery import dump_ring
 from support.left_behind import file_of_ring, rings_in
 from support.processes import opscope_here, wait_until
 from support.torch_processes import run_torch
@@ -203,7 +203,7 @@ def test_the_program_may_close_its_files_and_remove_the_folder(tmp_path):
     assert not files_of_rings(folder)
 
 
-def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
+def test_what_found_no_room_in_the_file_is_reported_to_be_lost(tmp_path):
     done = run(
         """
         import resource

@@ -29,7 +29,7 @@ def job(tmp_path_factory):
     return opscope.load(folder)
 
 
-def test_its_ranks_are_compared_whoever_started_them(job):
+def test_its_ranks_are_compared_however_they_were_started(job):
     ranks = [job[part].metadata["distributedInfo"]["rank"] for part in job.compared]
     assert sorted(ranks) == list(range(RANKS))
     (slow,) = job.slow_ranks().found

@@ -62,11 +62,11 @@ def kernels(trace: Trace) -> list[int]:
     return np.flatnonzero(trace.table("gpu")["kind"] == GpuKind.KERNEL).tolist()
 
 
-def unheard_ns(trace: Trace) -> float:
-    return trace.ledger.get("gpu", {}).get("devices were last heard before the end_ns", 0)
+def end_without_data_ns(trace: Trace) -> float:
+    return trace.ledger.get("gpu", {}).get("without device data at the end_ns", 0)
 
 
-def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_heard(
+def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_recorded(
     cupti_library: str, tmp_path: Path
 ) -> None:
     launched = run(tmp_path / "t", "killed", 2.5, cupti_library)
@@ -80,8 +80,8 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     ended_ns = (trace.events["start_ns"] + trace.events["duration_ns"]).max()
     last_ns = (gpu["start_ns"][rows] + gpu["duration_ns"][rows]).max()
     assert ended_ns - last_ns > 0
-    assert unheard_ns(trace) > 0
-    assert last_ns <= ended_ns - unheard_ns(trace) + 50_000_000
+    assert end_without_data_ns(trace) > 0
+    assert last_ns <= ended_ns - end_without_data_ns(trace) + 50_000_000
     assert "dropped: device activity, lost with the process" not in trace.ledger["recording"]
     (path,) = unfinished_recordings(tmp_path / "t")
     recover_file(path)
@@ -91,7 +91,7 @@ def test_devices_of_a_program_that_was_killed_are_there_until_they_were_last_hea
     assert "the last device data is from" in told.stdout + told.stderr
 
 
-def test_a_program_that_dies_before_devices_were_heard_says_that_they_are_missing(
+def test_a_program_that_dies_before_devices_were_recorded_says_that_they_are_missing(
     cupti_library: str, tmp_path: Path
 ) -> None:
     run(tmp_path / "t", "killed", 0.1, cupti_library)

@@ -208,7 +208,7 @@ def test_a_cycle_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, ca
     assert count(opscope.load(first), "before") == 1
 
 
-def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_said(tmp_path, monkeypatch):
+def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_reported(tmp_path, monkeypatch):
     full = SimpleNamespace(total=1 << 30, used=1 << 30, free=0)
     monkeypatch.setattr("opscope.recording.streams.stream.shutil.disk_usage", lambda _: full)
     with pytest.raises(UsageError, match="No space left"):
@@ -266,12 +266,12 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
 def test_a_second_recording_meanwhile_is_in_memory(tmp_path, capsys):
     with streaming(tmp_path / "one"), streaming(tmp_path / "two") as second:
         work()
-    assert "streams already" in capsys.readouterr().err
+    assert "is already written to a file" in capsys.readouterr().err
     assert count(second.trace, "step") == 20
     assert count(opscope.load(tmp_path / "one"), "step") == 20
 
 
-def test_one_that_nobody_has_any_more_makes_room_for_the_next(tmp_path, capsys):
+def test_one_that_no_process_has_any_more_makes_room_for_the_next(tmp_path, capsys):
     streaming(tmp_path / "one").start()
     with streaming(tmp_path / "two"):
         work()

@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E40
 import opscope  # noqa: E402
 from support.recorded import names  # noqa: E402
 
-UNHEARD = "dropped: Python calls were not heard"
+UNREPORTED = "dropped: Python calls of threads not started by threading"
 
 
 def called():
@@ -55,10 +55,10 @@ def test_calls_are_there_or_their_thread_is_counted(begin):
     is_heard = begin is in_threading or sys.version_info >= (3, 12)
     assert names(prof.trace).count("aten::ones") == 1
     assert calls == is_heard
-    assert prof.trace.ledger["threads"][UNHEARD] == (not is_heard)
+    assert prof.trace.ledger["threads"][UNREPORTED] == (not is_heard)
 
 
-def test_a_thread_is_counted_that_is_heard_only_once_another_recording_begins():
+def test_a_thread_is_counted_that_is_recorded_only_once_another_recording_begins():
     may_go_on, done = threading.Event(), threading.Event()
 
     def run():
@@ -76,16 +76,16 @@ def test_a_thread_is_counted_that_is_heard_only_once_another_recording_begins():
             done.wait()
     is_heard = sys.version_info >= (3, 12)
     assert sum(name.endswith(": called") for name in names(prof.trace)) == is_heard
-    assert prof.trace.ledger["threads"][UNHEARD] == (not is_heard)
-    assert other.trace.ledger["threads"][UNHEARD] == 0
+    assert prof.trace.ledger["threads"][UNREPORTED] == (not is_heard)
+    assert other.trace.ledger["threads"][UNREPORTED] == 0
 
 
-def test_a_thread_is_counted_that_is_not_heard_because_of_what_another_recording_wants():
+def test_a_thread_is_counted_that_is_not_recorded_because_of_what_another_recording_wants():
     with opscope.profile(with_own_functions=True) as prof, opscope.profile(with_stack=True):
         by_thread(called)
     is_heard = sys.version_info >= (3, 12)
     assert sum(name.endswith(": called") for name in names(prof.trace)) == is_heard
-    assert prof.trace.ledger["threads"][UNHEARD] == (not is_heard)
+    assert prof.trace.ledger["threads"][UNREPORTED] == (not is_heard)
 
 
 def test_a_thread_without_python_is_not_counted():
@@ -93,7 +93,7 @@ def test_a_thread_without_python_is_not_counted():
     with opscope.profile(with_stack=True) as prof:
         leaf = torch.ones(3, requires_grad=True)
         (leaf * 2).sum().backward()
-    assert prof.trace.ledger["threads"][UNHEARD] == 0
+    assert prof.trace.ledger["threads"][UNREPORTED] == 0
 
 
 def test_a_step_in_another_thread_survives_the_end_of_a_recording():

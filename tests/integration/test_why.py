@@ -69,7 +69,7 @@ def optimizer_steps(trace):
     return sum(name.startswith("Optimizer.step") for name in names)
 
 
-def test_the_line_to_change_is_said_and_warm_steps_are_recorded_in_detail(why, tmp_path):
+def test_the_line_to_change_is_reported_and_warm_steps_are_recorded_in_detail(why, tmp_path):
     done = why("130")
     assert done.stdout == "the end\n"
     assert "findings of " in done.stderr and "after warm-up" in done.stderr

@@ -21,7 +21,6 @@ from matrix.rows import ROWS, parse_row
 WITH_TORCH = (
     *("tests/integration", "tests/unit/recording", "tests/unit/torch_api", "tests/unit/replay"),
     *("tests/unit/launch", "tests/unit/columns/test_overloads.py", "tests/unit/export"),
-    "tests/unit/columns/test_registered_operators.py",
 )
 WITHOUT_TORCH = ("tests/unit",)
 # The recorder of Python calls, which has other code for other Pythons.
@@ -51,7 +50,7 @@ CLOSEST = (
     "tests/unit/replay",
     "tests/unit/torch_api/test_activity_configs.py",
     "tests/unit/torch_api/test_settings.py",
-    "tests/unit/columns/test_registered_operators.py",
+    "tests/unit/columns/test_overloads.py",
 )  # fmt: skip
 _OPTIONS = ("--closest", "--failed")
 _GO_ON = "--continue-on-collection-errors"

@@ -118,7 +118,7 @@ def _recorded(
 def _account_differences(trace: Trace, played: Played, counts: dict[str, int]) -> list[str]:
     """Every record that was played is in the trace or in its ledger."""
     ledger = trace.ledger["gpu"]
-    noise = int(ledger["left out: calls that tell nothing (cudaGetDevice)"])
+    noise = int(ledger["left out: calls without information (cudaGetDevice)"])
     quiet = told_of_noise(played) if noise == 0 else 0
     late = int(ledger["left out: began after the recording, launch unknown"])
     no_room = int(ledger["dropped: memory budget"])

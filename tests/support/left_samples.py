@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from opscope import _native
-from opscope.live.flight import orphaned_rings
+from opscope.live import recovery
 from opscope.recording import segments
 from opscope.recording.recovered import about_of
 
@@ -125,9 +125,9 @@ def _write_flight(folder: Path) -> None:
     subprocess.run(command, timeout=300, check=True)
     ring = next((folder / "ring").iterdir())
     (folder / "spool").mkdir()
-    with mock.patch.object(orphaned_rings, "write_dump") as write_dump:
+    with mock.patch.object(recovery, "write_dump") as write_dump:
         write_dump.side_effect = lambda spool: shutil.copytree(spool, folder / "spool" / spool.name)
-        orphaned_rings.dump_ring(Path(shutil.copy(ring, folder / "left")))
+        recovery.dump_ring(Path(shutil.copy(ring, folder / "left")))
 
 
 def _journal() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opscope.analysis.account.divided import divide, main_time
 from opscope.analysis.function_lines import widest_gaps
 from opscope.analysis.sites import Sites
-from opscope.jobs.rollup.operators import line_columns, operator_columns
+from opscope.jobs.rollup.contents import line_columns, operator_columns
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.period import Which, period_of

@@ -52,7 +52,7 @@ class Supervised:
                 streams = {"stdout": file, "stderr": subprocess.STDOUT}
             return subprocess.Popen(self.command, cwd=self.within, env=environment, **streams)
 
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether it has anything left to do; whatever has to be done about it is done."""
         if self._process is None:
             return False

@@ -207,7 +207,7 @@ class _Account:
     window: Window
     told: list[str] = field(default_factory=list)
     unheard: dict[Actor, str] = field(default_factory=dict)  # whose Python calls are missing
-    unheard_frees: list[str] = field(default_factory=list)
+    unreported_frees: list[str] = field(default_factory=list)
     missing_frees: Counter[Effect] = field(default_factory=Counter)  # that may be there
     surplus_frees: list[tuple[Effect, str]] = field(default_factory=list)
 
@@ -226,7 +226,7 @@ class _Account:
         if there < least and actor is not None and actor.raw and effect[0] in _PYTHON:
             self.unheard[actor] = text
         elif there < least and effect[0] == "free":
-            self.unheard_frees += [text] * (least - there)
+            self.unreported_frees += [text] * (least - there)
         elif effect[0] == "free":
             self.surplus_frees += [(effect, text)] * (there - most)
         else:
@@ -235,13 +235,15 @@ class _Account:
     def unsaid(self) -> list[str]:
         """What is missing beyond what the ledger says is."""
         ledger = self.window.trace.ledger
-        threads = ledger.get("threads", {}).get("dropped: Python calls were not heard", 0)
-        frees = ledger.get("frees", {}).get("dropped: their thread was not heard", 0)
+        threads = ledger.get("threads", {}).get(
+            "dropped: Python calls of threads not started by threading", 0
+        )
+        frees = ledger.get("frees", {}).get("dropped: not reported by torch", 0)
         said = f"\n    the ledger says so of {threads:.0f} threads"
         unheard = [text + said for text in self.unheard.values()]
         texts = unheard if len(unheard) > threads else []
         texts += self._unexplained_frees()
-        return texts + (self.unheard_frees if len(self.unheard_frees) > frees else [])
+        return texts + (self.unreported_frees if len(self.unreported_frees) > frees else [])
 
     def _unexplained_frees(self) -> list[str]:
         """Of a thread that had nothing of the kind to free, nor took it for another's.

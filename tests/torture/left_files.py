@@ -26,8 +26,8 @@ import pyarrow.dataset  # noqa: F401
 from opscope import _native
 from opscope.base.untrusted_files import reading
 from opscope.errors import OpscopeError
-from opscope.live.flight.orphaned_rings import dump_ring
 from opscope.live.flight.write_dump import write_dump
+from opscope.live.recovery import dump_ring
 from opscope.recording import segments
 from opscope.recording.decoded import read_decoded
 from opscope.recording.recovered import about_of, recover

@@ -80,6 +80,14 @@ def test_the_architecture_shows_every_folder():
     assert sorted(folder for folder in folders if f"`{folder}/`" not in ARCHITECTURE) == []
 
 
+def test_tests_that_the_architecture_names_exist():
+    root = SOURCE.parents[1]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", ARCHITECTURE)
+    assert len(named) > 20
+    missing = [name for file, name in named if f"def {name}(" not in (root / file).read_text()]
+    assert missing == []
+
+
 def test_public_names_are_sorted_and_importable():
     assert opscope.__all__ == sorted(opscope.__all__)
     for name in opscope.__all__:

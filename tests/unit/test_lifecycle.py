@@ -30,7 +30,7 @@ class Holder:
         self.thread.join()
 
 
-def test_nobody_waits_in_a_circle():
+def test_no_thread_waits_in_a_circle():
     """Each of two threads is in one section when it wants the other's."""
     sections, both = [_native.Section(), _native.Section()], threading.Barrier(2)
     done = []

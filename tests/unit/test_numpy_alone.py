@@ -1,9 +1,7 @@
 """With NumPy and torch alone: recording and most questions work; the rest says what to install."""
 
-import numpy as np
 import pytest
 
-from opscope.timeline import signatures
 from support.processes import run_python
 from support.random_program import random_program
 
@@ -118,12 +116,3 @@ def test_a_module_of_the_programs_that_is_missing_is_its_own_affair():
     broken = hidden.replace('name.partition(".")[0] in', "name in")
     done = run(broken + "from opscope.cli import main; main()", "summary", "a")
     assert "Traceback" in done.stderr
-
-
-@pytest.mark.parametrize("keys", [[], [7], [5, 5, 5], [3, 1, 3, 2, 1], [2**64 - 1, 0, 2**64 - 1]])
-def test_grouping_is_the_same_without_arrow(keys):
-    key = np.array(keys, dtype=np.uint64)
-    for with_arrow, without in zip(
-        signatures.first_of_each(key), signatures._first_of_each_sorted(key), strict=True
-    ):
-        assert with_arrow.dtype == without.dtype and with_arrow.tolist() == without.tolist()

@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[2]
 MOST_WORDS = 40
 """Of a sentence."""
 MOST_COLUMNS = 120
-"""Of a line of a document; rows of tables and code cannot be wrapped."""
+"""Of a line of a document."""
+UNWRAPPED = ("|", "    ", "description:")
+"""Beginnings of lines that cannot be wrapped: rows of tables, code, the header of a skill."""
 WORDS = dict(
     line.split(": ", 1)
     for line in (ROOT / "tests/words.txt").read_text().splitlines()
@@ -29,8 +31,9 @@ FORBIDDEN = re.compile(rf"\b({'|'.join(map(re.escape, WORDS))})\b", re.IGNORECAS
 
 def documents() -> list[Path]:
     guides = [path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts]
-    names = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
-    return sorted([*guides, *(ROOT / name for name in names)])
+    names = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    skills = (ROOT / "src/opscope/readers/skill").glob("*.md")
+    return sorted([*guides, *skills, *(ROOT / name for name in names)])
 
 
 def texts_of_python(path: Path) -> Iterator[tuple[int, str]]:
@@ -57,6 +60,13 @@ def texts_of_page(path: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.lstrip().startswith(("//", "*", "/*")):
             yield from ((number, text) for text in re.findall(r"[\"`]([^\"`]* [^\"`]*)[\"`]", line))
+
+
+def comments_and_strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of C++, TypeScript or a stub, without words inside identifiers."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        texts = re.findall(r"//.*|\"[^\"]* [^\"]*\"", line) if path.suffix != ".pyi" else [line]
+        yield from ((number, text) for text in texts)
 
 
 def paragraphs(markdown: str) -> Iterator[tuple[int, str]]:
@@ -118,6 +128,16 @@ def test_the_report_is_plain():
     assert of_source("web/src", "*.ts", texts_of_page) == []
 
 
+@pytest.mark.parametrize(
+    "folder, pattern",
+    [("native", "*.h"), ("native", "*.cpp"), ("web/src", "*.ts"), ("src/opscope", "*.pyi")],
+)
+def test_comments_are_plain(folder, pattern):
+    found = of_source(folder, pattern, comments_and_strings)
+    exempt = ("native/tests", "native/python/asyncio_runs_context")
+    assert [one for one in found if not one.startswith(exempt)] == []
+
+
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_are_plain(path):
     text = path.read_text()
@@ -126,7 +146,7 @@ def test_documents_are_plain(path):
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):
         is_code ^= line.lstrip().startswith("```")
-        if len(line) > MOST_COLUMNS and not is_code and not line.startswith(("|", "    ")):
+        if len(line) > MOST_COLUMNS and not is_code and not line.startswith(UNWRAPPED):
             found.append(f"{name}:{number}: {len(line)} columns")
     assert found == []
 

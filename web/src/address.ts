@@ -1,4 +1,4 @@
-// What is looked at, in the page's address: a link to it, or a reload, shows the same again.
+// The view's state in the page's address, so that a link or a reload shows the same.
 import type { State } from "./state";
 
 const QUIET_MS = 250; // browsers refuse addresses that change with every frame
@@ -54,7 +54,7 @@ function times(from: number, to: number): string {
   return `${Math.round(from)}-${Math.round(to)}`;
 }
 
-// Of "from-to", where "from" may be negative: what is before the recording.
+// Parses "from-to"; "from" is negative before the recording.
 function readTimes(text: string | null): [number, number] | null {
   const found = /^(-?\d+)-(\d+)$/.exec(text ?? "");
   if (!found) return null;

@@ -31,7 +31,7 @@ interface Tab {
   title: string;
   badge: string;
   make: () => HTMLElement;
-  follows: ("selection" | "search")[]; // changes after which it has to be made again
+  follows: ("selection" | "search")[]; // changes that require a rebuild
 }
 
 export class App {
@@ -178,7 +178,7 @@ export class App {
         make: () => ranksPanel(state, ranks, tooltip),
         follows: [],
       });
-    // Of a memory snapshot there is nothing else.
+    // A memory snapshot has no other panel.
     const isSnapshot = !state.spans.count && report.memory.length > 0;
     return isSnapshot ? tabs.filter((tab) => tab.id === "memory") : tabs;
   }
@@ -228,13 +228,13 @@ export class App {
     );
   }
 
-  // How much was recorded and how much of it the page speaks of, where that is not the same.
+  // Extent of the recording, and of the page's period if it differs.
   private recorded(): string {
     const [all, part] = [formatTime(this.state.report.run.duration), formatTime(this.state.wall)];
     return all === part ? all : `${part} of ${all} recorded`;
   }
 
-  // What keeps the page from showing what was asked for; empty for nothing.
+  // Reason why the page cannot show the requested view; empty if it can.
   private problem(reason: string): void {
     this.notice.textContent = reason;
     this.notice.hidden = !reason;
@@ -271,7 +271,7 @@ export class App {
       }),
     );
     if (hadFocus) this.tabBar.querySelector<HTMLElement>(".on")?.focus();
-    this.tooltip.hide(); // what it describes may be in the panel that goes
+    this.tooltip.hide(); // its subject may be in the closed panel
     const current = this.tabs.find((tab) => tab.id === this.state.tab) ?? this.tabs[0];
     this.panel.setAttribute("aria-label", current.title);
     replace(this.panel, current.make());
@@ -286,7 +286,7 @@ export class App {
     else this.refreshIf("selection");
   }
 
-  // Made again at most once per frame: a selection changes with every movement of the pointer.
+  // Rebuilt at most once per frame: a selection changes with every movement of the pointer.
   private refreshIf(change: "selection" | "search"): void {
     if (!this.tabs.find((tab) => tab.id === this.state.tab)?.follows.includes(change) || this.refreshing)
       return;

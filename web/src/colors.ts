@@ -12,7 +12,7 @@ export interface Theme {
   sunken: string;
   accent: string;
   spanText: string;
-  muted: string; // spans that a search leaves out
+  muted: string; // spans that do not match a search
 }
 
 export function currentTheme(): Theme {
@@ -32,7 +32,7 @@ export function currentTheme(): Theme {
   };
 }
 
-// One hue per activity, as --phase-… in style.css; what only gives structure is quiet.
+// One hue per activity, as --phase-… in style.css; spans that only give structure are pale.
 const ACTIVITY_TONES: Record<Activity, [chroma: number, hue: number]> = {
   forward: [0.075, 260],
   backward: [0.075, 300],
@@ -45,7 +45,7 @@ const ACTIVITY_TONES: Record<Activity, [chroma: number, hue: number]> = {
   "garbage collection": [0.13, 25],
   other: [0.012, 255],
 };
-const SHADES = 4; // of an activity, by name, so that neighbours can be told apart
+const SHADES = 4; // of an activity, by name, to distinguish neighbours
 
 export function activityColor(activity: Activity, dark: boolean, shade = 1): string {
   const [chroma, hue] = ACTIVITY_TONES[activity];
@@ -53,7 +53,7 @@ export function activityColor(activity: Activity, dark: boolean, shade = 1): str
   return oklch(lightness, chroma * (dark ? 1.15 : 1), hue);
 }
 
-// Colours of spans and of names: what they are for, in a shade of their name.
+// Colours of spans and names: the hue of the activity, in a shade by name.
 export class SpanColors {
   readonly palette: string[];
   private readonly shades: Uint8Array; // of labels
@@ -82,7 +82,7 @@ export class SpanColors {
   }
 }
 
-// Parts of a training step, by the names of timeline/phases.py, and what memory is for, by those of
+// Phases of a training step, by the names of timeline/phases.py, and categories of memory, by those of
 // analysis/memory/data_flow.py.
 const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",
@@ -105,7 +105,7 @@ export function partColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }
 
-// Causes of time, by the names of columns/causes.py, in the hues of the activities they are near to.
+// Causes of time, by the names of columns/causes.py, in the hues of related activities.
 const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
   operators: [250],
   "torch call overhead": [235, 0.06],
@@ -126,7 +126,7 @@ const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
   copies: [190, 0.06],
 };
 
-// Each has a colour of its own, and a quiet tone where nothing was done or known.
+// Each has a separate colour; idle and unknown time is pale.
 export function causeColor(name: string, dark: boolean): string {
   if (name === "unknown" || name === "nothing to do") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
   const [hue, chroma = 0.13] = CAUSE_TONES[name] ?? [hash(name) % 360];

@@ -15,11 +15,11 @@ export interface Report {
   sources: TableSection<SourceColumns> | null;
   steps: StepSection | null;
   memory: MemoryDevice[];
-  devices: DeviceSection | null; // where any did anything
+  devices: DeviceSection | null; // if any device was active
   findings: FindingSection;
-  verdict: string[]; // at most four lines; none where no times were recorded
+  verdict: string[]; // at most four lines; none without recorded times
   ranks: RankSection | null; // of a job of several processes
-  differences: SaidWithTables | null; // of two traces
+  differences: SentencesWithTables | null; // of two traces
   columns: PackedColumn[];
 }
 
@@ -31,8 +31,8 @@ export interface PackedColumn {
 
 // start: since the span before on the same line, or since the start of the recording.
 // inputs: row in SpanSection.inputs plus 1, 0 for none. Arrows are in order of their sources.
-// merged: how many a span stands for, 0 for one that stands for itself; only where there is a window.
-// rankTime, rankOwn: by rank and step, plus 1, 0 where there is none; only where there are ranks.
+// merged: number of spans merged into this one, 0 for a single span; only with a window.
+// rankTime, rankOwn: by rank and step, plus 1; 0 for none; only for jobs with ranks.
 export type ColumnName =
   | "start"
   | "duration"
@@ -55,14 +55,14 @@ export interface Run {
   ledger: { source: string; what: string; value: number }[];
   dropped: number;
   unfinished: number;
-  costNs: number | null; // what recording cost in all
+  costNs: number | null; // total overhead of recording
 }
 
-// What tables, findings and shares are of: the recording without its start-up, where one can be told.
+// Period of tables, findings and shares: the recording without start-up, if recognised.
 export interface Period {
   about: string; // in words: steady state, 210 ms, 29 steps
   from: number;
-  to: number; // its length is what every share is of
+  to: number; // all shares are of this period
   leftOut: string; // the start-up in words; empty for none
 }
 
@@ -72,25 +72,25 @@ export interface SpanSection {
   labels: {
     text: string[];
     kind: number[];
-    waiting: number[]; // labels of what waits: never ranked as work
-    unranked: number[]; // labels of steps and of what recording needs: of no table
+    waiting: number[]; // labels of waits: never ranked as work
+    unranked: number[]; // labels of steps and of the recorder: in no table
   };
   unfinished: number[]; // spans
   inputs: string[];
   moved: MovedSpans;
-  window?: SpanWindow; // where these are not all spans of the recording
+  window?: SpanWindow; // if these are not all spans of the recording
 }
 
-// Spans shorter than `least` are merged with their neighbours; 0 where none are.
+// Spans shorter than `least` are merged with their neighbours; 0: none are merged.
 export interface SpanWindow {
   from: number;
   to: number;
   least: number;
-  pixels: number; // that a window is resolved into
+  pixels: number; // width of a window
 }
 
-// Each instant of a thread belongs to the span that began last. Where its spans do not nest, these have time
-// of their own until another moment than their end, or are in another span than on their line.
+// Each instant of a thread belongs to the span that began last. For spans that do not nest: the end of their
+// self time, or a parent that differs from the one on their line.
 export interface MovedSpans {
   span: number[];
   until: number[];
@@ -126,15 +126,15 @@ export const Kind = {
 export interface TableSection<C> {
   columns: C;
   rows: number;
-  allRows: number; // of which `rows` are on the page
-  flopsCoverage?: number; // 0 to 1, where operations were counted
+  allRows: number; // `rows` of these are on the page
+  flopsCoverage?: number; // 0 to 1, if operations were counted
 }
 
 // Columns that are zero throughout are left out.
 export interface OperatorColumns {
   name: string[];
   kind: number[];
-  waits: boolean[]; // waiting is no work
+  waits: boolean[]; // waits are not work
   calls: number[];
   self?: number[];
   total?: number[];
@@ -147,7 +147,7 @@ export interface OperatorColumns {
 }
 
 export interface ModuleColumns {
-  name: string[]; // as the program calls it: blocks.3.mlp.0
+  name: string[]; // path: blocks.3.mlp.0
   class: string[];
   label: string[]; // of its calls on the timeline
   calls: number[];
@@ -161,8 +161,8 @@ export interface SourceColumns {
   file: string[];
   line: number[];
   function: string[];
-  text: string[]; // what the line says, where that is known
-  starts: number[][]; // when the first calls from it started
+  text: string[]; // text of the line, if known
+  starts: number[][]; // starts of the first calls from it
   library: boolean[];
   calls: number[];
   self: number[];
@@ -171,7 +171,7 @@ export interface SourceColumns {
 }
 
 export interface StepSection {
-  what: string; // what a step is, where the program does not mark them; else empty
+  what: string; // definition of a step, unless the program marks steps
   number: number[];
   start: number[];
   duration: number[];
@@ -180,7 +180,7 @@ export interface StepSection {
   events: number[];
   phases: string[];
   phaseTimes: number[][]; // step, phase
-  causes: string[]; // why time of the main thread passed; together the whole step
+  causes: string[]; // causes of the main thread's time; they sum to the step
   causeMeanings: string[];
   causeTimes: number[][]; // step, cause
   labels: string[];
@@ -189,20 +189,20 @@ export interface StepSection {
 }
 
 export interface RankSection {
-  said: string[]; // who is slow, or that nobody is, and what could not be told
+  sentences: string[]; // the slow ranks, or that there are none; limits of the comparison
   names: string[];
   onTimeline: boolean[]; // of each
   steps: number[];
-  allSteps: number; // of which these are on the page
-  what: string; // what a step is, where the programs do not mark them; else empty
+  allSteps: number; // these are on the page
+  what: string; // definition of a step, unless the programs mark steps
   causes: string[];
   causeMeanings: string[];
   causeTimes: number[][]; // rank, cause
-  together: SaidWithTables;
+  together: SentencesWithTables;
 }
 
-export interface SaidWithTables {
-  said: string[];
+export interface SentencesWithTables {
+  sentences: string[];
   tables: TextTable[];
 }
 
@@ -216,18 +216,18 @@ export interface MemoryDevice {
   device: string;
   time: number[];
   total: number[];
-  byCategory: MemoryParts | null; // what it was for; null where that is not known
-  byPhase: MemoryParts; // the part of a step that allocated it
-  uncategorised: string; // why byCategory is not known
+  byCategory: MemoryParts | null; // null if categories are unknown
+  byPhase: MemoryParts; // by allocating phase
+  uncategorised: string; // why categories are unknown
   peakBytes: number;
   peakTime: number;
   beforeBytes: number; // of the peak, allocated before the recording
   groups: Record<MemoryGrouping, MemoryGroup[]>; // of the peak; empty if not known
-  stacks: MemoryGroup[]; // likewise, by the functions that allocated, outermost first, with ";" between
+  stacks: MemoryGroup[]; // of the peak, by allocating functions: outermost first, separated by ";"
   blocks: MemoryBlock[]; // the largest in use at the peak
 }
 
-// "end": of a snapshot, lines of what was in use at its end.
+// "end": for a snapshot, lines of memory in use at its end.
 export type MemoryGrouping = "category" | "operator" | "module" | "function" | "phase" | "line" | "end";
 
 export interface MemoryParts {
@@ -253,21 +253,21 @@ export interface MemoryBlock {
 }
 
 export interface DeviceSection {
-  wall: number; // what shares are of
-  devices: DeviceUse[]; // none where they are looked at one process at a time
+  wall: number; // shares are of this
+  devices: DeviceUse[]; // none for several processes together
   modules: TextTable | null;
-  notes: string[]; // what cannot be said, and why
+  notes: string[]; // missing results, and why
 }
 
 export interface DeviceUse {
   name: string;
-  work: number; // pieces of it
+  work: number; // number of activities
   busy: number;
-  parts: DevicePart[]; // what it was busy with; they may go on at once
-  idle: DevicePart[]; // by cause; together all that it was not busy
+  parts: DevicePart[]; // busy time by kind; kinds may overlap
+  idle: DevicePart[]; // by cause; they sum to the idle time
   gaps: number;
   longestGap: number;
-  said: string[];
+  sentences: string[];
   streams: TextTable;
 }
 
@@ -279,10 +279,10 @@ export interface DevicePart {
 
 export interface FindingSection {
   found: Finding[];
-  absent: number; // patterns that were looked for and are not there
-  notes: string[]; // noise, and what no finding explains
-  lookedAt: string; // what shares are of
-  unchecked: { title: string; needs: string }[]; // that the recording cannot show
+  absent: number; // number of checks without a finding
+  notes: string[]; // noise, and time that no finding explains
+  lookedAt: string; // shares are of this
+  unchecked: { title: string; needs: string }[]; // checks without recorded data
 }
 
 export interface Finding {
@@ -293,10 +293,10 @@ export interface Finding {
   severity: "high" | "medium" | "low";
   time: number;
   timeShare: number; // of the recording, 0 to 1
-  saved: number | null; // what the fix would save
+  saved: number | null; // saving of the fix
   savedShare: number | null;
-  savedBy: string; // how that was arrived at
-  measured: boolean; // by running it, not derived from the recording
+  savedBy: string; // derivation of the saving
+  measured: boolean; // by a benchmark, not estimated from the recording
   count: number;
   spans: number[]; // the first of them
   places: FindingPlace[];
@@ -305,7 +305,7 @@ export interface Finding {
 }
 
 export interface FindingPlace {
-  text: string; // file:line, or the module where no line is known
+  text: string; // file:line, or the module if the line is unknown
   function: string;
   module: string;
   count: number;

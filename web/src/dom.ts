@@ -54,7 +54,7 @@ export function fitCanvas(
   return context;
 }
 
-// Characters that change how text is laid out, or cannot be seen, made visible.
+// Makes invisible characters, and those that change the layout of text, visible.
 export function visible(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,

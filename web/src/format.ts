@@ -19,7 +19,7 @@ export function formatTime(nanoseconds: number): string {
   return "<1 ns";
 }
 
-// With as many decimals as needed to tell apart times `resolution` from each other.
+// With as many decimals as needed to distinguish times that differ by `resolution`.
 export function formatMoment(nanoseconds: number, resolution: number): string {
   const scale = Math.max(resolution, 1);
   const [size, unit] = TIME_UNITS.find(([s]) => Math.max(nanoseconds, scale) >= s) ?? [1, "ns"];

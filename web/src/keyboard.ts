@@ -89,7 +89,7 @@ function focusSelection(state: State): void {
   else if (range) state.focus(range.from, range.to);
 }
 
-// To the span around, the first one inside, or the neighbours on the same row.
+// Moves to the parent, the first child, or the neighbours on the same row.
 function walk(state: State, key: string): void {
   const { spans, selected } = state;
   const { shown } = spans;

@@ -12,7 +12,7 @@ import { State } from "./state";
 
 declare global {
   interface Window {
-    opscope?: { state: State; app: App }; // for tests, and for the curious
+    opscope?: { state: State; app: App }; // for tests
   }
 }
 

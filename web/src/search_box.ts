@@ -1,4 +1,4 @@
-// The search field, how much it found, and the way through what it found.
+// The search field, the number of matches, and steps from match to match.
 import { element } from "./dom";
 import { formatCount, formatTime } from "./format";
 import type { Search } from "./data/search";
@@ -66,7 +66,7 @@ export class SearchBox {
     this.found.textContent = text;
   }
 
-  // Of all spans of the recording, where the page has some of them.
+  // Counts all spans of the recording, even if the page has only some.
   private async countAll(search: Search): Promise<void> {
     if (search.text.startsWith("/")) return this.say("in this window");
     try {

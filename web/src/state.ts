@@ -1,4 +1,4 @@
-// What the reader is looking at. Views change it here and hear of changes from here.
+// State of the view. Views change it here, and are notified of changes.
 import { SpanColors, currentTheme, type Theme } from "./colors";
 import type { Report } from "./contract";
 import { Activities } from "./data/activities";
@@ -8,7 +8,7 @@ import { PageSource, type Source } from "./data/source";
 import type { Spans } from "./data/spans";
 import type { Columns, OfRanks } from "./data/unpack";
 
-const MOST_ROWS_AT_FIRST = 14; // deeper than that, calls of Python are only shown when asked for
+const MOST_ROWS_AT_FIRST = 14; // above this depth, Python calls are hidden at first
 
 export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows" | "spans" | "marks";
 
@@ -31,7 +31,7 @@ export class State {
   overviewColors: SpanColors;
   activities: Activities;
   query: string | null = null; // as last written in the SQL panel
-  pinned: string[] = []; // names of lines that are on top
+  pinned: string[] = []; // names of pinned lines
   notes: Note[] = [];
   readonly duration: number;
   readonly overview: Spans; // of the whole recording
@@ -53,7 +53,7 @@ export class State {
     this.activities = new Activities(spans);
     this.colors = this.overviewColors = this.makeColors();
     const deepest = Math.max(0, ...spans.all.rows.map((rows) => rows.length));
-    // What is merged with calls of Python would be hidden with them.
+    // Spans merged with Python calls would be hidden with them.
     if (deepest > MOST_ROWS_AT_FIRST && spans.hasPython && !spans.window) spans.showPython(false);
   }
 
@@ -96,13 +96,13 @@ export class State {
     return this.view.from === this.firstView.from && this.view.to === this.firstView.to;
   }
 
-  // Makes a stretch of time fill most of the window.
+  // Makes a period fill most of the window.
   focus(from: number, to: number): void {
     const margin = Math.max((to - from) * 0.15, SHORTEST_VIEW / 2);
     this.setView(from - margin, to + margin);
   }
 
-  // Of another window. What is selected stays so where it is among them.
+  // Replaces the spans by those of another window. Keeps the selection if it is among them.
   setSpans(spans: Spans): void {
     const before = this.spans;
     const known = this.selected;
@@ -124,8 +124,8 @@ export class State {
     if (this.search) this.tell("search");
   }
 
-  // The page's time of a start_ns (Unix) or a start_us (since the first event), as the tables have them; null for
-  // what is none of the recording.
+  // The page's time of a start_ns (Unix) or a start_us (since the first event), as in the tables; null outside
+  // the recording.
   timeOf(column: string, moment: string): number | null {
     let time = NaN;
     if (column === "start_ns" && /^\d{1,19}$/.test(moment))
@@ -135,7 +135,7 @@ export class State {
     return time >= 0 && time <= this.duration ? time : null;
   }
 
-  // To the next span that is searched for; of a recording whose spans are not all here, the server knows it.
+  // Moves to the next match; if not all spans are loaded, the server finds it.
   async goToNext(direction: 1 | -1): Promise<void> {
     const { search, spans } = this;
     if (!search) return;
@@ -154,7 +154,7 @@ export class State {
     this.setView((next[0] + next[1] - width) / 2, (next[0] + next[1] + width) / 2);
     this.tell("selection");
   }
-  private found: number | null = null; // when what was last gone to begins
+  private found: number | null = null; // begin of the last match moved to
 
   select(span: number): void {
     if (span >= 0 && !this.spans.shown.has(span)) this.showPython(true);
@@ -170,7 +170,7 @@ export class State {
   }
 
   // Selects a span and brings it into the window, wherever that is now.
-  // `staying` keeps the panel that asked for it in place of the one that describes the span.
+  // `staying` keeps the current panel open instead of the one that describes the span.
   goTo(span: number, staying = false): void {
     this.staying = staying;
     const { from, to } = this.view;
@@ -190,8 +190,8 @@ export class State {
     this.tell("search");
   }
 
-  // Marks all spans of a name and sees to it that they can be seen: calls of Python are shown, and the
-  // window goes to the next of them where none is in it.
+  // Marks all spans of a name and makes them visible: shows Python calls if needed, and moves the
+  // window to the next one if none is in it.
   showAllOf(name: string, exact = false): void {
     this.setSearch(name, exact);
     const { search, spans } = this;
@@ -205,13 +205,13 @@ export class State {
     this.setView(middle - width / 2, middle + width / 2);
   }
 
-  // Selects the call of Python that starts at the first of these times; picked again, the next one.
+  // Selects the Python call that starts at the first of these times; the next one if called again.
   goToCall(starts: number[]): void {
     const calls = this.spans.callsStartingAt(starts);
     if (calls.length) this.goTo(calls[(calls.indexOf(this.selected) + 1) % calls.length], true);
   }
 
-  // A selected call of Python stays selected only where it can be seen.
+  // A selected Python call stays selected only while it is shown.
   showPython(show: boolean): void {
     if (!this.spans.hasPython || show === this.pythonShown) return;
     this.spans.showPython(show);
@@ -240,7 +240,7 @@ export class State {
     this.setMarks(others.length < this.pinned.length ? others : [...this.pinned, line], this.notes);
   }
 
-  // In place of those nearer than `near`; without text these go.
+  // Replaces notes nearer than `near`; removes them if the text is empty.
   setNote(time: number, text: string, near: number): void {
     const others = this.notes.filter((note) => Math.abs(note.time - time) > near);
     this.setMarks(this.pinned, text.trim() ? [...others, { time, text: text.trim() }] : others);
@@ -263,7 +263,7 @@ export class State {
     return this.labelNumbers.get(name);
   }
 
-  // Of what has this name, in every view; empty where nothing on the timeline has it.
+  // Colour of a name in every view; empty if no span on the timeline has it.
   colorOf(name: string): string {
     const label = this.labelOf(name);
     return label === undefined ? "" : this.colors.ofLabel(label);
@@ -271,12 +271,12 @@ export class State {
 
   private labelNumbers: Map<string, number> | undefined;
 
-  // What the panels below describe: the selected stretch, or the period that the page is about.
+  // Period that the panels describe: the selected one, or that of the page.
   get scope(): TimeRange {
     return this.range ?? { from: this.report.period.from, to: this.report.period.to };
   }
 
-  // What every share of the page is of.
+  // The time that all shares of the page refer to.
   get wall(): number {
     return Math.max(this.report.period.to - this.report.period.from, 1);
   }
@@ -287,7 +287,7 @@ export class State {
     this.setView(from - margin, to + margin);
   }
 
-  // Selects the start-up, which tables and findings leave out, and makes it fill the window.
+  // Selects the start-up, which tables and findings exclude, and zooms to it.
   openStartUp(): void {
     this.selectRange({ from: 0, to: this.report.period.from });
     this.focus(0, this.report.period.from);

@@ -14,7 +14,7 @@ const DEVICE: DeviceUse = {
   ],
   gaps: 3,
   longestGap: 400,
-  said: ["CUDA 0 is idle 60% of the time, launch-bound."],
+  sentences: ["CUDA 0 is idle 60% of the time, launch-bound."],
   streams: { heading: ["Stream", "Work"], rows: [["7", "1,204"]] },
 };
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.columns.device_rules import DeviceRules, check_device_rules
-from opscope.columns.schema import UNHEARD
+from opscope.columns.schema import END_WITHOUT_DEVICE_DATA
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.doubts import sentence
 from opscope.timeline.listing import WORK_KINDS
@@ -50,9 +50,9 @@ def describe_devices(trace: TraceData) -> list[str]:
             f"{count:,} activities in CUDA graphs, {share:.1%} of their time attributed to "
             f"operators{rest}"
         )
-    if unheard_ns := trace.ledger.get("gpu", {}).get(UNHEARD, 0):
+    if missing_ns := trace.ledger.get("gpu", {}).get(END_WITHOUT_DEVICE_DATA, 0):
         lines.append(
-            f"the last device data is from {unheard_ns / 1e6:,.0f} ms before the end; later device "
+            f"the last device data is from {missing_ns / 1e6:,.0f} ms before the end; later device "
             "work is missing"
         )
     return lines

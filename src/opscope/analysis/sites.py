@@ -83,7 +83,7 @@ class Sites:
         For a backward operator it is that of its forward operator, if recorded, otherwise the line
         that began the backward pass. -1 for none.
         """
-        return _native.saying_where(*self._listed, self.calls).astype(np.int64)
+        return _native.located_events(*self._listed, self.calls).astype(np.int64)
 
     @cached_property
     def at(self) -> tuple[Rows, Rows]:

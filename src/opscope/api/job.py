@@ -265,12 +265,12 @@ class Job:
             TraceFormatError: a process cannot be read, or none has an event.
             UsageError: there is no such question or engine, or the engine is not reachable.
         """
-        from opscope.jobs.questions.answer import ask_job  # imports PyArrow
+        from opscope.jobs.questions.answer import query_job  # imports PyArrow
 
         job_question = one_of(JobQuestion, question, "question")
         chosen_engine = one_of(EngineName, engine, "engine")
         rollups = self.only(self.compared)._some_rollups()
-        answer = ask_job(job_question, rollups, chosen_engine, limit, master)
+        answer = query_job(job_question, rollups, chosen_engine, limit, master)
         return replace(answer, silent=tuple(p for p in self.compared if p not in rollups))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:

@@ -28,7 +28,7 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
-def tell(done: int, total: int) -> None:
+def report_progress(done: int, total: int) -> None:
     """Report that ``done`` of ``total`` units (rows, bytes) are done."""
     listener = _LISTENER.get()
     if listener is not None and total > 0:

@@ -13,6 +13,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -111,6 +112,8 @@ def main(args: Namespace) -> int:
     with messages.progress("comparing"):
         sides = _open_given(args) if rounds is None else rounds.sides()
         diff = compare(*sides, args.despite or ())
+        if rounds is not None:  # the command itself chooses what to record
+            diff = replace(diff, not_recorded=())
     judgements = judge(diff, conditions)
     decision = None if rounds is None else decide(diff, rounds, judgements)
     if args.format is DiffFormat.HTML:

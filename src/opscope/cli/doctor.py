@@ -37,8 +37,9 @@ from rich.text import Text
 import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.recording_cost import cost_of_an_event_ns
+from opscope.base.cache_folder import cache_folder
 from opscope.cli.parser import Parser, example, one_of
-from opscope.cli.session.recover import recover_all
+from opscope.cli.session.keeper import recover_all
 from opscope.cli.views.console import Messages, Output, console_for
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
@@ -198,7 +199,7 @@ def _bridge(status: bridge.BridgeStatus) -> Check:
         return Check("bridge", Health.GOOD, f"shipped with opscope: {status.path}")
     if status.built:
         return Check("bridge", Health.GOOD, f"built for this torch: {status.path}")
-    detail = f"not built yet; the first use builds it in {bridge.cache_folder()}"
+    detail = f"not built yet; the first use builds it in {cache_folder()}"
     return Check("bridge", Health.ABSENT, detail)
 
 

@@ -1,6 +1,6 @@
 """Show what filled the memory at its peak: categories, modules, operators, functions.
 
-Largest first. Record with --memory. --shapes adds categories and the memory from before the
+Largest first. Record with --memory. --shapes adds categories and memory allocated before the
 recording; --modules and --stack add the module and the line that allocated it. JSON and CSV contain
 all groups, in bytes.
 
@@ -23,10 +23,9 @@ from opscope.base.quantity_text import bytes_text
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.trace_argument import add_trace, choose_trace
 from opscope.cli.views.findings import relative_file
-from opscope.cli.views.peak_groups import group_section
 from opscope.cli.views.results import Result, Section, add_format
 from opscope.cli.views.side_by_side import answer
-from opscope.cli.views.snapshot import is_snapshot, snapshot_result
+from opscope.cli.views.snapshot import group_section, is_snapshot, snapshot_result
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
@@ -88,7 +87,7 @@ def _result(peak: PeakMemory, row_limit: int) -> Result:
             {
                 "Device": peak.device,
                 "In use": bytes_text(total),
-                "From before": bytes_text(peak.before_bytes),
+                "Allocated before": bytes_text(peak.before_bytes),
                 "Most for": _largest(peak.by_category),
                 "Most by": _largest(program_lines or peak.by_module),
             }

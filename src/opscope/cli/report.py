@@ -25,8 +25,7 @@ from opscope.cli.views.snapshot import is_snapshot
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
-from opscope.report.page import report_html, write_report
-from opscope.report.snapshot_page import snapshot_html
+from opscope.report.page import report_html, snapshot_html, write_report
 from opscope.storage.partition import Partition, parts_text
 from opscope.storage.snapshot import read_snapshot
 from opscope.timeline.period import Which

@@ -28,6 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.cache_folder import cache_folder
 from opscope.base.python_process import own_python
 from opscope.cli import destination
 from opscope.cli.parser import Parser, add_confidential, example, whole_number
@@ -47,7 +48,7 @@ from opscope.launch import program
 from opscope.launch.hidden_modules import hide_modules, with_own_modules
 from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
-from opscope.recording.bridge import bridge, torch_build
+from opscope.recording.bridge import torch_build
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import switches
 from opscope.torch_api.settings import ProfileSettings
@@ -234,6 +235,9 @@ def parsed(parser: Parser, words: Sequence[str]) -> Namespace:
 
 def main(args: Namespace) -> Callable[[], None]:
     """Check the options; returns a function that runs the program."""
+    for package in ("rich", "pyarrow"):  # only the process that writes the trace imports them
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(name=package)  # the command line says what to install
     run_options = _run_options(args)
     _refuse_conflicts(args)
     if args.no_arguments or args.hash_names:  # also for programs that this one starts
@@ -262,8 +266,8 @@ def main(args: Namespace) -> Callable[[], None]:
     if not args.children:
         alone = RecordingSession(run_options, files, messages)
         return lambda: _record(what_to_run, alone, alone.program_is_over)
+    from opscope.live.children.child import ChildSettings
     from opscope.live.children.job import ChildrenOfRun
-    from opscope.live.children.settings import ChildSettings
 
     job = ChildrenOfRun(
         ChildSettings(
@@ -404,7 +408,7 @@ def _some_bridge_is_built() -> bool:
     release = version.partition("+")[0]
     if torch_build.ships_for(release):
         return True
-    return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
+    return any(cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
 
 
 def _record(

@@ -176,7 +176,12 @@ def _print(chosen: Chosen, period: Which, options: dict[str, Any], format: RowsF
             *shown_sections(below),
         ],
         content={**_json_about(loaded), **operator_content(top), **below.as_dict()},
-        about=[*_left_out_text(top), *describe_devices(loaded), describe_completeness(loaded)]
+        about=[
+            *_left_out_text(top),
+            *_stretch_text(below.stretch, "the tables of operators and memory cover"),
+            *describe_devices(loaded),
+            describe_completeness(loaded),
+        ]
         if format is RowsFormat.TABLE
         else [],
     ).show(format)
@@ -196,7 +201,7 @@ def _print_long(
     typical = load_chosen(replace(chosen, period=Which.STEADY))
     period = period_of(typical)
     # Without memory: the peak may be outside of the stretch.
-    below = replace(find_sections(typical, period), memory=[])
+    below = find_sections(typical, period, has_memory=False)
     Result(
         sections=[
             *([Section(notes=ended)] if ended else []),
@@ -212,7 +217,7 @@ def _print_long(
         },
         about=[
             *_left_out_text(top),
-            f"the table of operators covers the whole recording; other sections cover: {period}",
+            *_stretch_text(str(period), "the table of operators covers"),
             describe_completeness(typical, events),
         ]
         if format is RowsFormat.TABLE
@@ -222,6 +227,10 @@ def _print_long(
 
 def _left_out_text(top: TopOperators) -> list[str]:
     return [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
+
+
+def _stretch_text(stretch: str, others: str) -> list[str]:
+    return [f"{others} the whole recording; other sections cover: {stretch}"] if stretch else []
 
 
 def _print_why(trace: TraceData) -> None:

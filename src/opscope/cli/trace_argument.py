@@ -194,16 +194,16 @@ def open_traces(chosen: Chosen) -> TraceData:
     return trace
 
 
-def load_chosen(chosen: Chosen) -> TraceData:
+def load_chosen(chosen: Chosen, most: int = MOST_EVENTS) -> TraceData:
     """Load one process or the chosen part of it, with progress and notes.
 
-    The steady state of a long recording is represented by a typical stretch.
+    The steady state of more than ``most`` events is represented by a typical stretch.
     """
     if chosen.has_several:
         raise UsageError(_several_text(chosen))
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
-        loaded = _stretch(chosen)
+        loaded = _stretch(chosen, most)
         if loaded is None:
             loaded = _load_whole(chosen) if chosen.is_whole else _load_part(chosen)
     if missing := missing_ranks(loaded.ledger):
@@ -280,8 +280,8 @@ def _except_text(damaged: Mapping[Partition, TraceFormatError]) -> str:
     return f" that can be read (not {listed(damaged)})" if damaged else ""
 
 
-def _stretch(chosen: Chosen) -> TraceData | None:
-    trace = long_trace(chosen) if chosen.period is Which.STEADY else None
+def _stretch(chosen: Chosen, most: int) -> TraceData | None:
+    trace = long_trace(chosen, most) if chosen.period is Which.STEADY else None
     return None if trace is None else stretch_of(trace)
 
 

@@ -36,12 +36,11 @@ from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.perfetto import write_perfetto
+from opscope.report.kept_windows import windows_of
 from opscope.report.live_page import LivePage, windowed_page
-from opscope.report.page import report_html
+from opscope.report.page import report_html, snapshot_html
 from opscope.report.server import FileServer, PageServer, tunnel
-from opscope.report.snapshot_page import snapshot_html
 from opscope.report.two_traces import two_long_traces, two_traces
-from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.snapshot import read_snapshot
 from opscope.storage.sql import query, query_long
@@ -122,7 +121,7 @@ def _page(chosen: Chosen, args: Namespace, messages: Messages) -> LivePage:
             html = report_html(trace, title=title, period=period, is_served=True)
         return LivePage(lambda: html, lambda statement: query(trace, statement, True))
     with messages.progress(f"reading {chosen.path}"):
-        windows = Windows(long)
+        windows = windows_of(long)
     with messages.progress("building the page"):
         part = stretch_of(long, MOST_ON_PAGE) or load_chosen(chosen)
         html, start_ns = windowed_page(windows, part, long.rows, title, period)

@@ -28,6 +28,7 @@ from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parser import Parser, example
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, shared_notes
 from opscope.cli.views.findings import (
+    MOST_EVENTS,
     findings_of_all,
     findings_result,
     foremost_section,
@@ -111,7 +112,7 @@ def _account(chosen: Chosen, period: Which) -> Result:
     def of_all(results: Mapping[Partition, Why]) -> Result:
         return _of_all(results, chosen.job.only(results))
 
-    return answer(chosen, "adding up", find, result_of, of_all)
+    return answer(chosen, "adding up", find, result_of, of_all, MOST_EVENTS)
 
 
 def _findings(chosen: Chosen, args: Namespace) -> Result:
@@ -129,6 +130,7 @@ def _findings(chosen: Chosen, args: Namespace) -> Result:
         find,
         lambda findings: findings_result(*findings, explain=args.explain),
         of_all,
+        MOST_EVENTS,
     )
 
 
@@ -180,7 +182,7 @@ def _of_all(results: Mapping[Partition, Why], job: Job) -> Result:
     ]
     titles = [cause.title for cause in shown]
     table = Section(
-        above=["Of the main thread of each process:"],
+        above=["Main thread of each process:"],
         columns=["Process", "Step", *titles, "the rest"],
         rows=rows,
         optional=titles[::-1],

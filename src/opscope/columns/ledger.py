@@ -35,11 +35,11 @@ class Ledger(dict[str, dict[str, float]]):
         return self.lost() + sum(count for count in others if count > 0)
 
 
-WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
+WITHOUT_DURATION = "missing or negative durations, counted as 0"
 """Row of the source ``import``."""
 
 OVERLAPS = "spans that overlap others of their thread"
-OVERLAP_NS = "ns in which they do, which count for the span that began last"
+OVERLAP_NS = "ns of overlap, counted for the span that began last"
 """Rows of the source ``import``; overlaps within the rounding of the file's times do not count."""
 
 NOT_SHOWN = "not shown: "
@@ -70,7 +70,7 @@ class CostKind(str, Enum):
 RECORDED_FOR = "share of time recorded: "
 """Prefix of rows of the source ``governor``, before a level."""
 
-NOT_KNOWN_MS = "milliseconds before its end of which it is not known what was left out"
+NOT_KNOWN_MS = "milliseconds at its end for which omissions are unknown"
 """Row of the source ``flight recorder``."""
 
 RECORDER_PREFIX = "opscope: "  # prefix of spans that a recorder adds about its own work

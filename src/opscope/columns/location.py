@@ -51,7 +51,7 @@ class Location:
         """Whether the line is exact: in module code only line 1 may be known."""
         return self.function != _MODULE or self.line > 1
 
-    def said(self, texts: LineTexts) -> str:
+    def source_text(self, texts: LineTexts) -> str:
         """Source text of the line; empty if unknown."""
         return texts.get((self.file, self.line), "") if self.has_exact_line else ""
 

@@ -430,7 +430,7 @@ LEDGER = TableSchema(
     ),
 )
 
-UNHEARD = "devices were last heard before the end_ns"
+END_WITHOUT_DEVICE_DATA = "without device data at the end_ns"
 """Row of the ledger under ``gpu``: a killed process's device activity in that time is unknown."""
 
 SOURCE_LINES = TableSchema(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import ListColumn, Table
 from opscope.columns.trace_data import TraceData
@@ -95,4 +95,4 @@ def blocks_of(writer: BlockWriter, size: int, rows: int) -> Iterator[npt.NDArray
     """Yield the blocks of ``writer``, which has ``rows`` rows, and report progress."""
     while (block := writer.next_block(size)) is not None:
         yield block
-        tell(writer.rows_written, rows)
+        report_progress(writer.rows_written, rows)

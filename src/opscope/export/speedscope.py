@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.trace_data import TraceData
 from opscope.export.format import Format
 from opscope.export.output_file import to_json, write_file
@@ -56,7 +56,7 @@ def speedscope_texts(trace: TraceData, name: str) -> Iterator[str]:
                 yield from _profile(line, placement, start - origin, frame, rows)
                 separator = ","
             done += len(rows)
-            tell(done, row_count)
+            report_progress(done, row_count)
     yield "]}\n"
 
 

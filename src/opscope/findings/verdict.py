@@ -302,7 +302,7 @@ def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict
         title=finding.title,
         next="opscope why --all" if others else "opscope why",
         place=place,
-        line="" if place is None else place.said(line_texts(trace)),
+        line="" if place is None else place.source_text(line_texts(trace)),
         fix=first + end.rstrip(),
         gain_ns=finding.saved_ns,
         gain_share=finding.saved_share,

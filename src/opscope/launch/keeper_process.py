@@ -23,8 +23,11 @@ if TYPE_CHECKING or __package__:
 else:  # run by its path: importing the package would import all that recording needs
     _here = os.path.dirname(os.path.abspath(__file__))
     sys.path += [_here, os.path.join(os.path.dirname(_here), "base")]
-    from artefacts import IN_MEMORY, LeftKind, below
     from process_end import FLAGS, NICENESS, Helpers, detach, fields_of, how_it_ended
+
+    if __name__ == "__main__":
+        detach()  # before the slow imports: the program waits until its child has ended
+    from artefacts import IN_MEMORY, LeftKind, below
 
 _EXITING = 4
 """Bit of a process's flags."""
@@ -47,7 +50,7 @@ DONE = b"."
 """Sent to the program once the trace is made."""
 BESIDE, AT_END = b"&", b"?"
 """First byte of a request: the program continues and needs the CPUs, or it ends."""
-ASKED = "asked"
+REQUEST = "request"
 """Result of :func:`wait_for` if the program sent a request."""
 
 
@@ -62,7 +65,7 @@ def keep_program(program: int, pipe: int, folder: str, owner: str, command: "lis
         command: command that runs ``opscope.cli.session.keeper``; see ``base/python_process.py``.
     """
     how = wait_for(program, pipe, folder, owner, command)
-    if how == ASKED:  # the next program reads the rest from ``pipe``
+    if how == REQUEST:  # the next program reads the rest from ``pipe``
         os.set_inheritable(pipe, True)
         os.execv(command[0], [*command, "end_of_run", str(pipe), folder, owner])
     os.close(pipe)
@@ -84,7 +87,7 @@ def has_request(pipe: int) -> bool:
 
 
 def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[str]") -> str:
-    """Wait until the program ends, calls exec or sends a request; returns how it ended, or ASKED.
+    """Wait until the program ends, calls exec or sends a request; returns how it ended, or REQUEST.
 
     Until then, a separate process drains each recording that becomes long.
     """
@@ -92,7 +95,7 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
         process = os.pidfd_open(program)
     except OSError:  # it has already ended, or the system is old
         select.select([pipe], [], [])
-        return ASKED if has_request(pipe) else ""
+        return REQUEST if has_request(pipe) else ""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
@@ -100,7 +103,7 @@ def wait_for(program: int, pipe: int, folder: str, owner: str, command: "list[st
     while True:
         ready = [file for file, _ in poll.poll(_POLL_INTERVAL_MS)]
         if pipe in ready and has_request(pipe):  # first: the program may have ended after it
-            return ASKED
+            return REQUEST
         if process in ready:
             break
         close_unread_stderr(program)
@@ -234,7 +237,6 @@ def recordings_of(owner: str, folder: str) -> "Iterator[str]":
 
 
 if __name__ == "__main__":
-    detach()
     root, what, *words = sys.argv[1:]
     if what == "job":
         importlib.import_module("job_keeper").JobKeeper(

@@ -266,7 +266,7 @@ def _places(trace: Trace) -> Rows:
     texts = line_texts(trace)
     pairs = [(one.id, place) for one in trace.findings() for place in one.places]
     for position, (finding, place) in enumerate(pairs):
-        extra = {"position": position, "finding": finding, "code": place.said(texts)}
+        extra = {"position": position, "finding": finding, "code": place.source_text(texts)}
         yield {**vars(place), **extra}
 
 

@@ -30,7 +30,7 @@ _BEGINS_S = 0.25  # longest wait for the measuring thread to start
 _FILE = "<opscope: calibration>"
 """File name of the timed functions; the recorder skips functions in opscope's own folder."""
 
-_ASKED = (
+_COST_OPTIONS = (
     Want.INNER_OPERATORS | Want.INPUTS | Want.OUTPUTS | Want.MEMORY | Want.OVERLOADS
     | Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 )  # fmt: skip
@@ -79,7 +79,7 @@ def cost_of_an_operator_ns() -> float | None:
 
 @functools.cache
 def _that_matter(wants: int) -> Want:
-    return Want(wants) & _ASKED
+    return Want(wants) & _COST_OPTIONS
 
 
 def _measure(wants: Want) -> dict[str, float]:

@@ -38,7 +38,7 @@ class Decoded:
     devices: Devices | None = None  # device activity, if recorded
     gpu_refused: str = ""  # why requested devices could not be recorded
     gpu_properties: Sequence[Mapping[str, Any]] = ()  # for a process without the devices
-    hears_memory: bool = True  # whether torch reported its allocations
+    reports_memory: bool = True  # whether torch reported its allocations
     occupied_threads: int = 0  # threads that report Python calls to another tool
     no_room: str = "memory budget"  # the limit that dropped events, as the ledger names it
     process_groups: Mapping[str, Any] = field(default_factory=dict)  # by address in arguments

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.codes import GpuKind
-from opscope.columns.schema import UNHEARD
+from opscope.columns.schema import END_WITHOUT_DEVICE_DATA
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import devices
 
@@ -63,12 +63,13 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     yield "allocations", "dropped: their thread was ending", lost
     # A lower bound: found only where an address was reused.
     if recorded.decoded.detail is None:
-        yield "frees", "dropped: their thread was not heard", account["unheard_frees"]
+        yield "frees", "dropped: not reported by torch", account["unreported_frees"]
     else:
-        yield "allocations", "freed unreported: between steps in detail", account["unheard_frees"]
-    # A free has no size.
-    yield "allocations", "freed unreported: from before", account["unknown_frees"]
-    if not recorded.decoded.hears_memory:
+        what = "not reported: frees between steps in detail"
+        yield "allocations", what, account["unreported_frees"]
+    what = "not reported: frees of older memory"
+    yield "allocations", what, account["unknown_frees"]
+    if not recorded.decoded.reports_memory:
         # For example, because torch is linked into one library.
         yield "allocations", "dropped: this torch reports memory to its own profiler only", 1
 
@@ -83,11 +84,12 @@ def threads(recorded: Recorded) -> Iterator[Row]:
         yield "threads", "of the process when it stopped", account["process_threads"]
     # From Python 3.12 on, a tool is set for all threads, so the count is 0 or 1.
     if occupied := recorded.decoded.occupied_threads:
-        yield "threads", "dropped: Python calls go to another tool", occupied
+        yield "threads", "dropped: Python calls, which another tool receives", occupied
     if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
         # Threads begun without the threading module (by _thread, or in C) while a recording of all
         # calls ran.
-        yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
+        what = "dropped: Python calls of threads not started by threading"
+        yield "threads", what, account["unhooked_threads"]
 
 
 def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
@@ -105,9 +107,9 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
     account = recorded.decoded.account
     jumped, set_by = account["clock_jumped_ns"], account["clock_set_by_ns"]
     if jumped:  # the machine slept, or a virtual machine was moved
-        yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
+        yield "clock", "jumped during the recording, so times are wrong; by ns", float(jumped)
     if set_by:  # durations are right; times of day use the new setting
-        yield "clock", "was set while recording; forward by ns", float(set_by)
+        yield "clock", "was set during the recording; forward by ns", float(set_by)
 
 
 def recorder(recorded: Recorded, cost: Mapping[str, float]) -> Iterator[Row]:
@@ -145,15 +147,15 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
         ("gpu", "unfinished", counts["unfinished"]),
         ("gpu", "of an unknown kind", counts["unknown"]),
-        ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
+        ("gpu", "left out: calls without information (cudaGetDevice)", counts["noise"]),
         ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
         ("gpu", "left out: began after the recording, launch unknown", counts["begun_later"]),
         ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= GpuKind.SET))),
         ("gpu", "work without its launch", counts["without_launch"]),
         ("gpu", "clock error_ns", counts["clock_error_ns"]),
     ]
-    if counts["unheard_ns"]:
-        rows.append(("gpu", UNHEARD, counts["unheard_ns"]))
+    if counts["end_without_data_ns"]:
+        rows.append(("gpu", END_WITHOUT_DEVICE_DATA, counts["end_without_data_ns"]))
     return rows + [("gpu", f"not available: {k}", 1) for k in counts["missing_kinds"]]
 
 

@@ -85,11 +85,11 @@ class MemoryReports(Listener):
 
     def begin(self) -> None:
         """Read the state from the native recorder."""
-        self._known = bool(_native.statistics()["hears_memory"])
+        self._known = bool(_native.statistics()["reports_memory"])
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """Set ``hears_memory``."""
-        return replace(decoded, hears_memory=bool(self._known))
+        """Set ``reports_memory``."""
+        return replace(decoded, reports_memory=bool(self._known))
 
 
 class DeviceActivity(Listener):

@@ -277,8 +277,8 @@ class _Window:
             self._detail.describe(asdict(self._throughout), bool(stream and stream.path))
         for listener in self.listeners:
             listener.prepare()
-        told_bytes = self._max_memory_bytes
-        most_bytes = default_growth_bytes() if told_bytes is None else told_bytes
+        limit_bytes = self._max_memory_bytes
+        most_bytes = default_growth_bytes() if limit_bytes is None else limit_bytes
         wants, all_threads = native_wants(self._options), self._options.all_threads
         try:
             _native.open_window(wants, all_threads, self.id, most_growth_bytes=most_bytes)

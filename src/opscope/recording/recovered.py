@@ -48,8 +48,7 @@ from opscope.recording.segments import (
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
-from opscope.recording.streams.allocation_ids import can_match_frees
-from opscope.recording.streams.merge_segments import Merge, OwnFacts
+from opscope.recording.streams.merge_segments import Merge, OwnFacts, can_match_frees
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
@@ -435,11 +434,11 @@ def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
     if not described["has_end"]:
         yield "recording", "has no end: its process ended first", 1
     if described["gaps"]:
-        yield "recording", "times without free space", len(described["gaps"])
+        yield "recording", "periods without free disk space", len(described["gaps"])
 
 
-def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
-    """Move a growing recording to segments until ``goes_on`` returns False."""
+def drain_while(recording: Path, continues: Callable[[], bool]) -> None:
+    """Move a growing recording to segments until ``continues`` returns False."""
     about = about_of(recording)
     if not is_drainable(about):
         return
@@ -451,5 +450,5 @@ def drain_while(recording: Path, goes_on: Callable[[], bool]) -> None:
             if drained is None or drained.is_behind():
                 drained = Drain(recording, about["prefixes"])
             more = drained.next()
-        if not more and not goes_on():
+        if not more and not continues():
             return

@@ -64,7 +64,7 @@ def _device(device: DeviceUse, use: DevicesUse, advice: str) -> dict[str, Any]:
         ],
         "gaps": device.gaps,
         "longestGap": device.longest_gap_ns,
-        "said": [advice] * bool(advice) + _notes(device, use),
+        "sentences": [advice] * bool(advice) + _notes(device, use),
         "streams": {
             "heading": _STREAM_HEADING,
             "rows": [_stream(stream, use) for stream in device.streams[:MOST_STREAMS]],

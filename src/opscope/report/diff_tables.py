@@ -66,7 +66,7 @@ def headline(diff: Diff) -> list[str]:
 def closing(diff: Diff) -> list[str]:
     """The last lines: what was not compared and why, and notes."""
     lines = [f"Times were not compared: {reason}." for reason in diff.not_judged]
-    lines += [f"Not compared, {what}: {why}." for what, why in diff.not_counted.items()]
+    lines += [f"Not compared, because it was not recorded: {what}." for what in diff.not_recorded]
     if diff.counts_left_out:
         lines.append(
             f"Bytes of {diff.counts_left_out} places differ from step to step, so they were not "

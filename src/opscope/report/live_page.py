@@ -19,8 +19,7 @@ from opscope.report.packing import Packer, shown
 from opscope.report.page import page_of
 from opscope.report.payload import gather
 from opscope.report.span_section import add_merged, add_spans
-from opscope.report.windows import Windows
-from opscope.report.windows_of_two import WindowsOfTwo
+from opscope.report.windows import Windows, WindowsOfTwo
 from opscope.storage.sql import rows_of
 from opscope.timeline.period import Which
 

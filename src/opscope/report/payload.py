@@ -11,7 +11,7 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.analysis.sites import Place
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
@@ -241,11 +241,11 @@ def gather(
     window, part = window_of(trace, metadata), period.trace
     listing = TorchListing(source)
     part_listing = listing if part is source else TorchListing(part)
-    tell(1, _PARTS)
+    report_progress(1, _PARTS)
     spans_section, spans = add_spans(trace, window.start_ns, packer)
     if merged is not None:
         add_merged(packer, merged, spans.position)
-    tell(2, _PARTS)
+    report_progress(2, _PARTS)
     own_listing, flops = OwnListing(part), recorded_flops(part)
     operators = operator_section(part, own_listing, flops)
     detailed = detailed_period_of(source, which)
@@ -254,7 +254,7 @@ def gather(
         part_listing, own_listing = TorchListing(part), OwnListing(part)
         flops = recorded_flops(part)
     by_shape = shape_section(part, own_listing, flops)
-    tell(4, _PARTS)
+    report_progress(4, _PARTS)
     finding_list = findings
     if finding_list is None:
         finding_list = find_findings(source, listing=part_listing, which=which)
@@ -282,7 +282,7 @@ def gather(
     }
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
-        tell(done, _PARTS)
+        report_progress(done, _PARTS)
     report["ranks"] = report["differences"] = None
     if ranks is not None:
         from opscope.report.rank_section import rank_section

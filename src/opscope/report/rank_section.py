@@ -41,7 +41,7 @@ def rank_section(
         packer.add(name, np.where(shown == NONE, 0, shown + 1).ravel())
     used = np.flatnonzero(steps.cause_ns.any(axis=0)).tolist()
     return {
-        "said": compared.sentences(),
+        "sentences": compared.sentences(),
         "names": [str(process) for process in steps.processes],
         "onTimeline": [process in on_timeline for process in steps.processes],
         "steps": steps.number[:MOST_STEPS].tolist(),
@@ -64,7 +64,7 @@ def _collectives(collectives: JobCollectives) -> dict[str, Any]:
         notes.append(f"Of all ranks, the {MOST_RANKS} that others waited for longest are shown.")
     tables = [kind_table(kinds[:MOST_KINDS]), rank_table(waits)] if kinds else []
     return {
-        "said": notes,
+        "sentences": notes,
         "tables": [
             {
                 "heading": [table.heading, *(title for title, _ in table.columns)],

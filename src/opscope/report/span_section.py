@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.rows import plain_shapes
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.report.packing import Packer, differences, shown

@@ -10,12 +10,12 @@ from opscope.analysis.diff.step_costs import Side
 from opscope.columns.trace_data import TraceData
 from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.report.diff_tables import closing, headline, tables
+from opscope.report.kept_windows import windows_of
 from opscope.report.live_page import windowed_page
 from opscope.report.packing import shown
 from opscope.report.page import page_of
 from opscope.report.payload import gather
-from opscope.report.windows import Windows
-from opscope.report.windows_of_two import WindowsOfTwo
+from opscope.report.windows import WindowsOfTwo
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.period import Which
 from opscope.timeline.window import window_of
@@ -43,7 +43,7 @@ def two_long_traces(
     Tables, findings and differences are those of ``parts`` of both traces.
     """
     names, title = _names_and_title(*parts, title)
-    windows = WindowsOfTwo(Windows(old), Windows(new), names)
+    windows = WindowsOfTwo(windows_of(old), windows_of(new), names)
     counts = {name: old.rows.get(name, 0) + rows for name, rows in new.rows.items()}
     versions = names[1], _differences(compare(*parts))
     page, start_ns = windowed_page(windows, parts[1].traces[0], counts, title, period, versions)
@@ -61,7 +61,7 @@ def _start_ns(trace: TraceData) -> int:
 
 def _differences(diff: Diff) -> dict[str, Any]:
     return {
-        "said": list(map(shown, (*headline(diff), *closing(diff)))),
+        "sentences": list(map(shown, (*headline(diff), *closing(diff)))),
         "tables": [
             {
                 "heading": [f"{table.title}: {table.headings[0]}", *table.headings[1:]],

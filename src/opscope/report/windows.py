@@ -8,7 +8,7 @@ recording in memory; narrower windows are read from disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,16 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.cached_property import cached_property
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.part import part_of
 from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
+from opscope.jobs.merged_trace import moved_by, versions_together
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, frame_text, module_names
 
+Array = npt.NDArray[Any]
 Values = npt.NDArray[np.int64]
 Merged = npt.NDArray[np.int32]
 """Number of spans that each event of a window represents, without their callees; 0: only itself."""
@@ -146,15 +148,28 @@ class Found:
 class Windows:
     """The spans of a trace on disk, window by window."""
 
-    def __init__(self, trace: LongTrace) -> None:
-        """Read the trace once, which takes at most half a second per million spans."""
+    def __init__(self, trace: LongTrace, arrays: Mapping[str, Array] | None = None) -> None:
+        """Read the trace once, which takes at most half a second per million spans.
+
+        Args:
+            trace: the trace.
+            arrays: :meth:`arrays` of earlier windows of this trace, to use instead of reading it.
+
+        Raises:
+            KeyError: an array is missing.
+            ValueError: the arrays are not those of this trace.
+        """
         self._trace, self.small = trace, trace.small
-        self._names, self._frames = len(self.small.names), _Frames(trace)
+        self._names = len(self.small.names)
+        self._labels = self._names + len(self.small.table("frames"))
+        if arrays is not None:
+            return self._restore(arrays)
+        self._frames = _Frames.of_trace(trace)
         self._begin: list[int] = []  # start of the first span of each group of rows
         self._last: list[int] = []  # start of the last span of each group of rows
         self.begin_ns, self.end_ns = trace.first_and_last_ns  # _read_all() finds the real end
         self.least_ns = max((self.end_ns - self.begin_ns) // _FINEST_PARTS, 1)
-        labels = self._names + len(self.small.table("frames"))
+        labels = self._labels
         self.occurrences = Occurrences(np.zeros(labels, dtype=np.int64), np.zeros(labels), [])
         self._kept = self._read_all()
         if len(gpu := self.small.table("gpu")):
@@ -163,6 +178,55 @@ class Windows:
         while len(self._kept) > _MOST_KEPT:
             self.least_ns *= 4
             self._kept = merged_below(self._kept, self.least_ns, np.zeros(0, dtype=np.int64))
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything that was computed from the trace."""
+        kept = {one.name: getattr(self._kept, one.name) for one in fields(WindowSpans)}
+        groups = self.occurrences.groups
+        bounds = [self.begin_ns, self.end_ns, self.least_ns]
+        return {
+            **{f"kept_{name}": column for name, column in kept.items()},
+            "bounds_ns": np.array(bounds, dtype=np.int64),
+            "begin_ns": np.array(self._begin, dtype=np.int64),
+            "last_ns": np.array(self._last, dtype=np.int64),
+            "last_calls": np.array(self._frames.last, dtype=np.int64),
+            "count": self.occurrences.count,
+            "total_ns": self.occurrences.duration_ns,
+            "labels": np.concatenate([np.zeros(0, dtype=np.intp), *groups]),
+            "labels_of_group": np.array([len(one) for one in groups], dtype=np.int64),
+        }
+
+    def _restore(self, arrays: Mapping[str, Array]) -> None:
+        kept = {one.name: arrays[f"kept_{one.name}"] for one in fields(WindowSpans)}
+        dtypes = {f"kept_{name}": column.dtype for name, column in vars(_no_spans()).items()}
+        limits = {
+            "row": self.spans,
+            "parent": self.spans,
+            "thread": len(self.small.table("threads")),
+            "name": self._names,
+            "frame": self._labels - self._names,
+        }
+        groups = arrays["begin_ns"].size
+        if (
+            {array.ndim for array in arrays.values()} != {1}
+            or any(
+                arrays[name].dtype != dtypes.get(name, np.int64)
+                for name in arrays.keys() - {"total_ns"}
+            )
+            or len({len(column) for column in kept.values()}) != 1
+            or any(len(c := kept[n]) and not -1 <= c.min() <= c.max() < limits[n] for n in limits)
+            or arrays["count"].shape != (self._labels,)
+            or arrays["total_ns"].shape != (self._labels,)
+            or arrays["last_ns"].shape != (groups,)
+            or arrays["labels_of_group"].shape != (groups,)
+        ):
+            raise ValueError("these are not the windows of this trace")
+        self._kept = WindowSpans(**kept)
+        self.begin_ns, self.end_ns, self.least_ns = arrays["bounds_ns"].tolist()
+        self._begin, self._last = arrays["begin_ns"].tolist(), arrays["last_ns"].tolist()
+        self._frames = _Frames(self._trace, arrays["last_calls"].tolist())
+        present = np.split(arrays["labels"], np.cumsum(arrays["labels_of_group"])[:-1])
+        self.occurrences = Occurrences(arrays["count"], arrays["total_ns"], present)
 
     @property
     def spans(self) -> int:
@@ -203,7 +267,7 @@ class Windows:
     def _groups(self, wanted: Container[int] | None) -> Iterator[WindowSpans]:
         for first, rows in self._trace.groups("events", _COLUMNS, wanted):
             if wanted is None:
-                tell(first, self.spans)
+                report_progress(first, self.spans)
             yield self._spans(first, rows)
 
     def _spans(self, first: int, events: Table) -> WindowSpans:
@@ -337,24 +401,27 @@ def _refers_to_events(table: str) -> bool:
 class _Frames:
     """The frame of each Python call of a trace."""
 
-    def __init__(self, trace: LongTrace) -> None:
+    def __init__(self, trace: LongTrace, last: list[int]) -> None:
         self._trace = trace
-        self._last: list[int] = [
-            int(rows["event"].max(initial=-1))
-            for _, rows in trace.groups("python_calls", ["event"])
-        ]
+        self.last = last  # the last event of each group of calls
         self._read: tuple[int, Table] | None = None  # the last group that was read
+
+    @staticmethod
+    def of_trace(trace: LongTrace) -> _Frames:
+        """Read the events of all calls."""
+        groups = trace.groups("python_calls", ["event"])
+        return _Frames(trace, [int(rows["event"].max(initial=-1)) for _, rows in groups])
 
     def of(self, first: int, count: int) -> npt.NDArray[np.int32]:
         """Row in frames of ``count`` events from ``first`` on; -1 for events without a frame."""
         frame = np.full(count, -1, dtype=np.int32)
-        first_group = int(np.searchsorted(self._last, first))
-        for number in range(first_group, len(self._last)):
+        first_group = int(np.searchsorted(self.last, first))
+        for number in range(first_group, len(self.last)):
             calls = self._group(number)
             offset = calls["event"].astype(np.int64) - first
             inside = (offset >= 0) & (offset < count)
             frame[offset[inside]] = calls["frame"][inside]
-            if self._last[number] >= first + count - 1:
+            if self.last[number] >= first + count - 1:
                 break
         return frame
 
@@ -375,3 +442,52 @@ def _no_spans() -> WindowSpans:
             for one in fields(WindowSpans)
         }
     )
+
+
+class WindowsOfTwo:
+    """:class:`Windows` of an old and a new version, in the time of the new one."""
+
+    def __init__(self, old: Windows, new: Windows, names: Sequence[str]) -> None:
+        """``names``: names of the versions on the page."""
+        self._pair, self._names = (old, new), names
+        self._shifts_ns = new.begin_ns - old.begin_ns, 0
+        self.begin_ns = new.begin_ns
+        self.end_ns = max(
+            one.end_ns + shift for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        )
+
+    def window(self, begin_ns: int, end_ns: int, least_ns: int) -> tuple[TraceData, Merged, int]:
+        """Spans of both versions; see :meth:`Windows.window`."""
+        parts = [
+            one.window(begin_ns - shift, end_ns - shift, least_ns)
+            for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        ]
+        shifts = self._shifts_ns
+        traces = [moved_by(trace, ns) for (trace, *_), ns in zip(parts, shifts, strict=True)]
+        starts = np.concatenate([trace.events["start_ns"] for trace in traces])
+        merged = np.concatenate([merged for _, merged, _ in parts])
+        order = np.argsort(starts, kind="stable")  # the order of events in versions_together()
+        least = max(least for *_, least in parts)
+        return versions_together(traces, self._names), merged[order], least
+
+    def find(self, predicate: NamePredicate, moment_ns: int, backwards: bool = False) -> Found:
+        """Spans of both versions; see :meth:`Windows.find`."""
+        results = [
+            (one.find(predicate, moment_ns - shift, backwards), shift)
+            for one, shift in zip(self._pair, self._shifts_ns, strict=True)
+        ]
+        nexts = [
+            (one.next[0] + shift, one.next[1] + shift)
+            for one, shift in results
+            if one.next is not None
+        ]
+
+        def far(span: tuple[int, int]) -> tuple[bool, int]:
+            ahead_ns = (moment_ns - span[0]) if backwards else (span[0] - moment_ns)
+            return ahead_ns <= 0, ahead_ns  # spans behind come after those ahead
+
+        return Found(
+            sum(one.count for one, _ in results),
+            sum(one.duration_ns for one, _ in results),
+            min(nexts, key=far, default=None),
+        )

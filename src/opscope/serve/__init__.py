@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.serve.asgi import ProfilerApp, asgi
+from opscope.serve.asgi import MarkRequests, ProfilerApp, asgi
 from opscope.serve.http_server import listen
-from opscope.serve.mark_requests import MarkRequests
 
 __all__ = ["MarkRequests", "ProfilerApp", "asgi", "listen"]

@@ -19,7 +19,7 @@ _ACTIVITIES = {"CPU": "CPU", "GPU": "CUDA", "CUDA": "CUDA", "MEM": ""}
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Data to record. ``output_folder`` validates ``output_dir`` and ``profile_prefix``."""
+    """Data to record. ``control`` validates ``output_dir`` and ``profile_prefix``."""
 
     output_dir: str  # relative to the root of all recordings
     num_steps: int | None  # steps to record; None: until ``POST /stop_profile``

@@ -83,7 +83,7 @@ def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
         (_time_ns(facts, "start_ns"), rank) for rank, facts in about.items()
     ):
         size = place_in_job(about[rank])[1]
-        if size == 1 or start_ns <= 0:  # it says nothing of its job
+        if size == 1 or start_ns <= 0:  # it has no data about its job
             continue
         number += int(until_ns > 0 and start_ns - until_ns > _MAX_GAP_NS)
         until_ns = max(until_ns, start_ns, _time_ns(about[rank], "end_ns"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from opscope.base.folder_swap import read_unreplaced
 from opscope.base.input_file import open_in_folder
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.columns.column import TableSchema
 from opscope.columns.ledger import NEWER
 from opscope.columns.names import Names
@@ -112,7 +112,7 @@ def _read_tables(
     for name, schema in TABLES.items():
         if name not in manifest.tables:
             continue
-        tell(read, size)
+        report_progress(read, size)
         read += manifest.tables[name]["bytes"]
         with ExitStack() as table_stack, damage_of(folder / f"{name}.parquet"):
             data = table_stack.enter_context(_table_file(folder, name, manifest))

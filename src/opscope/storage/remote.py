@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opscope.base.address import address_of, path_of, shown_address
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.base.scratch import scratch_folder
 from opscope.errors import MissingDependencyError, OpscopeError, TraceFormatError
 from opscope.storage.partition import part_of_folder
@@ -62,7 +62,7 @@ class _Copy:
 
         class _Progress(Callback):  # type: ignore[misc]
             def call(self, *arguments: Any, **options: Any) -> None:
-                tell(self.value, self.size or len(names))
+                report_progress(self.value, self.size or len(names))
 
         with self._write_errors():
             # Another thread may copy the same files: each appears complete, also twice.

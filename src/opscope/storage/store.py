@@ -146,7 +146,7 @@ def _delete_others(folder: Path, new: Container[Partition], kept_files: Path) ->
 def _dump_of(trace: TraceData) -> dict[str, Any] | None:
     """Reason and time of a flight recorder's dump, from the metadata."""
     dump = trace.metadata.get("dump")
-    keys = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
+    keys = ("reason", "detail", "time_ns", "requested_s", "held_s", "limited_by")
     return {key: dump.get(key) for key in keys} if isinstance(dump, dict) else None
 
 

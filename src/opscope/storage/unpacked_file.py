@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from opscope.base.input_file import open_plain, shown_path, unreadable
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.errors import TraceFormatError
 
 _MAX_EXPANSION = 250
@@ -124,7 +124,7 @@ def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
     with UnpackedFile(path) as file:
         while piece := file.read(piece_bytes):
             yield piece
-            tell(file.at_bytes, file.size_bytes)  # after the caller has processed the piece
+            report_progress(file.at_bytes, file.size_bytes)  # the caller has processed it
 
 
 class _PeekableSource:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.columns.row_groups import order_rows
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import Role
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
@@ -62,20 +62,11 @@ def first_of_each(key: Signature) -> tuple[Values, Values]:
 
     Returns numbers of keys, shape (keys,), and each number's first position, shape (groups,).
     """
-    try:
-        import pyarrow as pa
-    except ImportError:  # slower, with the same result
-        return _first_of_each_sorted(key)
-
-    from opscope.base.arrow import numbers_of  # needs Arrow
-
-    # From its buffer: `pa.array` would import pandas, to check for pandas objects.
-    keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
-    group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
-    first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
-    # NumPy keeps the last of several writes: the first row.
-    first[group[::-1]] = np.arange(len(group))[::-1]
-    return group, first
+    groups = group_rows(key.view(np.int64))  # any order that groups equal ones
+    order = np.argsort(groups.first)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return number[groups.group], groups.first[order]
 
 
 def rows_of(ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Values:
@@ -103,14 +94,6 @@ def medians(values: Values, group: npt.NDArray[np.integer[Any]], groups: int) ->
     middle = np.cumsum(count) - count + (count - 1) // 2
     found: Values = values[order_rows(group, values)][middle.clip(0, len(values) - 1)]
     return found
-
-
-def _first_of_each_sorted(key: Signature) -> tuple[Values, Values]:
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(first), dtype=np.int64)
-    place[order] = np.arange(len(first))
-    return place[group.reshape(-1)], first[order].astype(np.int64, copy=False)
 
 
 def _input_rows(table: Table, wanted: Flags | None) -> Values:

@@ -92,7 +92,6 @@ _TABLE = (
 )
 """The first pattern that matches counts: at a name's begin, or at a part of a path."""
 
-_PATTERNS = [re.compile(pattern) for _, _, pattern in _TABLE]
 _IN_PATH = "(^|/)"
 _OF_NAMES = re.compile("|".join(p for _, _, p in _TABLE if not p.startswith(_IN_PATH)))
 _OF_PATHS = re.compile(
@@ -105,8 +104,11 @@ def cause_of_name(name: str) -> NamedCause:
     """Cause and wait of the own time of events with this name."""
     if not _fits_any(name):
         return NamedCause(None, WaitsFor.NOTHING)
-    first = next(row for row, pattern in enumerate(_PATTERNS) if pattern.search(name))
-    return NamedCause(*_TABLE[first][:2])
+    return next(
+        NamedCause(cause, waits_for)
+        for cause, waits_for, pattern in _TABLE
+        if re.search(pattern, name)
+    )
 
 
 def _fits_any(name: str) -> bool:

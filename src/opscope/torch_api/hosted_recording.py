@@ -102,7 +102,7 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._answers = send_to_keeper(self.files.trace, request.as_text(), goes_on=True)
+        self._answers = send_to_keeper(self.files.trace, request.as_text(), continues=True)
 
     def is_being_made(self) -> bool:
         """Whether the other process is working."""

@@ -61,7 +61,7 @@ def test_how_severe_a_finding_is_can_be_read(opened, training, scheme):
         assert contrast >= 4.5, severity
 
 
-def test_no_findings_are_said_to_be_none(opened, training):
+def test_no_findings_are_reported_to_be_none(opened, training):
     report = opened(training, findings=Findings((), ("a", "b"), (), 1))
     assert report.page.locator(".finding-line").count() == 0
     report.open_tab("findings")

@@ -48,7 +48,7 @@ def test_the_flame_graph_follows_the_selection(opened, training):
     assert "of the selected 50.0 µs" in report.page.inner_text(".crumbs")
 
 
-def test_what_is_said_of_a_flame_does_not_stay_over_other_panels(opened, training):
+def test_what_is_reported_of_a_flame_does_not_stay_over_other_panels(opened, training):
     report = opened(training)
     report.open_tab("flame")
     box = report.page.locator(".flame canvas").bounding_box()
@@ -126,7 +126,7 @@ def test_steps_are_compared(opened, training):
     assert "backward: 40.0 µs more than the median" in text
 
 
-def test_steps_that_nothing_marks_are_said_to_be_found(opened):
+def test_steps_that_nothing_marks_are_reported_to_be_found(opened):
     step = {"kind": EventKind.ANNOTATION}
     report = opened(
         build_trace([

@@ -54,7 +54,7 @@ def slow_rank():
     return compared(own_ns, waited_ns=50_000)
 
 
-def test_who_takes_longest_is_said_and_seen(opened, training, slow_rank):
+def test_who_takes_longest_is_reported_and_seen(opened, training, slow_rank):
     report = opened(training, ranks=slow_rank, on_timeline=[Partition("rank", 1)])
     report.open_tab("ranks")
     text = report.page.inner_text(".panel")

@@ -17,7 +17,7 @@ MODULES = (
     module_attribution, phases, stacks, pieces, sites, listing, line_nesting,
 )  # fmt: skip
 PASSES = (
-    "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",
+    "module_calls", "phases", "stack_sources", "listing", "located_events", "lines_of_events",
     "causes_of_events", "TimeOfThreads", "nest_on_lines",
 )  # fmt: skip
 

@@ -56,5 +56,5 @@ def test_the_scarcest_resource_decides(capability, grid, block, registers, share
     assert occupancy.blocks_per_sm.tolist() == [grid / 4]
 
 
-def test_nothing_is_said_of_unknown_devices():
+def test_nothing_is_reported_of_unknown_devices():
     assert kernel_occupancy(kernel_trace(1, 32, 1, 0)) is None

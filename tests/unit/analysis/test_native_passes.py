@@ -1,7 +1,7 @@
-"""Native passes say of programs that no one would write what they said when plain ways agreed.
+"""Results of native passes for random programs are those that plain implementations also gave.
 
-Digests of that, made when a second implementation of every pass still gave the same, lie beside
-this file. A change that is meant needs new ones: run it, with ``PYTHONPATH=tests``.
+Digests of these results are beside this file; they were made while a second implementation of every
+pass existed. After an intended change, run this file with ``PYTHONPATH=tests`` to make new ones.
 """
 
 import json
@@ -45,7 +45,7 @@ def all_digests():
     return found | {"few columns": digests_of(few_columns())}
 
 
-def test_they_say_what_they_said():
+def test_results_for_random_programs_are_unchanged():
     wrong = [
         (program, name)
         for (program, found), known in zip(

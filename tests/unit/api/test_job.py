@@ -21,7 +21,7 @@ def test_whether_a_process_is_there_can_be_asked_of_anything(job):
         assert other not in job
 
 
-def test_a_folder_that_is_not_there_is_said_not_to_be(job, tmp_path):
+def test_a_folder_that_is_not_there_is_reported_not_to_be(job, tmp_path):
     (tmp_path / "file").write_text("hello")
     for name in ("nowhere", "file"):
         with pytest.raises(TraceFormatError, match="There is no folder"):
@@ -52,7 +52,7 @@ def test_a_job_that_cannot_be_read_as_a_whole_is_not_saved_in_part(job, tmp_path
     assert [file.name for file in (tmp_path / "copy").iterdir() if file.name[0] == "."] == []
 
 
-def test_how_to_do_without_a_rank_that_cannot_be_read_is_said(job):
+def test_how_to_do_without_a_rank_that_cannot_be_read_is_reported(job):
     (job.path / "rank=00001" / "events.parquet").write_bytes(b"PAR1")
     with pytest.raises(TraceFormatError, match=r"is damaged.* --rank 0,2-3, or opscope\.Job"):
         job.findings()

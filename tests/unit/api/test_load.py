@@ -37,7 +37,7 @@ def test_several_processes_are_a_job_that_gives_each_as_a_trace(folder):
     assert 2 in job and 1 not in job
 
 
-def test_what_is_not_there_is_said(folder):
+def test_what_is_not_there_is_reported(folder):
     job = opscope.load(folder)
     with pytest.raises(UsageError, match=r"has no rank 1. It contains: 0, 2, process 77"):
         job[1]

@@ -42,7 +42,7 @@ OwnThread(function, lambda: None).start()
 """
 
 
-def test_one_that_does_not_end_holds_nobody_up_for_long():
+def test_one_that_does_not_end_holds_no_process_up_for_long():
     assert run(DOES_NOT_END) == (0, "")
 
 

@@ -80,7 +80,7 @@ def test_what_was_replaced_meanwhile_is_read_again(folder):
     assert read_unreplaced(read, lambda: found) == "third"
 
 
-def test_what_is_damaged_is_said_at_once_and_what_never_stays_is_not_waited_for_forever(folder):
+def test_what_is_damaged_is_reported_at_once_and_what_never_stays_is_not_waited_for_forever(folder):
     attempts = []
 
     def read(path):

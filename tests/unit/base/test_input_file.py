@@ -112,7 +112,7 @@ def test_a_text_that_is_repeated_counts_each_time(tmp_path, monkeypatch):
         load_trace(rank)
 
 
-def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
+def test_memory_that_runs_out_while_reading_is_reported(tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 

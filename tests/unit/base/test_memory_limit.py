@@ -11,7 +11,7 @@ from opscope.errors import InsufficientMemoryError
 from support.processes import run_python
 
 
-def test_the_first_to_notice_is_heard():
+def test_the_first_report_counts():
     with (
         pytest.raises(InsufficientMemoryError, match="for the inner"),
         memory_for("the outer"),

@@ -19,7 +19,7 @@ def test_it_is_one_printable_line(capsys):
 
 
 @pytest.mark.parametrize("make", [Full, lambda: None])
-def test_nobody_to_read_it_is_no_error(capsys, monkeypatch, make):
+def test_no_process_to_read_it_is_no_error(capsys, monkeypatch, make):
     monkeypatch.setattr(sys, "stderr", make())
     notice("recording stopped")
     assert capsys.readouterr().out == ""

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import opscope
-from opscope.base.progress import listening, tell
+from opscope.base.progress import listening, report_progress
 from opscope.cli.views.console import Messages
 from opscope.export import execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
@@ -17,7 +17,7 @@ from opscope.export.execution_trace import write_execution_trace
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
 from opscope.report.page import report_html
-from opscope.storage.chrome import read_json
+from opscope.storage.chrome import native_columns
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 SMALL = 1000
@@ -68,7 +68,7 @@ def test_other_writers_and_the_report_tell_too(trace, tmp_path):
 
 def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
     # GIVEN a trace in every form that can be read
-    monkeypatch.setattr(read_json, "PIECE_BYTES", SMALL)
+    monkeypatch.setattr(native_columns, "PIECE_BYTES", SMALL)
     write_chrome_trace(trace, tmp_path / "chrome.json.gz")
     write_chrome_trace(trace, tmp_path / "chrome.json")
     trace.save(tmp_path / "trace.opscope")
@@ -82,11 +82,18 @@ def test_readers_tell_how_far_they_are(trace, tmp_path, monkeypatch):
         assert heard[0] < 0.5 or name.endswith(".gz")
 
 
-def test_nobody_has_to_listen_and_nothing_divides_by_zero():
-    tell(1, 2)
-    heard = shares_of(lambda: (tell(1, 0), tell(3, 2), tell(-1, 2), tell(1, 4)))
+def test_no_listener_is_needed_and_nothing_divides_by_zero():
+    report_progress(1, 2)
+    heard = shares_of(
+        lambda: (
+            report_progress(1, 0),
+            report_progress(3, 2),
+            report_progress(-1, 2),
+            report_progress(1, 4),
+        )
+    )
     assert heard == [1.0, 0.0, 0.25]
-    tell(1, 2)
+    report_progress(1, 2)
     assert len(heard) == 3
 
 
@@ -100,7 +107,7 @@ def test_a_terminal_shows_the_share(monkeypatch, animated):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     with Messages(animated=animated).progress("writing x.json"):
-        tell(2, 5)
+        report_progress(2, 5)
     shown = sys.stderr.getvalue()
     assert "writing x.json" in shown
     assert "40%" in shown

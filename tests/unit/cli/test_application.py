@@ -1,10 +1,18 @@
 """The command itself: help, version, wrong commands."""
 
+import importlib
 import os
+import shutil
 import subprocess
 import sys
+from enum import Enum
+from pathlib import Path
 
-from opscope.cli.application import COMMANDS
+import pytest
+
+from opscope.cli.application import COMMANDS, parser_of, parser_of_all
+from opscope.cli.parser import Parser, add_row_limit, one_of, seconds, whole_number
+from opscope.errors import UsageError
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
 """What every command says of this trace."""
@@ -16,7 +24,7 @@ def test_without_arguments_it_helps(command_line):
     assert all(f"\n    {command}" in outcome.out for command in COMMANDS)
 
 
-def test_output_that_cannot_be_written_is_said(trace_folder):
+def test_output_that_cannot_be_written_is_reported(trace_folder):
     arguments = [sys.executable, "-m", "opscope", "summary", str(trace_folder), "--format=json"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -47,3 +55,122 @@ def test_without_standard_output(trace_folder):
     command = f'"{sys.executable}" -m opscope summary "{trace_folder}" --format=md >&-'
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, LOST)
+
+
+def first_line(name):
+    return importlib.import_module(f"opscope.cli.{name}").__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_it_fits(width, monkeypatch, command_line):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for name in COMMANDS:
+        text, about = command_line(name, "--help").out, parser_of(name)
+        said = f"{about.description}\n{about.epilog}"
+        as_they_are = [line for line in said.splitlines() if line.startswith((" ", "-"))]
+        assert all(len(line) < width or line in as_they_are for line in text.splitlines())
+        assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_every_command_says_what_it_does_and_has_two_examples(command_line):
+    for name in COMMANDS:
+        assert first_line(name) == COMMANDS[name]
+        _, examples = command_line(name, "--help").out.split("examples:\n")
+        assert examples.count(f"  opscope {name}") == 2
+    assert "summary" in parser_of_all().format_help()
+
+
+def test_run_shows_eight_options_and_all_on_request(command_line):
+    short = command_line("run", "--help").out
+    options = {word for word in short.split() if word.startswith("--")} - {"--help", "--help-all"}
+    assert {one.strip(",.;") for one in options} >= {"--why", "--shapes", "--report"}
+    assert len([line for line in short.splitlines() if line.startswith("  -")]) == 8 + 2
+    assert "--schedule" not in short and "--schedule" in command_line("run", "--help-all").out
+
+
+def test_what_can_be_chosen_is_named(command_line):
+    text = command_line("summary", "--help").out
+    assert "--format table|md|json|csv" in text
+    assert "self_cpu_time_total, cpu_time_total" in " ".join(text.split())
+    assert "\n- chrome (.json" in command_line("export", "--help").out
+
+
+class Colour(str, Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@pytest.fixture
+def parser():
+    made = Parser("opscope paint", description="Paint a thing.")
+    made.add_argument("thing", nargs="?", type=Path, metavar="THING")
+    made.add_argument("how", metavar="HOW")
+    made.add_argument("--coats", type=whole_number(1), default=1)
+    made.add_argument("--colour", **one_of(Colour))
+    made.add_argument("--wait", type=seconds(0.1, 60))
+    made.add_argument("--dry-first", action="store_true")
+    add_row_limit(made, 3, "Rows")
+    return made
+
+
+def test_values_have_their_types(parser):
+    words = ["--coats", "2", "wall", "--colour=blue", "well", "--wait", "0.5"]
+    asked = parser.parse_intermixed_args(words)
+    assert (asked.thing, asked.how, asked.coats) == (Path("wall"), "well", 2)
+    assert asked.colour is Colour.BLUE and asked.wait == 0.5 and asked.row_limit == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "required: HOW"),
+        (["a", "b", "c"], "unrecognized arguments: c"),
+        (["well", "--coats"], "--coats: expected one argument"),
+        (["well", "--coats", "two"], "'two' is not a whole number"),
+        (["well", "--coats", "0"], "--coats: 0 is less than 1"),
+        (["well", "--colour", "green"], "--colour: 'green' is not one of red, blue"),
+        (["well", "--wait", "99"], "--wait: '99' is not between 0.1 and 60 seconds"),
+        (["well", "--dry-first=true"], "--dry-first: ignored explicit argument 'true'"),
+        (["well", "--col", "red"], "unrecognized arguments: --col"),
+        (["well", "--row-limit", "-2"], "--row-limit: -2 is less than -1"),
+    ],
+)
+def test_what_is_wrong_is_reported_in_one_sentence(parser, words, said):
+    with pytest.raises(UsageError) as raised:
+        parser.parse_intermixed_args(words)
+    assert said.lower() in str(raised.value).lower()
+    assert str(raised.value).endswith(". See `opscope paint --help`.")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
+def test_every_command_and_its_options(command_line, shell):
+    script = command_line("doctor --completion", shell).out
+    assert "summary" in script and "row-limit" in script and "no-table" in script
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes(command_line, tmp_path):
+    (tmp_path / "trace.opscope").mkdir()
+    script = command_line("doctor --completion", "bash").out
+
+    def offered(*words):
+        typed = " ".join(words)
+        asked = (
+            f"COMP_WORDS=(opscope {typed}); COMP_CWORD={len(words)}; "
+            '_shtab_opscope; echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", f"{script}\n{asked}"], cwd=tmp_path, capture_output=True, text=True
+        )
+        return done.stdout.split()
+
+    assert offered("su") == ["summary"]
+    assert offered("summary", "--row") == ["--row-limit"]
+    assert offered("summary", "--format", "''") == ["table", "md", "json", "csv"]
+    assert offered("summary", "tr") == ["trace.opscope"]
+    assert offered("run", "--sh") == ["--shapes"]
+    assert offered("run", "tr") == ["trace.opscope"]
+    assert offered("run", "train.py", "tr") == ["trace.opscope"]
+    assert offered("run", "--why", "-o", "out", "--sh") == ["--shapes"]
+    for words in (["train.py"], ["--why", "train.py", "--memory"], ["-m", "timeit", "-n"]):
+        assert not [one for one in offered("run", *words, "--") if one.startswith("-")]

@@ -42,7 +42,7 @@ def test_every_format_says_the_same(command_line, job):
     assert "| rank 1 | 5 | 0 ns |" in markdown
 
 
-def test_waits_that_clocks_do_not_tell_are_said_to_be_so(command_line, tmp_path):
+def test_waits_that_clocks_do_not_tell_are_reported_to_be_so(command_line, tmp_path):
     for rank in range(2):
         calls = [("barrier", (), at, at + 10, at + 400) for at in range(0, 5000, 500)]
         about = {"host_name": f"host {rank}"}

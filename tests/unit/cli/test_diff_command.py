@@ -74,13 +74,13 @@ def test_a_page(command_line, save, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["a"], ["a", "b", "c"]])
-def test_sides_have_to_be_told_apart(command_line, arguments):
+def test_sides_have_to_be_distinguished(command_line, arguments):
     done = command_line("diff", *arguments)
     assert done.code == 2
     assert "--to" in done.complaint
 
 
-def test_a_gate_that_makes_no_sense_is_said_before_anything_is_read(command_line):
+def test_a_gate_that_makes_no_sense_is_reported_before_anything_is_read(command_line):
     done = command_line("diff", "none", "nothing", "--gate", "speed<=1%")
     assert done.code == 2
     assert "no quantity 'speed'" in done.complaint

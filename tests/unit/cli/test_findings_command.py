@@ -38,7 +38,7 @@ def test_text(command_line, slow):
     assert "checks skipped, because their data was not recorded" in text
 
 
-def test_what_went_with_a_process_that_was_killed_is_said(command_line, tmp_path):
+def test_what_went_with_a_process_that_was_killed_is_reported(command_line, tmp_path):
     def said(options):
         trace = build_trace([span("aten::mm", 0, 90)], metadata={"options": options})
         trace.save(tmp_path / f"{len(options)}.opscope")
@@ -75,7 +75,7 @@ def test_what_saves_next_to_nothing_is_not_what_to_change(command_line, tmp_path
         assert "1 with smaller savings: opscope why --all" in summary
 
 
-def test_nothing_found_is_said(command_line, tmp_path):
+def test_nothing_found_is_reported(command_line, tmp_path):
     build_trace([("aten::mm", 0, 10)]).save(tmp_path / "fast.opscope")
     outcome = command_line("why --all", tmp_path / "fast.opscope")
     assert outcome.out.startswith("no known problem ")

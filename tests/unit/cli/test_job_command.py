@@ -67,7 +67,7 @@ def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
     assert "contains one process" in command_line("ranks --ask ranks", tmp_path / "one").complaint
 
 
-def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_line, job):
+def test_of_whom_something_is_missing_is_reported_with_every_other_answer(command_line, job):
     assert "is missing: `opscope ranks" not in command_line("ranks --ask", "operators", job).err
     dropped = {"events": {"dropped: no room": 7.0}}
     newer = {"newer opscope": {"shown as unknown: events of kind 77": 2.0}}

@@ -6,9 +6,17 @@ import json
 
 import pytest
 
+from opscope.analysis import long_top_operators
+from opscope.analysis.long_top_operators import find_long_top_operators
+from opscope.analysis.top_operators import find_top_operators
 from opscope.base import memory_limit
-from opscope.cli import trace_argument, view
+from opscope.cli import trace_argument, view, why
+from opscope.cli.views import summary_sections
 from opscope.columns.schema import EventKind
+from opscope.errors import UsageError
+from opscope.storage import parquet
+from opscope.storage.long_trace import LongTrace
+from opscope.timeline.period import Which, period_of
 from support.build_trace import build_trace, span
 from support.processes import run_python
 from support.repeat_trace import repeat_trace
@@ -29,7 +37,8 @@ def long(tmp_path, monkeypatch):
         ]
     )
     repeat_trace(one, STEPS, STEP_NS).save(tmp_path / "long.opscope")
-    monkeypatch.setattr(trace_argument, "MOST_EVENTS", 5_000)
+    for module in (trace_argument, why, summary_sections):
+        monkeypatch.setattr(module, "MOST_EVENTS", 5_000)
     monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (5_000,))
     monkeypatch.setattr(trace_argument.stretch_of, "__defaults__", (5_000,))
     return tmp_path / "long.opscope"
@@ -51,6 +60,16 @@ def test_a_summary_counts_all_calls_and_judges_a_stretch(long, command_line):
     outcome = command_line("summary", long)
     assert outcome.out.startswith("verdict: ") and "Recording, 200 ms" in outcome.out
     assert "the table of operators covers the whole recording" in outcome.err
+
+
+def test_a_summary_that_fits_in_memory_judges_the_same_stretch(long, command_line, monkeypatch):
+    of_long = json.loads(command_line("summary --format json", long).out)
+    monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (1_000_000,))
+    of_all = json.loads(command_line("summary --format json", long).out)
+    assert of_all["verdict"] == of_long["verdict"] and of_all["rows"] == of_long["rows"]
+    outcome = command_line("summary", long)
+    assert "the tables of operators and memory cover the whole recording" in outcome.err
+    assert "of 199 steps" in outcome.err
 
 
 def test_sql_is_of_all(long, command_line):
@@ -97,3 +116,39 @@ def test_one_process_imports_nothing_of_jobs_and_devices(trace_folder, tmp_path)
     modules = {*done.stdout.splitlines()} - WHERE_THEY_ARE
     assert "opscope.cli.trace_argument" in modules
     assert not [one for one in modules if one.startswith(NEEDLESS)]
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "ROW_GROUP", 32)
+    monkeypatch.setattr(long_top_operators, "_SLICE_EVENTS", 50)
+    spans = [span("whole", 0, 5000)]
+    for i in range(150):
+        spans.append(span("aten::linear", 10 + 20 * i, 25 + 20 * i))
+        spans.append(span("aten::addmm", 12 + 20 * i, 20 + 20 * i))
+    trace = build_trace(spans)
+    trace.save(tmp_path / "t")
+    return trace, LongTrace.at(tmp_path / "t")
+
+
+@pytest.mark.parametrize("sort_by", ["self_cpu_time_total", "count"])
+def test_rows_are_those_of_the_whole(saved, sort_by):
+    trace, long = saved
+    whole = find_top_operators(period_of(trace, Which.ALL), sort_by=sort_by, row_limit=-1)
+    found = find_long_top_operators(long, sort_by=sort_by, row_limit=-1)
+    key = found.sorted_by.key
+    assert [row[key] for row in found.rows] == [row[key] for row in whole.rows]
+    assert {row["name"]: row for row in found.rows} == {row["name"]: row for row in whole.rows}
+    assert found.total_cpu_ns == whole.total_cpu_ns
+    assert found.period.wall_ns == whole.period.wall_ns
+    found = find_long_top_operators(long, sort_by="count", row_limit=1)
+    assert [row["calls"] for row in found.rows] == [150]
+    assert found.left_out == 2
+
+
+def test_what_cannot_be_added_up_is_refused(saved):
+    _, long = saved
+    with pytest.raises(UsageError, match="--range"):
+        find_long_top_operators(long, sort_by="flops", row_limit=5)
+    with pytest.raises(UsageError, match="--range"):
+        find_long_top_operators(long, sort_by="count", row_limit=5, by_shape=True)

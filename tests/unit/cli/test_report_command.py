@@ -13,7 +13,7 @@ from opscope.errors import UsageError
 from support.read_report import read_page, read_report
 
 
-def test_the_page_is_written_where_asked(command_line, trace_folder, tmp_path):
+def test_the_page_is_written_where_requested(command_line, trace_folder, tmp_path):
     page = tmp_path / "out.html"
     outcome = command_line("report", trace_folder, "-o", page, "--title", "My run")
     assert outcome.code == 0

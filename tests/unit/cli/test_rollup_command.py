@@ -30,7 +30,7 @@ def test_it_says_what_it_made(command_line, job):
     )
 
 
-def test_what_fails_is_said_and_the_rest_made(command_line, job):
+def test_what_fails_is_reported_and_the_rest_made(command_line, job):
     for part in job.iterdir():
         (part / ROLLUP).unlink()
     (job / "rank=00000" / "names.parquet").write_bytes(b"")

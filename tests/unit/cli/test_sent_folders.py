@@ -153,7 +153,7 @@ def test_what_a_killed_recover_leaves_is_removed_by_the_next(sent, recording, co
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from opscope.cli.views.console import Messages\n"
-        "from opscope.cli.session.recover import recover_all\n"
+        "from opscope.cli.session.keeper import recover_all\n"
         "from opscope.storage import parquet\n"
         "parquet.write_table = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "recover_all(Path(sys.argv[1]), Messages())\n"

@@ -68,7 +68,7 @@ def test_memory_shows_the_fullest_first_and_of_whom_nothing_is_known(command_lin
     assert "process 4242: Memory was not recorded" in outcome.err
 
 
-def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
+def test_what_is_the_same_in_several_is_reported_once(command_line, tmp_path):
     for rank in range(3):
         spans = [
             span("aten::item", at * 1000, at * 1000 + 500, inputs=[tensor(1)]) for at in range(40)
@@ -83,7 +83,7 @@ def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
     assert "all 3 processes: " in outcome.out.splitlines()[-1] or "all 3 processes: " in outcome.out
 
 
-def test_ranks_that_another_job_left_and_jobs_without_memory_are_said(command_line, tmp_path):
+def test_ranks_that_another_job_left_and_jobs_without_memory_are_reported(command_line, tmp_path):
     for rank, size in ((0, 2), (1, 2), (2, 3)):
         about = {"distributedInfo": {"rank": rank, "world_size": size}, "start_ns": 1, "end_ns": 2}
         build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path / "job", rank=rank)
@@ -145,7 +145,7 @@ def test_a_folder_of_several_jobs_says_which_there_are(command_line, tmp_path):
 COMPARING = ("ranks", "ranks --collectives", "ranks --ask ranks")
 
 
-def test_what_one_process_lacks_is_said(command_line, job, tmp_path):
+def test_what_one_process_lacks_is_reported(command_line, job, tmp_path):
     assert "rank 1 alone cannot be compared" in command_line("ranks", job, "--rank", "1").complaint
     assert "has no rank 9" in command_line("ranks", job, "--rank", "9").complaint
     rank_trace().save(tmp_path / "one", rank=0)

@@ -42,7 +42,7 @@ def test_a_table_has_an_end(command_line, trace_folder):
     assert len(everything.out.splitlines()) == 5001
 
 
-def test_no_rows_is_said(command_line, trace_folder):
+def test_no_rows_is_reported(command_line, trace_folder):
     query = "select * from events where false"
     outcome = command_line("sql", trace_folder, query, "--format", "table")
     assert outcome.code == 0

@@ -43,7 +43,7 @@ def test_every_format_says_the_same(command_line, job):
     assert markdown.startswith("rank 2 works")
 
 
-def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
+def test_limits_are_reported_in_every_format(command_line, job):
     said = "With two ranks, slow means slower"
     for format in ("table", "md", "csv", "json"):
         outcome = command_line("ranks", job, "--rank", "1,2", "--format", format)
@@ -64,7 +64,7 @@ def test_every_view_has_the_same_figures(command_line, job):
     assert stragglers == found.as_dict()
     page = job.parent / "page.html"
     command_line("report", job, "-o", page)
-    assert read_report(page.read_text()).data["ranks"]["said"] == said
+    assert read_report(page.read_text()).data["ranks"]["sentences"] == said
     steps = opscope.load(job).steps()
     assert steps.mean_own_ns[2] == found.found[0].own_ns
     assert opscope.load(job).account().step_ns == tuple(steps.wall_ns.mean(axis=1).tolist())

@@ -235,7 +235,7 @@ def test_a_dump_without_operators_says_at_least_why_it_was_made(command_line, tm
         "detail": "killed by SIGKILL",
         "time_ns": 0,
         "held_s": 9.0,
-        "asked_s": 9.0,
+        "requested_s": 9.0,
     }
     ended = {"how": "its process was killed by SIGKILL", "whole": False}
     trace = build_trace(pauses).with_metadata({"dump": dump, "ended": ended, "end_ns": 10_000})

@@ -19,8 +19,8 @@ GONE = 2**22 + 1
 NAME = f".recording-{GONE}-0123456789abcdef-4.opscope"
 WAYS = {
     "it is empty": b"",
-    "it was lost as it began": bytes(1 << 18),
-    "it is no recording": b"something else" * 20_000,
+    "it was lost when it began": bytes(1 << 18),
+    "it is not a recording": b"something else" * 20_000,
 }
 
 
@@ -42,7 +42,7 @@ def test_commands_answer_and_say_what_cannot_be_read(unreadable, command_line):
     build_trace([span("aten::add", 0, 100)]).save(folder, process=4243)
     outcome = command_line("summary", folder)
     assert outcome.code == 0
-    said = why if why == "it is no recording" else "1 ended when their recordings began"
+    said = why if why == "it is not a recording" else "1 ended when their recordings began"
     assert said in outcome.err.replace("\n", " ")
 
 
@@ -50,7 +50,7 @@ def test_recovering_removes_what_has_nothing_in_it(unreadable, command_line):
     folder, why = unreadable
     outcome = command_line("doctor --recover", folder)
     assert outcome.code == 1 and why in outcome.err.replace("\n", " ")
-    is_kept = why == "it is no recording"
+    is_kept = why == "it is not a recording"
     assert len(unfinished_recordings(folder)) == is_kept
     assert len(recover_ended(folder)) == is_kept
 

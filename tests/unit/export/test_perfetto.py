@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
-from opscope.export.perfetto import write_perfetto
+from opscope.export.perfetto import message, write_perfetto
 from support.build_trace import (
     ORIGIN_NS,
     allocation,
@@ -205,3 +205,17 @@ def test_no_span_is_dropped_or_cut(tmp_path_factory, described):
     slices = read_perfetto(path).slices
     expected = Counter((s.name, s.start, s.end, s.thread) for s in rows)
     assert Counter((*times(s), s.track.partition("/")[0]) for s in slices) == expected
+
+
+pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+
+
+@pytest.mark.parametrize("pid", [0, 1, 127, 128, 2**31 - 1])
+@pytest.mark.parametrize("name", ["", "python", "名前", "\ud800", "x" * 300])
+def test_fields_are_as_google_reads_them(pid, name):
+    descriptor = message((1, 2**64 - 1), (3, message((1, pid), (6, name))), (9, True))
+    parsed = pb2.TrackDescriptor.FromString(descriptor)
+    assert parsed.uuid == 2**64 - 1
+    assert parsed.process.pid == pid
+    assert parsed.process.process_name == name.encode("utf-8", "replace").decode()
+    assert parsed.disallow_merging_with_system_tracks

@@ -57,7 +57,7 @@ def test_waiting_for_workers_is_no_time_in_another_library(kind):
     assert (found(trace, "time-outside-torch") is None) == (kind == "_MultiProcessing")
 
 
-def test_what_no_finding_explains_is_told_by_whose_time_it_is():
+def test_unexplained_time_is_divided_by_owner():
     trace = build_trace(program(span("aten::mm", 20, 980, caller=CALLER, line=8), end=1_000))
     left = find_findings(trace).unexplained
     assert left.share == 1
@@ -78,7 +78,7 @@ def c_call(name, start, end, thread="main", line=7):
     return span(name, start, end, thread, kind=EventKind.C_CALL, caller=CALLER, line=line)
 
 
-def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
+def test_a_sleeping_main_thread_gets_other_advice_than_an_event_loop():
     def shares(name):
         spans = [
             span("train", 0, 1000, frame=CALLER, **PYTHON),
@@ -109,7 +109,7 @@ def test_a_call_of_torch_s_python_has_what_it_runs_in_c_where_that_is_not_record
 
 
 @pytest.mark.parametrize("dropped", [0, 10, 11, 900])
-def test_where_events_were_dropped_nothing_is_said_of_time_without_any(dropped):
+def test_where_events_were_dropped_nothing_is_reported_of_time_without_any(dropped):
     ledger = {"events": {"requested": 1_000, "dropped: memory is limited": dropped}}
     findings = find_findings(build_trace(outside(0.6), ledger=ledger))
     is_known = dropped <= 10  # of a thousand

@@ -162,7 +162,7 @@ def test_of_a_step_that_runs_a_closure_what_follows_it_is_the_optimizers():
     assert found(closing("LBFGS"), "single-tensor-optimizer") is None  # neither foreach nor fused
 
 
-def test_an_optimizer_without_a_fused_form_is_told_what_it_has():
+def test_an_optimizer_without_a_fused_form_gets_other_advice():
     operators = ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3
     fused, lists, own = (
         found(build_trace(step(0, operators, name)), "single-tensor-optimizer")

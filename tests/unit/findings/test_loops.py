@@ -54,7 +54,7 @@ def test_other_loops_are_none(inner):
 
 
 @pytest.mark.parametrize(("size", "is_found"), [(8, True), (48, False)])
-def test_products_of_the_parts_stay_work_whoever_calls_them(size, is_found):
+def test_products_of_the_parts_stay_work_with_any_caller(size, is_found):
     inner = [
         span("aten::mm", i * 5, i * 5 + 5, caller=CALLER, line=5,
              inputs=[tensor(size, size, storage=64, storage_offset=i * size), tensor(size, size)])

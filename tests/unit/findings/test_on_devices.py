@@ -113,7 +113,7 @@ def test_what_a_device_was_idle_is_not_known_without_its_work():
     assert finding.saved_ns is None and "not recorded" in finding.saved_by
 
 
-def test_work_that_was_launched_before_is_said():
+def test_work_that_was_launched_before_is_reported():
     """As in a part of a recording that begins while a device computes."""
     spans = [span("cudaLaunchKernel", 0, 5, kind=EventKind.RUNTIME_CALL)]
     findings = find_findings(build_trace(spans, gpu=[kernel("gemm", 6, 900, launch=-1)]))

@@ -71,7 +71,7 @@ def test_machines_are_reached_through_others():
     assert found.bound_ns(2, moment) > found.bound_ns(1, moment)
 
 
-def test_a_machine_that_shares_nothing_is_said_not_to_be_known():
+def test_a_machine_that_shares_nothing_is_reported_not_to_be_known():
     known = machines_of([about(f"h{i}") for i in range(3)], ["r0", "r1", "r2"])
     found = brought_together(known, arrivals([(0, 0)] * 3, [[0, 1]]))
     assert found.unknown == ["h2"]

@@ -63,7 +63,7 @@ def test_who_gives_to_all_may_be_through_before_others_begin():
     assert first.tolist() == second.tolist() == list(range(len(names)))
 
 
-def test_messages_are_told_apart_by_who_waits_for_whom():
+def test_messages_are_distinguished_by_who_waits_for_whom():
     """Each is sent long before it is wanted, and just before the next one is."""
     signatures, nothing = {}, np.zeros(12, dtype=np.int64)
     begin = 1000 * np.arange(12)

@@ -120,7 +120,7 @@ def test_one_machine_ahead_by_a_minute_changes_nothing():
     assert (np.abs(wait - 40 * US) <= bound).all()
 
 
-def test_where_clocks_are_not_known_nothing_is_said_of_waiting():
+def test_where_clocks_are_not_known_nothing_is_reported_of_waiting():
     traces = [
         rank_trace(
             range(2),
@@ -189,7 +189,7 @@ def test_moments_that_make_no_sense_are_none(begun):
     assert len(found_of(*traces)) == 1
 
 
-def test_whatever_is_said_of_a_machine_tells_it_from_others():
+def test_facts_about_a_machine_identify_it():
     about = {"boot_id": ["x"], "host_name": ["here"]}
     calls = [("barrier", (), 0, 1, 2)]
     found = found_of(*(rank_trace(range(2), calls, metadata=about) for _ in range(2)))

@@ -102,7 +102,7 @@ def test_steps_and_accounts_are_those_of_the_traces(tmp_path, seed):
         assert_same_accounts(Job(tmp_path).account(which), compare_accounts(accounts))
 
 
-def test_a_wrong_rollup_is_made_again_and_damage_within_is_said(tmp_path):
+def test_a_wrong_rollup_is_made_again_and_damage_within_is_reported(tmp_path):
     folder = save_job(tmp_path)
     steps = Job(folder).steps()
     (folder / "rank=00001" / ROLLUP).write_text("{}")

@@ -45,7 +45,7 @@ def test_it_goes_from_rank_to_rank():
     assert path.transfer_ns == 60 * US
 
 
-def test_what_nobody_waited_for_holds_nothing_up():
+def test_what_no_process_waited_for_holds_nothing_up():
     """All the time of the transfer the program computes."""
     parts = [Partition("rank", number) for number in range(2)]
     # Exposed time is not asked for, so that it is 0.

@@ -105,7 +105,7 @@ def test_a_tenth_more_work_is_found_where_steps_scatter_little():
     assert found >= 18
 
 
-def test_too_little_to_compare_is_said():
+def test_too_little_to_compare_is_reported():
     one = steps_of(np.full((1, 20, len(Cause)), 100.0))
     assert "only one process" in find_slow_ranks(one).notes[0]
     few = steps_of(np.full((3, 2, len(Cause)), 100.0))
@@ -126,7 +126,7 @@ def test_who_has_more_of_one_cause_and_less_in_all_is_not_slow():
     assert [one.process.number for one in found] == [1]
 
 
-def test_who_was_not_compared_is_said():
+def test_who_was_not_compared_is_reported():
     steps = steps_of(alike(np.random.default_rng(11), 5, 30))
     for values in (steps.wall_ns, steps.own_ns):
         values[3:, 4:] = NONE
@@ -205,7 +205,7 @@ def test_where_in_the_program_it_is_comes_from_the_traces(tmp_path):
 
 
 @pytest.mark.parametrize("cause", [Cause.TIMER, Cause.DESCHEDULED])
-def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
+def test_the_detection_limit_is_reported(cause):
     random = np.random.default_rng(12)
     found = {0.1: 0, 1.8: 0}
     for _ in range(20):

@@ -89,4 +89,4 @@ def test_what_a_program_asks_for_last_is_done_though_it_has_ended(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         how = keeper_process.wait_for(child, theirs.fileno(), str(tmp_path), "of-it", [])
-    assert how == keeper_process.ASKED
+    assert how == keeper_process.REQUEST

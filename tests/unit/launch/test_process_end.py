@@ -26,7 +26,7 @@ def be_killed():
 @pytest.mark.parametrize(
     ("end", "how"), [(lambda: os._exit(9), "exited with code 9"), (be_killed, "killed by SIGKILL")]
 )
-def test_the_end_of_one_that_nobody_has_waited_for(end, how):
+def test_the_end_of_one_that_no_process_has_waited_for(end, how):
     process, descriptor = child_that(end)
     assert how_it_ended(process, descriptor) == how
     assert how_it_ended(process, -1) == how

@@ -176,7 +176,7 @@ def test_classes_of_main_pickle_and_spawned_processes_find_them(folder):
         ("driver", "has no __main__.py"),
     ],
 )
-def test_what_cannot_be_found_is_said_in_one_paragraph(folder, command, said):
+def test_what_cannot_be_found_is_reported_in_one_paragraph(folder, command, said):
     done = through_opscope(folder, *command.split())
     assert done.returncode == 1
     assert done.stderr.startswith("not found: ")

@@ -73,7 +73,7 @@ def test_every_number_is_what_its_query_returns(answers):
 
 
 @pytest.mark.parametrize("tokens", [300, 700, 2000])
-def test_no_answer_is_longer_than_asked_for(answers, tokens):
+def test_no_answer_is_longer_than_requested(answers, tokens):
     wide = "select repeat('é', 500) as a, * from named_events"
     for text in (
         verdict_brief(answers, tokens),
@@ -121,7 +121,7 @@ def test_queries_only_read(answers, statement):
         query_brief(answers, statement, 5)
 
 
-def test_what_is_not_there_is_said(answers):
+def test_what_is_not_there_is_reported(answers):
     for what in ("no such finding", "train.py:999999", "", "a:b"):
         with pytest.raises(UsageError, match="This trace has nothing named"):
             explain_brief(answers, what)

@@ -53,7 +53,7 @@ def test_errors_are_answers_and_quoted(path):
         assert said.startswith("«") and said.endswith("»") and said.count("«") == 1
 
 
-def test_a_job_is_told_from_a_trace(tmp_path):
+def test_a_job_is_distinguished_from_a_trace(tmp_path):
     from mcp.server.mcpserver.exceptions import ToolError
 
     trace = build_trace([span("ProfilerStep#0", 0, 90), span("aten::mm", 1, 80)])

@@ -8,7 +8,7 @@ pytest.importorskip("IPython", reason="IPython is not installed")
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.readers import cell_progress
 from opscope.readers.notebook import CellProfile
 
@@ -111,12 +111,12 @@ def test_a_cell_may_await(shell, capsys):
 
 def test_a_long_analysis_says_how_far_it_is(shell, capsys, monkeypatch):
     monkeypatch.setattr(cell_progress, "QUIET_S", 0.0)
-    run(shell, "from opscope.base.progress import tell\ntell(1, 4)\ntell(2, 4)")
+    run(shell, "from opscope.base.progress import report_progress\ntell(1, 4)\ntell(2, 4)")
     assert capsys.readouterr().out.count("opscope: 25% done") == 1  # the next comes too soon
     monkeypatch.setattr(cell_progress, "QUIET_S", 60.0)
-    run(shell, "tell(1, 4)\nraise ValueError")
+    run(shell, "report_progress(1, 4)\nraise ValueError")
     assert "done" not in capsys.readouterr().out
-    tell(1, 2)  # outside of cells nobody listens
+    report_progress(1, 2)  # outside of cells nobody listens
     assert capsys.readouterr().out == ""
 
 

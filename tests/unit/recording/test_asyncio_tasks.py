@@ -132,7 +132,7 @@ def test_tasks_at_addresses_that_others_had():
     assert len(set(recorded.task_names())) == 301
 
 
-def test_tasks_that_nobody_finishes():
+def test_tasks_that_never_finish():
     async def forever():
         await asyncio.get_running_loop().create_future()
 

@@ -200,8 +200,8 @@ def test_numbers_are_given_once():
 
 
 @pytest.mark.skipif(not WITHOUT_GIL, reason="the GIL is on")
-def test_without_the_gil_runs_of_tasks_are_said_not_to_be_seen():
+def test_without_the_gil_runs_of_tasks_are_reported_not_to_be_seen():
     window = PythonWindow("ASYNCIO")
     window.end()
     notes = window.decoded["account"]["notes"]
-    assert ("asyncio tasks", "not seen: they are with PYTHON_GIL=1 alone", 1.0) in notes
+    assert ("asyncio tasks", "not recorded: this needs PYTHON_GIL=1", 1.0) in notes

@@ -9,13 +9,13 @@ from opscope.recording import ledger
 from opscope.recording.ledger import Recorded
 
 
-@pytest.mark.parametrize(("hears_memory", "said"), [(True, False), (False, True)])
-def test_a_torch_whose_allocations_cannot_be_heard_is_said(hears_memory, said):
+@pytest.mark.parametrize(("reports_memory", "said"), [(True, False), (False, True)])
+def test_a_torch_whose_allocations_cannot_be_recorded_is_reported(reports_memory, said):
     decoded = SimpleNamespace(
         account=defaultdict(int),
         tables={"allocations": []},
         no_room="memory budget",
-        hears_memory=hears_memory,
+        reports_memory=reports_memory,
         detail=None,
     )
     rows = [what for _, what, _ in ledger.allocations(Recorded(decoded, {}))]

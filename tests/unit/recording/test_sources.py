@@ -33,7 +33,7 @@ def test_every_option_bit_kind_and_table_is_declared_once():
     assert filled == set(TABLES) - OF_ALL_SOURCES
 
 
-def test_parameters_are_those_of_profile_and_off_unless_asked_for():
+def test_parameters_are_those_of_profile_and_off_unless_requested():
     parameters = inspect.signature(opscope.profile).parameters
     for switch in switches():
         if switch.parameter:

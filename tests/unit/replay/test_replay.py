@@ -7,7 +7,8 @@ import torch
 
 from opscope import UsageError
 from opscope.columns.schema import EventKind
-from opscope.replay import replay, timing
+from opscope.replay import replay as module
+from opscope.replay.replay import replay
 from support.build_trace import build_trace, span, tensor
 
 EXACT = {"options": {"overloads": True}}
@@ -164,7 +165,7 @@ def test_a_slow_call_is_made_less_often(monkeypatch):
         return a.clone()
 
     clock = SimpleNamespace(now=0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(timing, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     library.impl("slow", slow, "CompositeExplicitAutograd")
     result(span("opscope_slow::slow", 0, 1, inputs=[tensor(2)]))
     assert len(calls) == 3  # to see whether it can be made, to warm up, and to time

@@ -29,7 +29,7 @@ def test_it_says_what_opscope_gpu_says(trace):
         cause.title: time_ns for cause, time_ns in device.idle_ns.items()
     }
     assert shown["parts"] == [{"name": "computing", "time": device.computing_ns, "detail": ""}]
-    assert shown["said"][0] == found.advice()["cuda:0"]
+    assert shown["sentences"][0] == found.advice()["cuda:0"]
     assert len(shown["streams"]["rows"]) == 3
     assert all(len(row) == len(shown["streams"]["heading"]) for row in shown["streams"]["rows"])
     assert section["notes"] == list(found.notes)
@@ -39,11 +39,11 @@ def test_work_without_a_launch_has_no_delay():
     trace = build_trace([span("aten::mm", 0, 100)], gpu=[kernel("gemm", 4, 7, launch=-1)])
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert shown["streams"]["rows"][0][3:] == ["not known", "", "", "", "", ""]
-    assert "The launch of 1 activities is unknown." in shown["said"]
+    assert "The launch of 1 activities is unknown." in shown["sentences"]
 
 
-def test_many_streams_are_cut_and_that_is_said(trace, monkeypatch):
+def test_many_streams_are_cut_and_that_is_reported(trace, monkeypatch):
     monkeypatch.setattr(sections, "MOST_STREAMS", 2)
     (shown,) = device_section(trace, Which.ALL)["devices"]
     assert len(shown["streams"]["rows"]) == 2
-    assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more are not."
+    assert shown["sentences"][-1] == "The 2 busiest streams are shown; 1 more are not."

@@ -13,8 +13,10 @@ from opscope.base.printable import printable
 from opscope.columns.names import Names
 from opscope.errors import OpscopeError, UsageError
 from opscope.report import page as page_module
-from opscope.report.page import report_html, write_report
+from opscope.report.page import report_html, snapshot_html, write_report
+from opscope.storage.snapshot import read_snapshot
 from support.build_trace import build_trace, span
+from support.memory_snapshots import KINDS, known_memory, made_snapshot, write_snapshot
 from support.read_report import read_page, read_report
 
 HOSTILE = [
@@ -94,3 +96,17 @@ def test_a_missing_bundle_says_what_to_do(monkeypatch, tmp_path):
     with pytest.raises(OpscopeError, match="npm --prefix web run build"):
         report_html(build_trace([]))
     page_module.bundled.cache_clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_memory_tab_has_every_device(tmp_path, kind):
+    snapshot, protocol = made_snapshot(kind, 0)
+    write_snapshot(tmp_path / "s.pickle", snapshot, protocol)
+    report = read_report(snapshot_html(read_snapshot(tmp_path / "s.pickle"), "s")).data
+    for index, device in enumerate(report["memory"]):
+        assert device["device"] == f"CUDA {index}"
+        assert device["peakBytes"] == known_memory(kind, 0, index)["peak"]
+        assert max(device["total"]) <= device["peakBytes"]
+        for groups in (device["stacks"], device["groups"]["line"]):
+            assert sum(group["bytes"] for group in groups) == device["peakBytes"]
+        assert 0 <= device["peakTime"] <= report["run"]["duration"]

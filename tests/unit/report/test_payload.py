@@ -142,7 +142,7 @@ def test_findings_point_at_spans_and_say_what_was_not_looked_for(training):
     assert named["saved"] is None
 
 
-def test_tables_are_cut_where_nobody_reads_on(monkeypatch):
+def test_tables_are_cut_at_a_readable_length(monkeypatch):
     monkeypatch.setattr("opscope.report.table_sections.MOST_ROWS", 2)
     trace = build_trace([span(f"op{i}", i * 10, i * 10 + i) for i in range(1, 5)])
     section = report_of(trace).data["operators"]
@@ -176,7 +176,7 @@ def test_no_span_is_lost(described):
     )
 
 
-def test_runs_of_asyncio_tasks_are_told_apart_and_names_that_are_no_work_are_marked():
+def test_runs_of_asyncio_tasks_are_distinguished_and_names_that_are_no_work_are_marked():
     wait = "<built-in function sleep>"
     spans = [
         span("ProfilerStep#1", 0, 100, kind=EventKind.ANNOTATION),

@@ -36,7 +36,7 @@ def test_times_are_packed_by_rank_and_step():
     found = unpack(packer.finish(), packer.directory)
     assert found["rankTime"].tolist() == [301, 0, 70_001, 6]
     assert found["rankOwn"].tolist() == [151, 0, 35_001, 3]
-    assert section["said"][0].startswith("0 of 2 processes have 5 steps or more")
+    assert section["sentences"][0].startswith("0 of 2 processes have 5 steps or more")
     assert section["names"] == ["rank 0", "rank 1"]
     assert section["onTimeline"] == [False, True]
     assert section["steps"] == [0, 1] and section["allSteps"] == 2
@@ -55,8 +55,8 @@ def test_what_ranks_did_together_is_in_tables_of_text():
     assert all(
         len(row) == len(table["heading"]) for table in (kinds, ranks) for row in table["rows"]
     )
-    assert section["said"] == ["All processes ran on one machine (here) with one clock."]
+    assert section["sentences"] == ["All processes ran on one machine (here) with one clock."]
     empty = rank_section(compared(np.ones((2, 9))), nothing(), [], Packer())["together"]
-    assert empty["tables"] == [] and empty["said"][0].startswith(
+    assert empty["tables"] == [] and empty["sentences"][0].startswith(
         "No collective was recorded by several"
     )

@@ -137,7 +137,7 @@ def test_what_is_not_the_page_and_another_site_get_nothing(served: Any) -> None:
         assert (status, content) == (403, b""), headers
 
 
-def test_what_is_wrong_is_said(served: Any) -> None:
+def test_what_is_wrong_is_reported(served: Any) -> None:
     server, _ = served
     for name, query in (
         ("spans", {}),

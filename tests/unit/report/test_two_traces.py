@@ -31,7 +31,7 @@ def check_page(report):
     assert len(lines) == 2 and lines[0].startswith("A: old") and lines[1].startswith("B: new")
     assert report["run"]["duration"] < 17_000_000  # they begin together
     assert report["run"]["counts"]["events"] == 16 * (2 + 5 + 2)
-    said, tables = report["differences"]["said"], report["differences"]["tables"]
+    said, tables = report["differences"]["sentences"], report["differences"]["tables"]
     assert said[0].startswith("A: old") and said[1].startswith("B: new")
     (calls,) = [table for table in tables if table["heading"][0] == "Calls a step: Where"]
     assert ["aten::mm, forward", "2", "5", "+3"] in calls["rows"]

@@ -68,7 +68,7 @@ def test_a_text_that_is_in_the_name_table_twice_is_one_category():
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_a_missing_package_is_asked_for_by_name(trace, monkeypatch, package):
+def test_a_missing_package_is_requested_by_name(trace, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependencyError, match=f"pip install {package}"):
         getattr(trace, f"to_{package}")()

@@ -54,7 +54,7 @@ def test_the_ledger_the_report_and_the_notebook_say_it(job):
     assert said in trace._repr_html_()
 
 
-def test_nothing_is_said_of_traces_side_by_side_of_one_folder_and_of_processes(job, tmp_path):
+def test_nothing_is_reported_of_traces_side_by_side_of_one_folder_and_of_processes(job, tmp_path):
     for number in (3, 5):
         save_rank(tmp_path / "t", 0, 8, number)
         build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "processes", process=number)

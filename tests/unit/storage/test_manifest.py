@@ -13,7 +13,7 @@ def make(path, seconds):
     return path
 
 
-def test_they_are_told_by_name_and_in_order_of_time(tmp_path):
+def test_they_are_listed_by_name_and_in_order_of_time(tmp_path):
     later = make(tmp_path / ".recording-7-1.opscope", 20)
     earlier = make(tmp_path / ".recording-8-2.opscope", 10)
     make(tmp_path / "recording-7-3.opscope", 5)

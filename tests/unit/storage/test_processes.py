@@ -34,7 +34,7 @@ def write(folder, *lines):
     (folder / PROCESSES).write_text("".join(f"{text}\n" for text in texts))
 
 
-def test_what_is_said_of_a_process_belongs_together(tmp_path):
+def test_what_is_reported_of_a_process_belongs_together(tmp_path):
     write(
         tmp_path,
         began(7),
@@ -112,7 +112,7 @@ def test_equal_numbers_of_two_containers_are_two_processes(tmp_path):
     assert (second.partition, second.ended) == (Partition(PROCESS, 42), "")
 
 
-def test_where_nobody_knows_when_it_started_it_has_not_become_another(tmp_path):
+def test_a_process_with_unknown_start_has_not_become_another(tmp_path):
     write(tmp_path, began(1, start=0), began(1, start=0))
     assert [entry.ended for entry in read_journal(tmp_path)] == ["", ""]
 

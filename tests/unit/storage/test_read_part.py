@@ -97,7 +97,7 @@ def test_columns_are_gone_with_the_trace_without_a_collection(saved):
         ("tensors", {"event": [0, -3]}, "argument", "tensors.event points outside events"),
     ],
 )
-def test_damage_is_said_of_columns_that_are_asked_for(saved, table, changed, asked, message):
+def test_damage_is_reported_of_columns_that_are_requested(saved, table, changed, asked, message):
     frame = pandas.read_parquet(saved / f"{table}.parquet")
     for name, values in changed.items():
         frame[name] = values
@@ -112,7 +112,7 @@ def test_damage_is_said_of_columns_that_are_asked_for(saved, table, changed, ask
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_bytes_that_are_damaged_are_said_of_the_column_that_they_are_of(saved):
+def test_damaged_bytes_are_reported_with_their_column(saved):
     file = saved / "events.parquet"
     place = pq.read_metadata(file).row_group(0)
     at = {

@@ -12,7 +12,7 @@ import pytest
 import opscope
 from opscope.cli import main
 from opscope.cli.destination import choose
-from opscope.cli.session.recover import recover_all
+from opscope.cli.session.keeper import recover_all
 from opscope.cli.views.console import Messages
 from opscope.errors import MissingDependencyError, TraceFormatError, UsageError
 from opscope.jobs.job_rollups import make_rollups
@@ -74,7 +74,7 @@ def test_what_is_elsewhere_is_read_as_what_is_here(store, job):
     assert files_of(local_path(address)) == files_of(job)
 
 
-def test_tables_are_copied_when_they_are_asked_for(store, job):
+def test_tables_are_copied_when_they_are_requested(store, job):
     there = opscope.load(put(store, job, "job"))
 
     def copied():
@@ -131,7 +131,7 @@ def test_every_command_takes_an_address(store, job, tmp_path, capsys, monkeypatc
     assert "A: rank=00000" in capsys.readouterr().out
 
 
-def test_what_cannot_be_read_is_said_with_its_address(store, job, monkeypatch):
+def test_what_cannot_be_read_is_reported_with_its_address(store, job, monkeypatch):
     with pytest.raises(TraceFormatError, match="memory://nowhere cannot be read: nothing is there"):
         opscope.load("memory://nowhere")
     with pytest.raises(TraceFormatError, match=r"nosuchthing://a/b cannot be read: .*Check"):
@@ -247,7 +247,7 @@ def test_a_copy_that_finds_no_room_says_where_it_was_to_go(store, job, monkeypat
     assert len(there[1].events) == 1
 
 
-def test_names_of_what_was_asked_for_are_shown(store, job):
+def test_names_of_what_was_requested_are_shown(store, job):
     address = put(store, job, "job")
     store.pipe_file("/job/rank=00001/names.parquet", b"no table")
     there = opscope.load(address)

@@ -102,7 +102,7 @@ def test_every_rank_has_the_same_columns_which_pandas_and_polars_read(two_ranks)
     assert schemas[0].names == ["id", *(c.name for c in TABLES["events"].columns)]
 
 
-def test_several_ranks_have_to_be_told_apart(two_ranks):
+def test_several_ranks_have_to_be_distinguished(two_ranks):
     assert sorted(rank_folders(two_ranks)) == [0, 1]
     assert load_trace(two_ranks, rank=1).event_name(0) == "other"
     assert load_trace(two_ranks / "rank=00001").event_name(0) == "other"
@@ -127,7 +127,7 @@ def test_nonsense_about_the_job_means_rank_0(info, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_what_stops_writing_is_said_and_keeps_the_earlier_trace(small, tmp_path, monkeypatch, stop):
+def test_a_failed_write_is_reported_and_keeps_the_earlier_trace(small, tmp_path, monkeypatch, stop):
     save_part(small, tmp_path / "t")
 
     def stopped(*args, **kwargs):

@@ -99,7 +99,7 @@ def test_what_unpacks_to_too_much_is_left_alone(tmp_path, monkeypatch, pack):
         bytes(257) + b"ustar" + bytes(300),
     ],
 )
-def test_a_damaged_archive_is_said_to_be_one(tmp_path, content):
+def test_a_damaged_archive_is_reported_to_be_one(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
     with pytest.raises(TraceFormatError, match=r"not a whole packed file|cannot be read|is empty"):
         load_trace(tmp_path / "t")

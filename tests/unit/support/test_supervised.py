@@ -38,7 +38,7 @@ def run(folder, monkeypatch, **limits):
         "support.taken_files",
     ]
     process = Supervised([*command, "-v"], folder, marks, folder / "output", **limits)
-    while process.goes_on():
+    while process.continues():
         time.sleep(0.05)
     done = [line for file in marks.glob("done-*") for line in file.read_text().splitlines()]
     lines = [line for file in marks.glob("failed-*") for line in file.read_text().splitlines()]

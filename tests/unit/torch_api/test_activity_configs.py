@@ -54,7 +54,7 @@ def test_synchronisations_are_a_switch():
         (CuspyConfig(enable_event_node_ids=True), "ids of the nodes"),
     ],
 )
-def test_what_is_not_recorded_is_said(config, what):
+def test_what_is_not_recorded_is_reported(config, what):
     (said,) = not_recorded([config, config])
     assert what in said
     activities = [{CPU: ProfilerActivityConfig(profiler_configs=[config])}]

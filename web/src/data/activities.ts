@@ -1,4 +1,4 @@
-// What a span's time is for: one of a few activities, which have one colour in every view.
+// Activity of a span's time: one of a few, with one colour in every view.
 import { Kind } from "../contract";
 import { isPython, type Spans } from "./spans";
 
@@ -19,7 +19,7 @@ export type Activity = (typeof ACTIVITIES)[number];
 const NUMBERS = new Map<Activity, number>(ACTIVITIES.map((name, i) => [name, i]));
 const UNKNOWN = -1;
 
-// Of names that say it. Operators inside one of the first four belong to it; the others say it of themselves only.
+// Activities by name. Operators inside one of the first four belong to it; the others apply to the span itself.
 const AROUND: [RegExp, Activity][] = [
   [/^enumerate\(DataLoader\)/, "data loading"],
   [/^Optimizer\.(step|zero_grad)/, "optimizer"],
@@ -36,7 +36,7 @@ const OF_ITSELF: [RegExp, Activity][] = [
 
 export class Activities {
   readonly ofSpan: Uint8Array;
-  readonly ofLabel: Uint8Array; // in which its spans spent the most time of their own
+  readonly ofLabel: Uint8Array; // the activity with most self time of its spans
   readonly present: Activity[];
 
   constructor(spans: Spans) {
@@ -69,7 +69,7 @@ export class Activities {
     this.present = ACTIVITIES.filter((_, i) => total[i] > 0);
   }
 
-  // Work on a device is for what launched it.
+  // Device work has the activity of its launch.
   private followLaunches(spans: Spans, context: Int8Array): void {
     spans.forEachArrow((source, target) => {
       if (spans.kind(target) >= Kind.kernel && context[target] === UNKNOWN) context[target] = context[source];

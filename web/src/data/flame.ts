@@ -5,7 +5,7 @@ import type { Spans } from "./spans";
 
 export interface FlameNode {
   label: number; // -1 for the root and for lines
-  line: number; // -1 but for nodes of lines
+  line: number; // -1 except for nodes of lines
   depth: number;
   value: number; // nanoseconds
   calls: number;
@@ -13,14 +13,14 @@ export interface FlameNode {
   children: FlameNode[]; // most time first
 }
 
-// What torch runs in Python between what a program calls and what it computes.
+// torch's Python code between the program's call and the computing operator.
 const INTERNALS = /^(.*\/)?torch\/.*\.py(\(|:)/;
 
 export function isInternal(label: string): boolean {
   return INTERNALS.test(label);
 }
 
-// Without internals, what they call stands under what called them.
+// If internals are hidden, their callees become children of their caller.
 export function buildFlame(spans: Spans, range: TimeRange, internals = true): FlameNode {
   const isHidden = Uint8Array.from(spans.labels, (label) => (!internals && isInternal(label) ? 1 : 0));
   const root = makeNode(-1, -1, 0, null);
@@ -28,7 +28,7 @@ export function buildFlame(spans: Spans, range: TimeRange, internals = true): Fl
   const byStack = new Map<FlameNode, Map<number, FlameNode>>();
   const lineNodes = spans.lines.map((_, line) => makeNode(-1, line, 1, root));
   forEachTouching(spans, range, (span, inside, line) => {
-    // What overlaps others of its thread would count their time again.
+    // Spans that overlap others of their thread would count time twice.
     if (overlaps(spans.lines[line])) return;
     const parentSpan = spans.parent[span];
     const above = parentSpan >= 0 ? nodeOf[parentSpan] : lineNodes[spans.lineOf(span)];

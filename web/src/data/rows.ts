@@ -1,5 +1,5 @@
 // Spans row by row, as they are drawn: spans of one row never overlap, so whatever is visible is
-// found by binary search. Kinds of spans may be left out; what is in them then moves up.
+// found by binary search. If a kind of span is hidden, spans inside move up.
 
 // One depth of one line: spans order[begin..end) in order of start.
 export interface Row {
@@ -7,7 +7,7 @@ export interface Row {
   end: number;
 }
 
-// What rows need of spans.
+// Input of rows.
 interface Placed {
   readonly count: number;
   readonly start: Float64Array;
@@ -25,7 +25,7 @@ const NOWHERE = 0xffff;
 const MOST_COMPARED = 16; // spans of one pixel
 
 export class SpanRows {
-  readonly depth: Uint16Array; // of every span; meaningless for those left out
+  readonly depth: Uint16Array; // by span; undefined for hidden spans
   readonly rows: Row[][]; // by line, by depth
   readonly order: Int32Array; // spans row by row
   readonly covered: Float64Array; // time in spans of `order` before each position
@@ -58,14 +58,14 @@ export class SpanRows {
     return this.depth[span] !== NOWHERE;
   }
 
-  // The nearest span around that is shown; -1 for none.
+  // Nearest shown ancestor; -1 for none.
   parent(span: number): number {
     let above = this.spans.parent[span];
     while (above >= 0 && !this.has(above)) above = this.spans.parent[above];
     return above;
   }
 
-  // The first span inside that is shown; -1 for none.
+  // First shown descendant; -1 for none.
   firstInside(span: number): number {
     const { spans } = this;
     const last = spans.lineStarts[spans.lineOf(span) + 1];
@@ -93,7 +93,7 @@ export class SpanRows {
   }
 
   // The first position from `low` on whose span starts at `time` or later. Looks nearby first:
-  // drawing asks for one pixel after the other.
+  // drawing goes from pixel to pixel.
   firstStartingAt(row: Row, time: number, low: number): number {
     const { start } = this.spans;
     let step = 1;
@@ -112,7 +112,7 @@ export class SpanRows {
     return low;
   }
 
-  // The span with the most time of its own among some positions: of many, of some spread over them.
+  // Span with the largest self time among some positions; of many positions, a sample.
   longest(first: number, last: number): number {
     const step = Math.max(1, Math.floor((last - first) / MOST_COMPARED));
     let best = this.order[first];
@@ -135,7 +135,7 @@ export class SpanRows {
     return after < before ? next : previous;
   }
 
-  // How deep the spans of one line are within those that are shown. Returns its row count.
+  // Depth of the spans of one line among the shown ones. Returns the number of rows.
   private nest(first: number, last: number, leftOut: Uint8Array): number {
     const { start, end, label } = this.spans;
     const open: number[] = [];

@@ -6,7 +6,7 @@ export class Search {
   readonly spanCount: number;
   readonly labelCount: number;
   readonly totalTime: number; // of the outermost matching spans
-  readonly problem: string; // why the text is no regular expression; empty if it is one, or is none
+  readonly problem: string; // error of the regular expression; empty for a valid one and for plain text
 
   constructor(
     private readonly spans: Spans,
@@ -35,7 +35,7 @@ export class Search {
     return this.matches[this.spans.label[span]] === 1;
   }
 
-  // Whether all that it found are calls of Python, which the timeline may leave out.
+  // Whether all matches are Python calls, which the timeline may hide.
   get onlyPython(): boolean {
     return this.spans.kinds.every((kind, label) => !this.matches[label] || isPython(kind));
   }
@@ -82,7 +82,7 @@ export class Search {
   }
 }
 
-// Why a text is no regular expression; empty for one that is, and for plain text.
+// Error of a regular expression; empty for a valid one and for plain text.
 export function problemOf(text: string): string {
   const pattern = /^\/(.+)\/(i?)$/.exec(text);
   if (!pattern) return "";
@@ -102,7 +102,7 @@ export function matcher(text: string): (name: string) => boolean {
       const expression = new RegExp(pattern[1], pattern[2]);
       return (name) => expression.test(name);
     } catch {
-      return () => false; // not finished being typed, or wrong: see problemOf
+      return () => false; // incomplete or invalid: see problemOf
     }
   }
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-// Statistics by name of what ran during a stretch of time.
+// Statistics by name of spans in a period.
 import type { Line } from "../contract";
 import type { Spans } from "./spans";
 
@@ -11,12 +11,12 @@ export interface NameStatistics {
   label: number;
   calls: number; // spans that touch the range
   total: number; // time inside the range; of spans within spans of the same name only the outer count
-  self: number; // that in which they were the innermost ones of their thread
+  self: number; // time in which they were the innermost spans of their thread
   longest: number; // whole duration of the longest
   longestSpan: number;
 }
 
-// Names of steps, whose time is that of what runs in them, are left out; what waits comes last.
+// Without names of steps; waits come last.
 export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
   const byLabel: (NameStatistics | undefined)[] = new Array(spans.labels.length);
   const entryOf = (label: number): NameStatistics =>

@@ -1,4 +1,4 @@
-// Where a page gets what it does not hold: from the server that it came from, or not at all.
+// Source of data that the page does not contain: its server, or none.
 import type { SpanSection, PackedColumn } from "../contract";
 import type { TimeRange } from "./selection";
 import { Spans } from "./spans";
@@ -7,13 +7,13 @@ import { unpackColumns } from "./unpack";
 export interface Found {
   count: number;
   time: number;
-  next: [number, number] | null; // when the next one begins and ends
+  next: [number, number] | null; // begin and end of the next match
 }
 
 export interface Rows {
   columns: string[];
   rows: string[][];
-  isMore: boolean; // than these
+  isMore: boolean; // more rows exist
 }
 
 export interface Source {
@@ -23,7 +23,7 @@ export interface Source {
   sql(query: string): Promise<Rows>;
 }
 
-// Of a page in a file: it holds all there is.
+// For a page in a file, which contains all data.
 export class PageSource implements Source {
   readonly hasSql = false;
   spans(): Promise<Spans> {
@@ -46,7 +46,7 @@ interface WindowAnswer {
 export class ServerSource implements Source {
   readonly hasSql = true;
 
-  // Keeps a request open for as long as the page is: when it goes, so does the server.
+  // Keeps a request open while the page is open; the server ends with it.
   constructor() {
     new EventSource("alive");
   }

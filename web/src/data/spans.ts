@@ -12,23 +12,23 @@ export class Spans {
   readonly end: Float64Array;
   readonly label: Int32Array;
   readonly parent: Int32Array; // the span around it on its line
-  readonly ownUntil: Float64Array; // until when it has time of its own,
-  readonly around: Int32Array; // and whose time that is not: by these the spans of a thread nest
+  readonly ownUntil: Float64Array; // end of its self time,
+  readonly around: Int32Array; // and the span around it by time: the nesting of a thread's spans
   readonly insideItself: Uint8Array; // 1 for a span within another of the same name
   readonly lines: Line[];
   readonly lineStarts: number[];
   readonly all: SpanRows;
   shown: SpanRows; // `all`, or without Python's calls
   readonly labels: string[];
-  readonly merged: Int32Array; // of a label: the one that stands for it where steps are one
+  readonly merged: Int32Array; // by label: the label that represents it when steps are merged
   readonly kinds: number[];
-  readonly waiting: Uint8Array; // 1 for a label of what waits
-  readonly unranked: Uint8Array; // 1 for a label of a step, or of what recording needs
+  readonly waiting: Uint8Array; // 1 for a label of a wait
+  readonly unranked: Uint8Array; // 1 for a label of a step or of the recorder
   readonly unfinished: Set<number>;
   readonly maxTime: number;
-  readonly window: SpanWindow | null; // where these are not all spans of the recording
+  readonly window: SpanWindow | null; // if these are not all spans of the recording
   readonly counted: Int32Array; // the label that a span's time is counted under
-  private readonly stands: Float64Array | undefined; // how many spans each stands for; 0 for itself
+  private readonly stands: Float64Array | undefined; // number of merged spans; 0 for a single span
 
   private readonly own: Float64Array;
   private readonly inputs: Float64Array;
@@ -96,7 +96,7 @@ export class Spans {
     this.shown = show ? this.all : new SpanRows(this, isPython);
   }
 
-  // Calls of Python that start at one of some times; of a time the outermost.
+  // Python calls that start at one of these times; the outermost for each time.
   callsStartingAt(starts: number[]): number[] {
     const found = new Map<number, number>();
     const wanted = new Set(starts);
@@ -107,7 +107,7 @@ export class Spans {
     return starts.flatMap((start) => found.get(start) ?? []);
   }
 
-  // The span of that name, line and time; -1 where there is none.
+  // Span with this name, line and time; -1 for none.
   same(line: Line, start: number, end: number, name: string): number {
     const number = this.lines.findIndex(
       (one) =>
@@ -135,7 +135,7 @@ export class Spans {
     return stands > 1 ? `${stands} short spans, the longest ${name}` : name;
   }
 
-  // As `name`, for a label of `merged`.
+  // Name of a label of `merged`.
   mergedName(label: number): string {
     const text = this.labels[label] || "(no name)";
     return STEP.test(text) ? "ProfilerStep*" : text;
@@ -168,8 +168,8 @@ export class Spans {
     return found;
   }
 
-  // The span itself or the nearest operator around it that has arrows: what autograd links is a
-  // node, and people point at what runs in it.
+  // The span itself or the nearest operator around it with arrows: autograd links nodes, and users
+  // point at spans inside them.
   withArrows(span: number): number {
     const kind = this.kind(span);
     for (let above = span; above >= 0 && this.kind(above) === kind; above = this.parent[above])
@@ -200,7 +200,7 @@ export class Spans {
     return this.arrowsByTarget.get(span) ?? [];
   }
 
-  // Parents of one line, by the rule its spans were placed by.
+  // Parents of the spans of one line, by the rule of their placement.
   private nest(first: number, last: number): void {
     const { start, end, parent, label } = this;
     const open: number[] = [];

@@ -1,7 +1,7 @@
 // Columns out of the page: base64, zlib, then byte planes (see report/packing.py).
 import type { ColumnName, PackedColumn } from "../contract";
 
-export type OfRanks = "rankTime" | "rankOwn"; // only where there are ranks
+export type OfRanks = "rankTime" | "rankOwn"; // only for jobs with ranks
 type Optional = OfRanks | "merged";
 export type Columns = Record<Exclude<ColumnName, Optional>, Float64Array> &
   Partial<Record<Optional, Float64Array>>;

@@ -1,4 +1,4 @@
-// How busy devices were, why they were idle, and how long what was launched waited.
+// How busy devices were, why they were idle, and launch delays.
 import { causeColor } from "../colors";
 import type { DevicePart, DeviceSection, DeviceUse } from "../contract";
 import { element } from "../dom";
@@ -23,7 +23,7 @@ export function devicesPanel(state: State, section: DeviceSection): HTMLElement 
   );
 }
 
-// What the overview and the head of a card say of a device.
+// Summary of a device, in the overview and at the top of its card.
 export function busyText({ wall }: DeviceSection, { busy, work }: DeviceUse): string {
   const pieces = work === 1 ? "one activity" : `${formatCount(work)} activities`;
   return `busy ${formatShare(busy / wall)} of ${formatTime(wall)}, ${pieces}`;
@@ -42,7 +42,7 @@ function deviceCard(state: State, section: DeviceSection, device: DeviceUse): HT
     partBars(section, [{ name: "busy", time: device.busy, detail: "" }, ...device.parts], () => ""),
     element("h4", { class: "apart" }, idleText(section, device)),
     partBars(section, device.idle, ({ name }) => causeColor(name, state.theme.dark)),
-    ...device.said.map((said) => element("p", { class: "sentence" }, said)),
+    ...device.sentences.map((text) => element("p", { class: "sentence" }, text)),
     element("h4", { class: "apart" }, "Streams and launch delays"),
     textTable(device.streams),
   );
@@ -55,7 +55,7 @@ function idleText({ wall }: DeviceSection, { busy, gaps, longestGap }: DeviceUse
   return `Idle ${formatShare(idle / wall)}, ${formatTime(idle)}: ${times}`;
 }
 
-// All of one length stand for all of the time.
+// The full length of a bar is the whole period.
 export function partBars(
   { wall }: DeviceSection,
   parts: DevicePart[],

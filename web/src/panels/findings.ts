@@ -1,4 +1,4 @@
-// Why the program is slow: what was found, where, what to do about it, and what that would save.
+// Findings: what was found, where, the fix and its saving.
 import type { Finding, FindingSection } from "../contract";
 import { element } from "../dom";
 import { formatCount, formatShare, formatTime } from "../format";
@@ -17,7 +17,7 @@ export function findingsPanel(state: State): HTMLElement {
   );
 }
 
-// What the panel begins with, also where nothing was found.
+// The first lines of the panel, also without findings.
 export function summary({ found, absent, unchecked }: FindingSection): string {
   const looked = found.length + absent;
   const rest = unchecked.length

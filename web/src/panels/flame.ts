@@ -1,4 +1,4 @@
-// Flame graph of what is selected, or of everything: calls with the same stack merged, root on top.
+// Flame graph of the selection or the whole period: calls with the same stack merged, root on top.
 import { buildFlame, isInternal, pathOf, selfValue, type FlameNode } from "../data/flame";
 import { element, fitCanvas, replace, visible } from "../dom";
 import { formatCount, formatShare, formatTime } from "../format";
@@ -126,7 +126,7 @@ class FlameGraph {
     );
   }
 
-  // Why all threads together can have more time than there was.
+  // Explains that the time of all threads can exceed the wall time.
   private several(): string {
     const threads = this.focus === this.tree ? this.tree.children.length : 1;
     return threads > 1 ? `; ${formatCount(threads)} threads at the same time` : "";

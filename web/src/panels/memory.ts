@@ -1,4 +1,4 @@
-// Memory over time by what it was for, and what was in use when most was.
+// Memory over time by category, and memory in use at the peak.
 import { element } from "../dom";
 import type { MemoryDevice } from "../contract";
 import { formatBytes } from "../format";

@@ -1,4 +1,4 @@
-// What there is to say of a device's memory peak.
+// Sentences about a device's memory peak.
 import type { MemoryDevice, MemoryGroup, MemoryParts } from "../contract";
 import { formatBytes, formatShare, formatTime } from "../format";
 import type { State } from "../state";
@@ -6,12 +6,12 @@ import type { State } from "../state";
 const MOST_NAMED = 3;
 const WORTH_NAMING = 0.02;
 
-// What fills the chart: what memory was for, where that is known.
+// Parts of the chart: categories of memory, if known.
 export function bestParts(device: MemoryDevice): MemoryParts {
   return device.byCategory ?? device.byPhase;
 }
 
-// What the peak consisted of, by what tells most apart.
+// Parts of the peak, in the most informative grouping.
 export function largestGroups(device: MemoryDevice, count: number): MemoryGroup[] {
   const { category, phase, operator, line } = device.groups;
   const telling =

@@ -4,7 +4,7 @@ import { element, visible } from "../dom";
 import { formatBytes, formatShare } from "../format";
 import type { State } from "../state";
 
-const LEAST = 0.002; // of what is shown; less is too narrow to be seen
+const LEAST = 0.002; // of the shown total; narrower boxes are invisible
 
 export interface StackNode {
   name: string;
@@ -35,15 +35,15 @@ export function stackFlame(state: State, device: MemoryDevice): HTMLElement {
   const pick = (node: StackNode) => show((shown = node === shown ? root : node));
 
   function draw(node: StackNode, all: number): HTMLElement {
-    const said = `${formatBytes(node.bytes)} (${formatShare(node.bytes / device.peakBytes)})`;
+    const label = `${formatBytes(node.bytes)} (${formatShare(node.bytes / device.peakBytes)})`;
     const bar = element(
       "button",
       {
         class: "flame-bar",
-        title: `${visible(node.name)}\n${said}`,
+        title: `${visible(node.name)}\n${label}`,
         on: { click: () => pick(node) },
       },
-      node === root ? said : visible(node.name),
+      node === root ? label : visible(node.name),
     );
     const color = state.colorOf(node.name);
     if (color) Object.assign(bar.style, { background: color, color: state.theme.spanText });

@@ -1,4 +1,4 @@
-// Tables of what was in use at a device's memory peak.
+// Tables of memory in use at a device's peak.
 import { partColor } from "../colors";
 import type { MemoryDevice, MemoryGroup, MemoryGrouping } from "../contract";
 import { formatBytes, formatCount, formatShare, formatTime } from "../format";

@@ -1,4 +1,4 @@
-// The first thing a reader sees: where the time went, in a screenful.
+// The first panel: where the time went, on one screen.
 import { causeColor, partColor } from "../colors";
 import { Kind, type Report } from "../contract";
 import { element } from "../dom";
@@ -19,7 +19,7 @@ interface BarRow {
   text: string;
   color: string;
   onClick: () => void;
-  does?: string; // what a click does, where it is not to show it in the timeline
+  does?: string; // effect of a click, unless it shows the name in the timeline
 }
 
 export function overviewPanel(state: State): HTMLElement {
@@ -38,7 +38,7 @@ export function overviewPanel(state: State): HTMLElement {
   return element("div", { class: "cards" }, ...cards.filter((card) => card !== null));
 }
 
-// What the page is about, where that is not all of the recording.
+// The period of the page, unless it is the whole recording.
 function periodCard(state: State): HTMLElement | null {
   const { about, leftOut } = state.report.period;
   if (!leftOut) return null;
@@ -74,7 +74,7 @@ function findingsCard(state: State): HTMLElement | null {
   return card(state, "What to change", subtitle, "findings", ...lines);
 }
 
-// Work on a device and on the CPU go on at the same time, so their shares are apart.
+// Devices and the CPU work at the same time, so their shares are separate.
 function timeCards(state: State): HTMLElement[] {
   const { columns } = state.report.operators;
   const onDevice = columns.kind.some((kind) => kind >= Kind.kernel);
@@ -82,7 +82,7 @@ function timeCards(state: State): HTMLElement[] {
   return onDevice ? [operatorCard(state, "On the device", ownTimes(columns, true)), cpu] : [cpu];
 }
 
-// Why the first devices rested; all else of them is in their panel.
+// Causes of idle time of the first devices; their panel has the rest.
 function deviceCards(state: State): HTMLElement[] {
   const { devices } = state.report;
   if (!devices) return [];
@@ -122,8 +122,8 @@ function operatorCard(state: State, title: string, own: number[]): HTMLElement {
   );
 }
 
-// Names of any kind, as the command line ranks them. What waits does not work, and an annotation on
-// a device says what others do there.
+// Names of any kind, ranked as on the command line, without waits and without annotations on a
+// device, which contain other activities.
 function ownTimes(columns: Report["operators"]["columns"], device: boolean): number[] {
   return columns.name.map((_, row) => {
     const kind = columns.kind[row];
@@ -132,7 +132,7 @@ function ownTimes(columns: Report["operators"]["columns"], device: boolean): num
   });
 }
 
-// What waited longest, where that was long.
+// The longest wait, if it is long.
 function waited(state: State): HTMLElement[] {
   const { columns } = state.report.operators;
   const own = columns.name.map((_, row) => (columns.waits[row] ? (columns.self?.[row] ?? 0) : 0));
@@ -259,7 +259,7 @@ function counted(report: Report): string {
   return `${formatCount(events)} spans on ${onThreads}${device}`;
 }
 
-// What more the report could show, and how to get it.
+// Data that was not recorded, and the options that record it.
 function missing(report: Report): string {
   const hints = [
     !report.modules && "modules (with_modules=True)",

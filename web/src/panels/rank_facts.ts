@@ -1,9 +1,9 @@
-// What the ranks of a job say, in numbers.
+// Figures about the ranks of a job.
 import { median } from "./step_facts";
 
 export const NONE = -1;
 
-// Times by rank and step, as they are in the page: plus 1, 0 where there is none.
+// Times by rank and step as in the page: plus 1; 0 for none.
 export class RankTimes {
   readonly steps: number;
 
@@ -26,13 +26,13 @@ export class RankTimes {
     return known(Array.from({ length: this.ranks }, (_, rank) => this.at(rank, step)));
   }
 
-  // Of every step, what the middle rank took.
+  // Median over ranks for every step.
   middles(): number[] {
     return Array.from({ length: this.steps }, (_, step) => median(this.ofStep(step)));
   }
 }
 
-// Rows of the picture: one for each rank, or for several, where there are more than pixels.
+// Rows of the picture: one per rank, or per group of ranks if there are more ranks than pixels.
 export function ranksPerRow(ranks: number, height: number): number {
   return Math.max(1, Math.ceil(ranks / Math.max(height, 1)));
 }

@@ -1,4 +1,4 @@
-// The processes of a job: every step of each as one picture, and what their time went to.
+// The processes of a job: a picture of all steps of all processes, and causes of their time.
 import { causeColor } from "../colors";
 import type { RankSection } from "../contract";
 import { element, fitCanvas } from "../dom";
@@ -42,7 +42,7 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
     element(
       "p",
       { class: "sentence" },
-      section.said.join(" "),
+      section.sentences.join(" "),
       section.what && ` Step: ${section.what}.`,
       cut > 0 && ` The first ${section.steps.length} of ${section.allSteps} steps are shown.`,
       hidden > 0 && ` The timeline shows ${count - hidden} of ${count} processes.`,
@@ -56,7 +56,7 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
     element("div", { class: "legend" }, ...legend(section, state)),
     causes,
     element("h4", {}, "Collectives: waiting and transfer times"),
-    element("p", { class: "sentence" }, section.together.said.join(" ")),
+    element("p", { class: "sentence" }, section.together.sentences.join(" ")),
     ...section.together.tables.map(textTable),
   );
   const draw = () => {
@@ -75,7 +75,7 @@ function rowHeight(ranks: number): number {
 }
 
 function shade(ratio: number, dark: boolean): string {
-  // Half to double, in logarithms; the median is as quiet as the page.
+  // Half to double on a logarithmic scale; the median has the colour of the page.
   const place = Math.min(1, Math.max(-1, Math.log2(Math.max(ratio, 1e-9))));
   const strength = Math.abs(place);
   const base = dark ? 0.33 : 0.93;
@@ -124,7 +124,7 @@ function drawPicture(
   context.textAlign = "left";
 }
 
-// Of rows too low for a name each, as many names as there is room for.
+// If rows are too low for a name each, as many names as fit.
 function drawNames(
   context: CanvasRenderingContext2D,
   section: RankSection,
@@ -188,7 +188,7 @@ function describeCell(
   const wide = Math.min((width - NAME_WIDTH) / Math.max(times.own.steps, 1), 60);
   const step = Math.floor((x - NAME_WIDTH) / wide);
   if (row < 0 || row * perRow >= ranks || step < 0 || step >= times.own.steps) return null;
-  // Of several ranks in a row, the one that the picture shows.
+  // The rank that a row of several ranks shows.
   const members = section.names.map((_, rank) => rank).slice(row * perRow, (row + 1) * perRow);
   const rank = members.reduce((a, b) => (times.own.at(b, step) > times.own.at(a, step) ? b : a));
   if (times.whole.at(rank, step) === NONE) return null;

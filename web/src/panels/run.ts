@@ -1,4 +1,4 @@
-// What was recorded, how, where, and what is missing.
+// Facts about the recording: program, options, machine, losses.
 import { element } from "../dom";
 import { formatCount, formatTime } from "../format";
 import type { State } from "../state";

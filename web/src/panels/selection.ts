@@ -1,4 +1,4 @@
-// What is selected in the timeline: one span, or everything in a stretch of time.
+// The selection in the timeline: one span, or a period.
 import { Kind } from "../contract";
 import { statisticsOf, type TimeRange } from "../data/selection";
 import { element } from "../dom";
@@ -161,8 +161,8 @@ function spanPanel(state: State, span: number): HTMLElement {
   );
 }
 
-// The innermost function of the program around it. What a backward pass runs, or a device, was
-// called where what led to it was.
+// Innermost function of the program around a span. For backward and device work, the function around
+// its forward operator or launch.
 function callerOf(state: State, span: number, most = 4): string {
   const { spans } = state;
   for (let above = span; above >= 0; above = spans.parent[above]) {
@@ -211,7 +211,7 @@ function spanLink(state: State, span: number): HTMLElement {
   );
 }
 
-// What it consists of, by name.
+// Contents of the selection, by name.
 function inside(state: State, span: number): HTMLElement {
   const { spans } = state;
   const children = spans.children(span);

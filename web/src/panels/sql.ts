@@ -1,11 +1,11 @@
-// A query, its rows, and the way from a row to the timeline.
+// A query and its rows; a click on a row shows its time on the timeline.
 import type { Rows } from "../data/source";
 import { element, replace } from "../dom";
 import type { State } from "../state";
 
 const FIRST =
   "select name, count(*) as calls, round(sum(duration_us)) as total_us\nfrom named_events group by name order by total_us desc limit 20";
-const WIDTH = 0.002; // of the recording, that a picked row is shown in
+const WIDTH = 0.002; // share of the recording shown around a picked row
 
 export function sqlPanel(state: State): HTMLElement {
   const field = element("textarea", {

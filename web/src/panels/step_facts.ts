@@ -1,4 +1,4 @@
-// What the steps of a run say, in numbers and in a sentence.
+// Figures and sentences about the steps of a run.
 import type { StepSection } from "../contract";
 import { formatTime } from "../format";
 

@@ -1,4 +1,4 @@
-// Steps side by side: what each was made of, and which operators differ from step to step.
+// Steps side by side: their parts, and the operators that differ between steps.
 import { causeColor, partColor } from "../colors";
 import type { StepSection } from "../contract";
 import { element, fitCanvas } from "../dom";
@@ -70,7 +70,7 @@ function stepWidth(steps: StepSection, width: number): number {
   return Math.min((width - NAME_WIDTH) / steps.number.length, 110);
 }
 
-// What the bar of a step is made of.
+// Parts of a step's bar.
 interface Stack {
   names: string[];
   color: (name: string) => string;

@@ -22,7 +22,7 @@ const OF_PYTHON: number[] = [
   Kind.taskRun,
 ];
 
-// How many names the table of operators has before anything else is asked for.
+// Rows of the table of operators at first.
 export function countOperators({ kind }: OperatorColumns): number {
   return kind.filter((one) => !ANNOTATIONS.includes(one) && !OF_PYTHON.includes(one)).length;
 }
@@ -246,7 +246,7 @@ export function count(key: string, title: string, values: number[]): Column {
   };
 }
 
-// Of the same time as every other share on the page.
+// Share of the page's period, as all shares on the page.
 function share(state: State, { self }: OperatorColumns): Column[] {
   if (!self) return [];
   return [
@@ -305,7 +305,7 @@ function coverage(section: TableSection<unknown>): string {
   return share === undefined ? "" : `FLOP formulas cover ${formatShare(share)} of operator time.`;
 }
 
-// A line that is not known is left out.
+// Unknown lines are omitted.
 export function place(file: string, line: number): string {
   return line > 0 ? `${file}:${line}` : file;
 }

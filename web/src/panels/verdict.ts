@@ -1,4 +1,4 @@
-// The answer, over everything that it is made of.
+// The verdict, above its details.
 import { element } from "../dom";
 
 export function verdictCard(verdict: string[]): HTMLElement | null {

@@ -22,7 +22,7 @@ export class LineLayout {
   private readonly order: number[]; // without those that are pinned on top
   height = 0;
 
-  // `before`: of another window of the same recording, whose order and folding are kept.
+  // `before`: lines of another window of the same recording; keeps their order and folding.
   constructor(
     private readonly spans: Spans,
     before?: LineLayout,
@@ -53,7 +53,7 @@ export class LineLayout {
     this.place();
   }
 
-  // After other kinds of spans are shown.
+  // Called when the shown kinds of spans change.
   refresh(): void {
     for (const placed of this.lines) placed.foldable = this.spans.shown.rows[placed.line].length > 1;
     this.place();
@@ -117,7 +117,7 @@ function lineOrder(spans: Spans): number[] {
   });
 }
 
-// With its lanes, which follow each line.
+// Lines with their lanes directly after them.
 function pinnedFirst(spans: Spans, order: number[], pinned: readonly string[]): number[] {
   let name = "";
   const place = new Map(

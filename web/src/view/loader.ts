@@ -1,9 +1,9 @@
-// Asks for the spans of what the window shows, where the page does not have them.
+// Requests the spans of the visible window if the page does not have them.
 import type { TimeRange } from "../data/selection";
 import type { State } from "../state";
 
-const QUIET_MS = 60; // of the window, before anything is asked for
-const FINER = 1.6; // as much finer than what is there has it to be
+const QUIET_MS = 60; // without a change of the window, before a request
+const FINER = 1.6; // minimum gain of resolution for a new request
 
 export class Loader {
   private timer = 0;
@@ -22,7 +22,7 @@ export class Loader {
     this.timer = window.setTimeout(() => void this.load(), QUIET_MS);
   }
 
-  // What to ask for; null where what is there shows the window as well.
+  // Range to request; null if the loaded spans suffice.
   private wanted(): TimeRange | null {
     const { view, duration, spans } = this.state;
     const { window } = spans;

@@ -1,4 +1,4 @@
-// Memory in use over time as stacked parts, with the peak marked and a legend that tells amounts.
+// Memory in use over time as stacked parts, with a mark at the peak and amounts in the legend.
 import uPlot from "uplot";
 import { partColor } from "../colors";
 import type { MemoryDevice, MemoryParts } from "../contract";

@@ -71,7 +71,7 @@ interface Point {
   sample: number;
 }
 
-// At most two samples a pixel: its highest, and its last, which holds until the next one.
+// At most two samples per pixel: the highest and the last, which is valid until the next one.
 export function visiblePoints(
   device: { time: number[]; total: number[] },
   first: number,

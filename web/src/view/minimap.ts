@@ -1,4 +1,4 @@
-// The whole recording in a strip: how busy every thread was, and which part the window shows.
+// The whole recording in a strip: activity of every thread, and the visible part.
 import { element, fitCanvas } from "../dom";
 import type { Row } from "../data/rows";
 import type { State } from "../state";
@@ -7,17 +7,17 @@ import { LineLayout } from "./lines";
 const HEIGHT = 40;
 const MOST_ROWS = 30;
 const MATCH_HEIGHT = 5;
-const MOST_HEIGHT_FROM = 8; // fewer rows are not drawn higher than if there were this many
+const MOST_HEIGHT_FROM = 8; // with fewer rows, rows are as high as with this many
 
 export class Minimap {
   readonly root = element("div", { class: "minimap", aria: { label: "Whole recording" } });
   private readonly canvas = element("canvas");
-  private readonly activity = document.createElement("canvas"); // all but the window
+  private readonly activity = document.createElement("canvas"); // everything except the window
   private width = 0;
   private dirty = true;
   private dragFrom: number | null = null;
   private searched: State["search"] = null;
-  private presence: Uint8Array = new Uint8Array(0); // of what was searched for, by pixel
+  private presence: Uint8Array = new Uint8Array(0); // of search matches, by pixel
 
   private readonly layout: LineLayout;
 
@@ -53,12 +53,12 @@ export class Minimap {
     context.fillRect(Math.max(right - 1.5, left + 1), 0, 1.5, HEIGHT);
   }
 
-  // Where what was searched for ran: a band below, as it may be too short to be seen above.
+  // A band with the search matches below, as they may be too short to be seen above.
   private drawMatches(context: CanvasRenderingContext2D): void {
     const { search, duration, theme } = this.state;
     if (search !== this.searched || this.presence.length !== this.width) {
       this.searched = search;
-      // Of some spans it would say where there are none.
+      // With only some spans loaded, the band would be wrong.
       const isWhole = !this.state.spans.window;
       this.presence = search && isWhole ? search.presence(duration, this.width) : new Uint8Array(0);
     }

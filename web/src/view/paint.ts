@@ -1,7 +1,7 @@
 // Drawing spans on a canvas: whatever is visible, at whatever scale, in a few milliseconds.
 //
 // Spans narrower than a pixel are drawn pixel by pixel: one binary search leads to the first span of
-// the next pixel, and a running sum says how much of this one is covered. So the cost of a row is
+// the next pixel, and a running sum gives the covered part of this one. So the cost of a row is
 // bounded by its pixels, not by its spans.
 import type { State } from "../state";
 import type { Row, SpanRows } from "../data/rows";
@@ -19,7 +19,7 @@ export class SpanPainter {
   private readonly widths = new Map<string, number>(); // of labels, in pixels
   private matchesBefore: Int32Array | null = null; // spans of `order` before each position that match
   private searched: State["search"] = null;
-  private rows: SpanRows | null = null; // that matchesBefore is of
+  private rows: SpanRows | null = null; // rows for which matchesBefore is valid
 
   constructor(private readonly state: State) {}
 
@@ -51,7 +51,7 @@ export class SpanPainter {
       const share = (spans.shown.covered[next] - spans.shown.covered[i]) / perPixel;
       const match = this.isMuted(i, next) ? -1 : this.shownOf(i, next);
       const shade = Math.min(SHADES - 1, 1 + Math.floor(share * (SHADES - 1)));
-      // What was searched for is drawn in full, however short it is.
+      // Matches are drawn in full, however short.
       const found = this.matchesBefore !== null && match >= 0;
       this.add(
         match < 0 ? -1 : this.colorOf(match),
@@ -110,7 +110,7 @@ export class SpanPainter {
     return this.state.colors.indexOf(span);
   }
 
-  // Which span gives a pixel its colour: the first that matches; without a search the longest.
+  // Span that gives a pixel its colour: the first match; without a search the longest.
   private shownOf(first: number, last: number): number {
     const { shown } = this.state.spans;
     const before = this.matchesBefore;

@@ -25,11 +25,11 @@ export interface TableOptions {
   rows: number;
   columns: Column[];
   sortBy: string;
-  filterText?: (row: number) => string; // what the filter looks at
+  filterText?: (row: number) => string; // text that the filter searches
   placeholder?: string;
   extras?: HTMLElement[]; // beside the filter
-  hidden?: (row: number) => boolean; // rows that a switch leaves out
-  last?: (row: number) => boolean; // rows that come after the others, however they are sorted
+  hidden?: (row: number) => boolean; // rows hidden by a switch
+  last?: (row: number) => boolean; // rows that come last in every order
   note?: string; // at the end of the toolbar
   onPick?: (row: number) => void;
 }
@@ -73,7 +73,7 @@ export class Table {
     this.refresh();
   }
 
-  // Sorts and filters again; call it when what `hidden` looks at has changed.
+  // Sorts and filters again; call it when the result of `hidden` has changed.
   refresh(): void {
     const { rows, hidden, columns } = this.options;
     const test = matcher(this.filter.value);
@@ -97,7 +97,7 @@ export class Table {
     this.renderRows();
   }
 
-  // A column of text is as wide as its longest text, where that fits.
+  // A column of text is as wide as its longest text, if that fits.
   private widthOf(column: Column): string {
     if (column.numeric || !column.width.startsWith("minmax")) return column.width;
     let longest = column.title.length;

@@ -20,7 +20,7 @@ const CLICK_SLACK = 4; // pixels that a click may miss or move by
 export class Timeline {
   readonly root = element("section", { class: "timeline", aria: { label: "Timeline" } });
   layout: LineLayout;
-  pointerTime: number | null = null; // under the pointer, where it is over the lines
+  pointerTime: number | null = null; // time under the pointer, if it is over the lines
   private readonly minimap: Minimap;
   private readonly memory: MemoryStrip;
   private readonly across = element("span", { title: "Duration of the visible range" });
@@ -160,7 +160,7 @@ export class Timeline {
     }
   }
 
-  // Asks for the text of the note at the pointer, or of a new one.
+  // Opens a dialog for the text of the note at the pointer, or of a new one.
   editNote(): void {
     const { view, notes } = this.state;
     const time = Math.round(this.pointerTime ?? (view.from + view.to) / 2);
@@ -231,7 +231,7 @@ export class Timeline {
     this.content.style.height = `${this.layout.height}px`;
   }
 
-  // A few lines do not need all the height a timeline usually gets.
+  // A few lines need less height than the default.
   private shrinkToFit(): void {
     const height = AXIS_HEIGHT + this.layout.height + this.memory.height + LEGEND_HEIGHT + 8;
     this.root.style.flexBasis = `min(25%, ${Math.max(height, LEAST_HEIGHT)}px)`;
@@ -272,7 +272,7 @@ export class Timeline {
           ...text,
         )
       : element("div", { class: "name", title }, element("span", { class: "fold" }), ...text);
-    // As high as its line, so that the text can stay in view while the line scrolls by.
+    // As high as its line, so that the text stays in view while the line scrolls.
     const holder = element("div", { class: "name-holder" }, name, placed.title && this.pin(placed));
     holder.style.top = `${placed.top}px`;
     holder.style.height = `${placed.height}px`;

@@ -14,13 +14,146 @@ import numpy as np
 
 from opscope import _native
 from opscope.analysis.account.pieces import Pieces, pieces_of
-from opscope.analysis.critical_path.device_nodes import DeviceNodes, device_nodes
 from opscope.analysis.critical_path.waits import Waits, find_waits
 from opscope.base.cached_property import cached_property
-from opscope.columns.trace_data import derive
+from opscope.columns.causes import Cause
+from opscope.columns.labels import DEVICES
+from opscope.columns.trace_data import TraceData, derive
 from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.listing import WORK_KINDS
 from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
+
+_TIGHT_NS = 5_000  # work that begins this soon after other work waited for it
+_FOR_ALL = "DeviceSynchronize"  # name of calls that wait for all streams
+
+_LAUNCH, _STREAM = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceNodes:
+    """Work in order of start. Shape (work,) unless noted."""
+
+    row: Values  # row in ``gpu``
+    start_ns: Values  # Unix nanoseconds
+    end_ns: Values  # Unix nanoseconds
+    stream: Values  # row in ``streams``
+    launch: Values  # launching call, row in events; -1 for none
+    launched_at: Values  # piece of a thread at whose end it was launched; -1 unknown
+    earlier: Values  # previous work on its stream and on another; -1 none. (work, 2)
+    delay_ns: Values  # delay after its launch and after each of these. Shape (work, 3)
+    streams: tuple[str, ...]  # names of streams
+    awaited_by: Values  # pieces that wait for work, or would if it took longer. (waits,)
+    # last work before the end of the wait and, if the call waits for all streams, last work of
+    # another one; -1 for none. Shape (waits, 2)
+    awaited: Values
+
+    def before(self, offset: int) -> Values:
+        """Predecessors of each, where work has numbers from ``offset`` on. Shape (work, 3)."""
+        earlier = np.where(self.earlier >= 0, self.earlier + offset, -1)
+        return np.concatenate([self.launched_at[:, None], earlier], axis=1)
+
+
+def device_nodes(trace: TraceData, pieces: Pieces, waits: Waits) -> DeviceNodes:
+    """All work of a trace, and the pieces of threads that waited for it."""
+    gpu = trace.table("gpu")
+    row = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    row = row[np.argsort(gpu["start_ns"][row], kind="stable")]
+    start = gpu["start_ns"][row].astype(np.int64)
+    end = start + gpu["duration_ns"][row]
+    keys = [gpu[name][row].astype(np.int64) for name in ("device_type", "device_index", "stream")]
+    stream_keys, stream = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    stream = stream.reshape(-1)
+    launch = gpu["launch"][row].astype(np.int64)
+    launched_at = _launched_at(trace, pieces, launch)
+    earlier = np.stack(
+        [_before_on_stream(stream), _previous_on_other_streams(start, end, stream)], axis=1
+    )
+    ends = pieces.end_ns
+    delay = _delays(start, end, np.append(ends, 0)[launched_at], launched_at, earlier)
+    awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
+    names = [f"{DEVICES.get(kind, 'device')}:{i} stream {s}" for kind, i, s in stream_keys.tolist()]
+    columns = (row, start, end, stream, launch, launched_at, earlier, delay)
+    return DeviceNodes(*columns, tuple(names), awaited_by, awaited)
+
+
+def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
+    """Piece of the launching thread in which each launching call ended; -1 if unknown."""
+    events = trace.events
+    result = np.full(len(launch), -1, dtype=np.int64)
+    launched = np.flatnonzero(launch >= 0)
+    if not len(launched) or not len(trace.table("threads")):
+        return result
+    calls = launch[launched]
+    rows = pieces.rows_of(trace.table("threads")["system_thread_id"])
+    thread = rows[events["thread"][calls]]
+    ended = events["start_ns"][calls] + events["duration_ns"][calls]
+    begin = np.searchsorted(pieces.thread, np.arange(len(pieces.threads) + 1))
+    for one in np.unique(thread[thread >= 0]).tolist():
+        own = thread == one
+        start = pieces.start_ns[begin[one] : begin[one + 1]]
+        place = np.searchsorted(start, ended[own] - 1, side="right") - 1
+        result[launched[own]] = begin[one] + np.maximum(place, 0)
+    return result
+
+
+def _before_on_stream(stream: Values) -> Values:
+    order = np.argsort(stream, kind="stable")
+    result = np.full(len(stream), -1, dtype=np.int64)
+    same = np.flatnonzero(np.diff(stream[order]) == 0)
+    result[order[same + 1]] = order[same]
+    return result
+
+
+def _previous_on_other_streams(start: Values, end: Values, stream: Values) -> Values:
+    """Work of another stream that ended just before each began; -1 for none."""
+    found = last_ended(end, np.arange(len(end)), start)
+    tight = (found >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)
+    return np.where(tight & (start[found] < start), found, -1)
+
+
+def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: Values) -> Values:
+    """Delay after each predecessor; the launch explains what no other one does."""
+    after = start[:, None] - np.append(end, 0)[earlier]
+    tight = (earlier >= 0) & (after <= _TIGHT_NS)
+    since_launch = np.where(at >= 0, start - launched, 0)
+    tied = tight.any(axis=1)
+    usual = int(np.median(since_launch[(at >= 0) & ~tied])) if ((at >= 0) & ~tied).any() else 0
+    delay = np.zeros((len(start), 3), dtype=np.int64)
+    delay[:, _LAUNCH] = np.where(tied, np.minimum(since_launch, usual), since_launch)
+    delay[:, _STREAM:] = np.where(tight, after, 0)
+    # Work with unknown launch, long after the previous work, keeps its distance.
+    alone = (at < 0) & (earlier[:, 0] >= 0) & ~tied
+    delay[alone, _STREAM] = after[alone, 0]
+    return delay
+
+
+def _awaited(
+    trace: TraceData, pieces: Pieces, waits: Waits, end: Values, stream: Values
+) -> tuple[Values, Values]:
+    """Pieces that wait for a device, and the work they waited for."""
+    calls = np.flatnonzero((pieces.cause == Cause.DEVICE) & (waits.after < 0))
+    if not len(end) or not len(calls):
+        return calls[:0], np.zeros((0, 2), dtype=np.int64)
+    over = pieces.start_ns[calls] + pieces.length_ns[calls]
+    by_stream = np.stack(
+        [last_ended(end, np.flatnonzero(stream == one), over) for one in np.unique(stream)], axis=1
+    )
+    when = np.where(by_stream >= 0, end[by_stream], -1)
+    order = np.argsort(-when, axis=1, kind="stable")[:, :2]
+    work = np.take_along_axis(by_stream, order, axis=1)
+    work = np.concatenate([work, np.full((len(calls), 1), -1)], axis=1)[:, :2]
+    for_all = [_FOR_ALL in trace.event_name(event) for event in pieces.event[calls].tolist()]
+    work[:, 1] = np.where(for_all, work[:, 1], -1)
+    known = work[:, 0] >= 0
+    return calls[known], work[known]
+
+
+def last_ended(end: Values, rows: Values, moments: Values) -> Values:
+    """Row in ``rows`` that ended last before each moment, -1 for none."""
+    order = rows[np.argsort(end[rows], kind="stable")]
+    return np.append(order, -1)[np.searchsorted(end[order], moments, side="right") - 1]
+
 
 SLOTS = 3  # maximum number of predecessors of a node; ``native/graph/times.h`` has the same number
 

@@ -34,7 +34,7 @@ class Waits:
 
 
 def find_waits(trace: TraceData, pieces: Pieces) -> Waits:
-    """Find waits for other threads; ``device_nodes`` finds those for devices."""
+    """Find waits for other threads; ``graph`` finds those for devices."""
     count = len(pieces)
     after, nothing = np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64)
     backward = _runs_backward(trace, pieces)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.critical_path.device_nodes import last_ended
-from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
+from opscope.analysis.critical_path.graph import WaitGraph, last_ended, wait_graph
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory

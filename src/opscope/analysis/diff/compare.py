@@ -45,6 +45,7 @@ class Comparable:
     memory: bool  # whether bytes can be compared
     against_times: tuple[str, ...]  # why times are not comparable; empty if they are
     lost: tuple[str, ...]  # recordings with dropped events
+    not_recorded: tuple[str, ...]  # kinds of data that neither side has
     notes: tuple[str, ...]  # remarks for readers
 
 
@@ -58,14 +59,17 @@ def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> 
                 notes.append(f"{reason}; compared nevertheless")
             else:
                 against.append(f"{reason} (--despite {allows.value} compares nevertheless)")
-    notes += _one_sided(a, b)
+    one_sided, not_recorded = _missing(a, b)
+    notes += one_sided
     memory = [memory_was_recorded(trace) for side in (a, b) for trace in side.traces]
     notes += _hosts(a, b)
     lost = [*_incomplete(a), *_incomplete(b)]
     notes += [f"{name} has DROPPED events, so that its counts are too low" for name in lost]
     notes += [*_doubtful(a), *_doubtful(b)]
     parts = a.parts & b.parts
-    return Comparable(parts, all(memory), tuple(against), tuple(lost), tuple(notes))
+    return Comparable(
+        parts, all(memory), tuple(against), tuple(lost), tuple(not_recorded), tuple(notes)
+    )
 
 
 def _despite(word: Despite | str) -> Despite:
@@ -110,23 +114,17 @@ def _switched_on(trace: TraceData) -> set[str]:
     return {name for name in tables if len(trace.table(name))}
 
 
-def _one_sided(a: Side, b: Side) -> list[str]:
-    notes = []
-    for part, switch in _SWITCHES.items():
-        if (part in a.parts) != (part in b.parts):
-            notes.append(f"{_which(part in a.parts)} recorded {switch}, which is not compared")
-        elif part not in a.parts:
-            notes.append(f"not compared, as their data was not recorded: {switch}")
+def _missing(a: Side, b: Side) -> tuple[list[str], list[str]]:
+    """Notes about data that only one side has, and kinds of data that neither has."""
     memory = [all(memory_was_recorded(trace) for trace in side.traces) for side in (a, b)]
-    if memory[0] != memory[1]:
-        notes.append(f"{_which(memory[0])} recorded {_MEMORY}; bytes are not compared")
-    elif not memory[0]:
-        notes.append(f"not compared, as their data was not recorded: {_MEMORY}")
-    return notes
-
-
-def _which(first: bool) -> str:
-    return "only A" if first else "only B"
+    has = {switch: (part in a.parts, part in b.parts) for part, switch in _SWITCHES.items()}
+    has[_MEMORY] = memory[0], memory[1]
+    one_sided = [
+        f"only {'A' if of_a else 'B'} recorded {what}, so it was not compared"
+        for what, (of_a, of_b) in has.items()
+        if of_a != of_b
+    ]
+    return one_sided, [what for what, sides in has.items() if not any(sides)]
 
 
 def _hosts(a: Side, b: Side) -> list[str]:
@@ -188,6 +186,7 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
         start_up=None if comparable.against_times else compare_start_up(costs_a, costs_b),
         not_judged=tuple(not_judged),
         not_counted=_not_counted(comparable, [*costs_a, *costs_b]),
+        not_recorded=comparable.not_recorded,
         notes=comparable.notes,
     )
 

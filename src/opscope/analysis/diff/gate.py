@@ -174,7 +174,7 @@ def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
         return diff.step.a_ns, diff.places_ns, diff.places_margin_ns
     one = diff.step if what == "step" else _find(diff, what)
     if one is None:
-        return "no such place, or it takes too little of a step"
+        return "no such place, or it takes too small a part of a step"
     if not one.a_ns:
         return f"{one.name} is only in the second side"
     return one.a_ns, one.change_ns, one.margin_ns

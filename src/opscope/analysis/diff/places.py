@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opscope.analysis.sites import Sites
-from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.rows import plain_shapes
 from opscope.columns.codes import EventKind
 from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData
@@ -153,6 +153,6 @@ def _lines(trace: TraceData, known: bool) -> tuple[Values, list[str]]:
     texts, labels = line_texts(trace), []
     for event in first.tolist():
         place = Location.at(trace, int(frame[event]), int(line[event]))
-        text = place.said(texts) or f"in {place.function}"
+        text = place.source_text(texts) or f"in {place.function}"
         labels.append(f"{os.path.basename(place.file)}: {text}" if frame[event] >= 0 else "")
     return row, labels

@@ -197,6 +197,7 @@ class Diff(ShownResult):
         start_up: change of the start-up time; None if it is unknown.
         not_judged: why times were not compared; empty if they were.
         not_counted: why ``count``, ``bytes`` or ``shapes`` were not compared, by these keys.
+        not_recorded: kinds of data that neither side has.
         notes: further remarks.
     """
 
@@ -216,6 +217,7 @@ class Diff(ShownResult):
     start_up: TimeChange | None
     not_judged: tuple[str, ...]
     not_counted: Mapping[str, str]
+    not_recorded: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -255,6 +257,7 @@ class Diff(ShownResult):
             "start_up": self.start_up and self.start_up.as_dict(),
             "not_judged": list(self.not_judged),
             "not_counted": dict(self.not_counted),
+            "not_recorded": list(self.not_recorded),
             "notes": list(self.notes),
         }
 

@@ -18,7 +18,7 @@ from opscope.timeline.steady_state import StartUp, find_start_up
 from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.tree.event_tree import event_tree
 
-BETWEEN = CallPlace("", "(between what was recorded)")
+BETWEEN = CallPlace("", "(between recorded events)")
 """Place for time of the steps' thread without a recorded event."""
 
 _MOST_BLOCKS = 10

@@ -197,7 +197,7 @@ class PeakMoment:
     in_use: int  # bytes in use
     in_use_at: Values  # bytes in use at the start and after every row, shape (rows + 1,)
     row_time_ns: Values  # Unix time of the start and of every row, shape (rows + 1,)
-    allocator_knows_all: bool  # whether the allocator's total has memory of before
+    allocator_counts_all: bool  # whether the allocator's total has memory of before
 
 
 def find_peak(trace: TraceData, device: str) -> PeakMoment:
@@ -222,7 +222,7 @@ def find_peak(trace: TraceData, device: str) -> PeakMoment:
         in_use=int(in_use[position + 1]),
         in_use_at=in_use,
         row_time_ns=np.concatenate([[start_ns], np.maximum(time, start_ns)]),
-        allocator_knows_all=knows_all,
+        allocator_counts_all=knows_all,
     )
 
 

@@ -177,7 +177,7 @@ def explain_peak(trace: TraceData, peak: PeakMoment) -> PeakMemory:
         total_bytes=total,
         before_bytes=int(size[is_before].sum()) + unseen,
         unseen_bytes=unseen,
-        uncertain_bytes=0 if peak.allocator_knows_all else int(size[may_be_gone].sum()),
+        uncertain_bytes=0 if peak.allocator_counts_all else int(size[may_be_gone].sum()),
         blocks=blocks,
         by_category=groups[0],
         by_module=groups[1],

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from opscope.base.artefacts import unfinished_name
+from opscope.base.cache_folder import cache_folder
 from opscope.errors import MissingDependencyError
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -74,7 +75,7 @@ def measured_peaks(
     """
     torch = _torch()
     machine, threads = _machine(torch), torch.get_num_threads()
-    place = _cache_folder() / f"peaks-{_digest(machine, threads)}.json"
+    place = cache_folder() / f"peaks-{_digest(machine, threads)}.json"
     if known is None and not again:
         known = _read(place)
     wanted = [dtype for dtype in DTYPES if dtype in set(dtypes)]
@@ -169,14 +170,6 @@ def _processor() -> str:
 
 def _digest(machine: str, threads: int) -> str:
     return hashlib.sha256(f"{machine}/{threads}".encode()).hexdigest()[:16]
-
-
-def _cache_folder() -> Path:
-    """The cache folder of compiled bridges: ``OPSCOPE_CACHE``, else the user's."""
-    if chosen := os.environ.get("OPSCOPE_CACHE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "opscope"
 
 
 def _read(place: Path) -> Peaks | None:

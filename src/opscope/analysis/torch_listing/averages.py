@@ -9,8 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.torch_listing.argument_lists import plain_shapes
-from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
+from opscope.analysis.torch_listing.rows import (
+    ListedRows,
+    Quantities,
+    RowSource,
+    list_rows,
+    plain_shapes,
+)
 from opscope.base.reused_memory import reusing_memory, row_blocks
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values

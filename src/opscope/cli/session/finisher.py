@@ -68,7 +68,7 @@ class Finisher:
         self._disconnect()
         try:
             self._running = send_to_keeper(
-                self._folder, request.as_text(), goes_on=self._deadline_s is None
+                self._folder, request.as_text(), continues=self._deadline_s is None
             )
         except (OSError, ValueError, TypeError) as error:
             hint = ""

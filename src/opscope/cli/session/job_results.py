@@ -123,8 +123,8 @@ class JobResults:
             alternative = next(process for process in active if process is not chosen)
             folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {folder} {alternative.part.option}` shows another one; `opscope "
-                f"summary {folder}` lists them"
+                f"findings of another process: `opscope why {folder} {alternative.part.option}`; "
+                f"all processes: `opscope summary {folder}`"
             )
 
     def _slow_rank(self, processes: Processes) -> Partition | None:
@@ -152,10 +152,10 @@ class _RecordedProcess:
 
 
 def job_of_last_rank(folder: Path, rank: int) -> Job | None:
-    """The job in ``folder``, if the trace of ``rank`` is the last that was missing.
+    """The job in ``folder`` if the trace of ``rank`` was the last missing one, else None.
 
-    Every rank of a launcher asks when its own trace is there; one of them gets the job. None if a
-    rank is missing, as one on a machine that writes elsewhere, or left from an earlier run.
+    Every rank of a launcher calls this when its own trace is written, and one of them gets the job.
+    None also if a rank writes to another machine, or if a trace is left from an earlier run.
     """
     found = {p.number: path for p, path in partition_folders(folder).items() if p.kind == RANK}
     own = metadata_of(found[rank]) if rank in found else {}

@@ -160,9 +160,9 @@ class RecordingSession:
         The process that writes the trace needs a third of a second to start.
         """
         options, files = self._options, self._destination
-        is_asked = options.view or files.chrome or files.report or self._children
+        is_needed = options.view or files.chrome or files.report or self._children
         ran = _native.names_from(0) or _native.statistics()["records"] >= _FEWEST_RECORDS
-        return bool(is_asked or os.environ.get(WAIT) or ran)
+        return bool(is_needed or os.environ.get(WAIT) or ran)
 
     def _request_last_output(self) -> None:
         """Request the output of the last recording and of the whole job."""

@@ -108,7 +108,7 @@ def describe_dump(trace: TraceData) -> str:
 
 
 def _dump_length(dump: dict[str, Any]) -> str:
-    held_s, asked_s = float(dump["held_s"]), float(dump["asked_s"])
-    if held_s >= asked_s:
+    held_s, requested_s = float(dump["held_s"]), float(dump["requested_s"])
+    if held_s >= requested_s:
         return f"the last {held_s:.3g} s"
-    return f"the last {held_s:.3g} s of the requested {asked_s:.3g} s ({dump['limited_by']})"
+    return f"the last {held_s:.3g} s of the requested {requested_s:.3g} s ({dump['limited_by']})"

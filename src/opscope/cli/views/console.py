@@ -1,7 +1,8 @@
 """Output to the terminal: messages on standard error, results on standard output.
 
 Names of events come from programs and from files of others, so only printable characters that the
-stream's encoding has are written.
+stream's encoding has are written. rich is imported at the first output that needs it: `opscope run`
+imports this module in the program's process, and usually prints nothing there.
 """
 
 from __future__ import annotations
@@ -9,55 +10,24 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
-from typing import TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.text import Span, Text
-
+from opscope.base.cached_property import cached_property
 from opscope.base.notice import broken_pipes_are_errors
 from opscope.base.printable import in_encoding, printable
 from opscope.base.progress import listening
 from opscope.storage.remote import with_addresses
 
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
 WIDTH_OF_FILES = 160
 """Width of a table in a pipe or file, unless COLUMNS is set."""
 
-_LAYOUT = "\n\t\r"
-"""Permitted control characters: newline and tab; rich removes carriage returns."""
-
-
-class _EscapingConsole(Console):
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        # Escape before the layout, which depends on the width of the text.
-        if isinstance(renderable, Text):
-            renderable = self._escaped_text(renderable)
-        for segment in super().render(renderable, options):
-            if segment.control:
-                yield segment
-            else:
-                yield Segment(self._escaped(segment.text), segment.style)
-
-    def on_broken_pipe(self) -> None:
-        # Without this, rich would close standard output and end the process.
-        raise
-
-    def _escaped_text(self, text: Text) -> Text:
-        plain = text.plain
-        if self._escaped(plain) == plain:
-            return text
-        shown = [self._escaped(character) for character in plain]
-        offset = [0, *accumulate(map(len, shown))]
-        copy = text.blank_copy("".join(shown))
-        copy.spans = [Span(offset[s.start], offset[s.end], s.style) for s in text.spans]
-        return copy
-
-    def _escaped(self, text: str) -> str:
-        return in_encoding(printable(text, keep=_LAYOUT), self.encoding)
+_LAYOUT = "\n\t"
+"""Permitted control characters."""
+_CYAN, _RED, _PLAIN = "\x1b[1;36m", "\x1b[1;31m", "\x1b[0m"
 
 
 class Output:
@@ -75,10 +45,18 @@ class Output:
 
 def console_for(stream: TextIO) -> Console:
     """A console that writes to ``stream``, with the width of the terminal."""
+    from opscope.cli.views.escaping_console import EscapingConsole
+
     is_terminal = stream is not None and stream.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
     # sys.stderr may be None; without ``stderr=True`` rich would then use standard output.
-    return _EscapingConsole(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
+    return EscapingConsole(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
+
+
+def _has_colours(stream: TextIO) -> bool:
+    is_coloured = stream.isatty() or "FORCE_COLOR" in os.environ
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    return is_coloured and not is_plain
 
 
 def wraps(console: Console) -> bool:
@@ -98,8 +76,12 @@ class Messages:
 
         ``opscope run`` writes files at Python's shutdown, which cannot start threads.
         """
-        self._console = console_for(sys.stderr)
+        self._stream = sys.stderr
         self._animated = animated
+
+    @cached_property
+    def _console(self) -> Console:
+        return console_for(self._stream)
 
     @property
     def width(self) -> int:
@@ -118,16 +100,25 @@ class Messages:
 
     def say(self, text: str) -> None:
         """Print a paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(with_addresses(text))))
+        self._print_paragraph(_CYAN, printable(with_addresses(text)))
 
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
-        self._print(Text.assemble(("opscope: ", "bold red"), with_addresses(text)))
+        self._print_paragraph(_RED, text)
+
+    def _print_paragraph(self, colour: str, text: str) -> None:
+        # A failed message, for example without memory, must not change how the program ends.
+        with contextlib.suppress(Exception), broken_pipes_are_errors():
+            stream = self._stream
+            begin = f"{colour}opscope: {_PLAIN}" if _has_colours(stream) else "opscope: "
+            line = printable(with_addresses(text), keep=_LAYOUT)
+            stream.write(begin + in_encoding(line, stream.encoding) + "\n")
+            stream.flush()
 
     def flush(self) -> None:
         """Flush the stream: a forked child would print buffered text again."""
         with contextlib.suppress(Exception):
-            self._console.file.flush()
+            self._stream.flush()
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table or another object of rich."""
@@ -152,12 +143,11 @@ class Messages:
                 self._print_over(" " * (len(line) + len(" 100%")))
 
     def _print_over(self, line: str) -> None:
-        self._print(Text(line, style="dim"), end="\r")
+        from rich.text import Text
 
-    def _print(self, text: Text, end: str = "\n") -> None:
-        # A failed message, for example without memory, must not change how the program ends.
+        text = Text(line, style="dim")
         with contextlib.suppress(Exception), broken_pipes_are_errors():
-            self._console.print(text, end=end, soft_wrap=True)
+            self._console.print(text, end="\r", soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ CSV_COLUMNS = (
 )
 _MOST_FINDINGS = 3
 MOST_EVENTS = 1_000_000
-"""Most events for the verdict at the end of a run; each takes about 2 µs and 500 bytes."""
+"""Most events of a verdict, 2 µs and 500 bytes each: of more, it judges a typical stretch."""
 COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
@@ -69,7 +69,7 @@ def foremost_section(findings: Findings, texts: LineTexts, most: int) -> list[Se
         notes.append(f"  {finding.title}: {saving_text(finding)}")
         for place in finding.places[:1]:
             notes.append(f"    at {place_text(place)}")
-            notes += [f"        {source_line}"] if (source_line := place.said(texts)) else []
+            notes += [f"        {source_line}"] if (source_line := place.source_text(texts)) else []
     return [Section(title="What to change", notes=notes)] if notes else []
 
 
@@ -106,7 +106,7 @@ def _paragraphs(finding: Finding, texts: LineTexts, explain: bool) -> Iterator[s
     for place in finding.places:
         cost = f"{_count_text(place)}, {time_text(place.time_ns)}"
         yield f"at {place_text(place)}{_module(place)} ({cost})"
-        if source_line := place.said(texts):
+        if source_line := place.source_text(texts):
             yield f"    {source_line}"
     if finding.place_note:
         yield finding.place_note
@@ -158,7 +158,7 @@ def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
     content: dict[str, Any] = findings.as_dict()
     for finding, plain in zip(findings, content["findings"], strict=True):
         for place, one in zip(finding.places, plain["places"], strict=True):
-            one["text"] = place.said(texts)
+            one["text"] = place.source_text(texts)
     return content
 
 
@@ -219,7 +219,9 @@ def findings_of_all(results: Mapping[Partition, tuple[Findings, LineTexts]]) -> 
         paragraphs = [_saving_text(shared)]
         for place in finding.places[:1]:
             paragraphs.append(f"at {place_text(place)}")
-            paragraphs += [f"    {source_line}"] if (source_line := place.said(texts)) else []
+            paragraphs += (
+                [f"    {source_line}"] if (source_line := place.source_text(texts)) else []
+            )
         ranks_text = f", in {parts_text(shared.processes, len(results))}"
         sections.append(finding_section(finding, ranks_text, paragraphs))
     return sections

@@ -26,4 +26,4 @@ def group_section(title: str, groups: tuple[PeakGroup, ...], total: int, most_ro
         ]
         for group in shown
     ]
-    return Section(columns=(title, "size", "share", "blocks", "from before"), rows=rows)
+    return Section(columns=(title, "size", "share", "blocks", "allocated before"), rows=rows)

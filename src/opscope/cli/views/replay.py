@@ -10,8 +10,8 @@ from opscope.base.memory_limit import no_more_than_is_free
 from opscope.cli.trace_argument import Chosen, load_chosen
 from opscope.cli.views.console import Messages
 from opscope.cli.views.results import Result, RowsFormat, Section, limited
-from opscope.replay import Replay, ReplayedCall
-from opscope.replay import replay as replay_trace
+from opscope.replay.replay import Replay, ReplayedCall
+from opscope.replay.replay import replay as replay_trace
 
 _MOST_ROWS = 30
 

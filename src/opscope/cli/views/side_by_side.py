@@ -12,6 +12,7 @@ from opscope.cli.views.results import Result, Section
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.partition import Partition
+from opscope.timeline.typical_stretch import MOST_EVENTS as LONG
 
 if TYPE_CHECKING:
     from opscope.jobs.account_comparison import ComparedShares
@@ -27,6 +28,7 @@ def answer(
     find: Callable[[TraceData], Analysis],
     result_of: Callable[[Analysis], Result],
     of_all: Callable[[Mapping[Partition, Analysis]], Result] = lambda _: Result(),
+    most: int = LONG,
 ) -> Result:
     """Result for the chosen process, or for all.
 
@@ -37,12 +39,13 @@ def answer(
         result_of: makes the result of one analysis.
         of_all: makes further output for several processes: sections in place of the table of
             processes, lines before those about differences, content for JSON.
+        most: events of one process from which on a typical stretch of the steady state is analysed.
     """
     if chosen.is_of_several:
         analyses = _analyse_each(chosen, doing, find)
         results = {part: result_of(one) for part, one in analyses.items()}
         return side_by_side(results, chosen, of_all(analyses))
-    trace = load_chosen(chosen)
+    trace = load_chosen(chosen, most)
     if trace.is_empty:
         raise TraceFormatError(
             f"{chosen.path} contains no events. Record a program that runs torch operators."

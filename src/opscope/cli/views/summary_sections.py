@@ -14,7 +14,13 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
-from opscope.cli.views.findings import foremost_section, local_line, relative_file, state_of
+from opscope.cli.views.findings import (
+    MOST_EVENTS,
+    foremost_section,
+    local_line,
+    relative_file,
+    state_of,
+)
 from opscope.cli.views.results import Section
 from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
@@ -24,7 +30,8 @@ from opscope.findings.finding import Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import module_text
-from opscope.timeline.period import Period, detailed_period_of
+from opscope.timeline.period import Period, Which, detailed_period_of
+from opscope.timeline.typical_stretch import typical_part
 
 MOST_MODULES = 5
 MOST_LINES = 5
@@ -42,6 +49,7 @@ class Sections:
     findings: Findings | None  # all findings; None without times
     texts: LineTexts  # source lines of the program
     verdict: Verdict | None = None  # None without times
+    stretch: str = ""  # what these sections without memory cover, if not all of the period
 
     def as_dict(self) -> dict[str, Any]:
         """Content of the JSON."""
@@ -55,11 +63,17 @@ class Sections:
         }
 
 
-def find_sections(trace: TraceData, period: Period) -> Sections:
-    """Make the sections, of the period or its steps in detail; memory is that of the whole
-    recording."""
+def find_sections(trace: TraceData, period: Period, has_memory: bool = True) -> Sections:
+    """Make the sections, of the period or its steps in detail.
+
+    Memory is that of the whole recording. The other sections of a long steady state cover a
+    typical stretch.
+    """
+    memory = _memory(trace) if has_memory else []
     if not period.trace.has_times:
-        return Sections([], [], _memory(trace), None, line_texts(trace))
+        return Sections([], [], memory, None, line_texts(trace))
+    part = typical_part(trace, MOST_EVENTS) if period.which is Which.STEADY else None
+    trace = trace if part is None else part.trace
     period = detailed_period_of(trace, period.which)
     listing = TorchListing(period.trace)
     findings = find_findings(trace, listing=listing, which=period.which)
@@ -67,10 +81,11 @@ def find_sections(trace: TraceData, period: Period) -> Sections:
     return Sections(
         modules=_modules(period.trace, listing),
         lines=_lines(period.trace),
-        memory=_memory(trace),
+        memory=memory,
         findings=findings,
         texts=line_texts(trace),
         verdict=weighed(trace, period.which, findings, account),
+        stretch="" if part is None else str(period),
     )
 
 

@@ -65,8 +65,8 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     total, named = sum(one.time_ns for one in lines), lines[:MOST_PLACES]
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
-    is_told = any(one.is_between_calls for one in named)
-    told = " Lines of Python are approximate, derived from the calls around them." * is_told
+    is_approximate = any(one.is_between_calls for one in named)
+    caution = " Lines of Python are approximate, derived from the calls around them."
     asleep, blocked = (
         int(main_time(subject.recorded, causes=causes).time_ns.sum())
         for causes in ((Cause.TIMER,), WAITS)
@@ -81,7 +81,7 @@ def _find(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             f"{subject.share(total)} of the time is spent in Python and in libraries outside "
-            f"torch: {words}.{told}{sleeps}"
+            f"torch: {words}.{caution * is_approximate}{sleeps}"
         ),
         saved_ns=total,
         saved_by=(

@@ -64,7 +64,7 @@ class JobAnswer:
         )
 
 
-def ask_job(
+def query_job(
     question: JobQuestion,
     rollups: Mapping[Partition, Rollup],
     engine: EngineName,

@@ -55,7 +55,7 @@ class Engine(Protocol):
 
 @contextmanager
 def engine_called(name: EngineName, master: str | None = None) -> Iterator[Engine]:
-    """An engine, ready to use; errors and ``master`` as in :func:`ask_job`."""
+    """An engine, ready to use; errors and ``master`` as in :func:`query_job`."""
     if name is EngineName.DUCKDB:
         if master is not None:
             raise UsageError("--master is for Spark. Add --engine spark, or omit --master.")

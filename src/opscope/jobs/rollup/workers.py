@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 
 from opscope.base.memory_limit import memory_left
-from opscope.base.progress import tell
+from opscope.base.progress import report_progress
 from opscope.base.python_process import own_python
 from opscope.base.thread_pool import ThreadPool
 from opscope.jobs.rollup import worker
@@ -51,7 +51,7 @@ def in_workers(tasks: Sequence[Sequence[str]], largest_bytes: int) -> Iterator[s
                 idle.put(worker)
 
         for count, why in enumerate(pool.map(do, tasks)):
-            tell(count + 1, len(tasks))
+            report_progress(count + 1, len(tasks))
             yield why
 
 

@@ -7,21 +7,150 @@ process of the job makes it, or the keeper.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
+import warnings
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
+from opscope.base.artefacts import unfinished_name
+from opscope.base.files import read_inside
 from opscope.launch.torch_import import when_imported
-from opscope.live.children.own_recording import OwnRecording, recording_factory
-from opscope.live.children.settings import ChildSettings
 from opscope.live.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
+from opscope.recording.detailed_steps import DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.stream import Streams
 from opscope.storage.processes import reserve_number
 from opscope.torch_api.drop_in.install import install_and_answer
+from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.schedule import schedule
+from opscope.torch_api.settings import ProfileSettings
+from opscope.torch_api.steps import after_each_optimizer_step
+
+SETTINGS = ".children.json"
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildSettings:
+    """How children are recorded."""
+
+    folder: Path  # folder of the trace, or with a flight recorder of the journal
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # arguments of ``ProfileRecording``
+    max_disk_bytes: int | None = None  # limit of each file; None for a share of the free space
+    drop_in: bool = True  # torch.profiler in children records with opscope
+    schedule: Mapping[str, int] | None = None  # arguments of :func:`opscope.schedule`
+    detail: Mapping[str, Any] = field(default_factory=dict)  # arguments for steps in detail
+    # arguments of :class:`opscope.flight_recorder`, if children have only flight recorders
+    flight: Mapping[str, Any] | None = None
+
+    @property
+    def has_cycles(self) -> bool:
+        """Whether each process may make several recordings, each in the folder of its cycle."""
+        return self.schedule is not None and self.schedule["repeat"] != 1
+
+    def write(self) -> None:
+        """Write the settings to the folder."""
+        values = asdict(self)
+        del values["folder"]
+        unfinished = self.folder / unfinished_name(SETTINGS)
+        unfinished.write_text(json.dumps(values))
+        unfinished.replace(self.folder / SETTINGS)
+
+    @classmethod
+    def read(cls, folder: Path) -> ChildSettings:
+        """Read the settings in the folder."""
+        return cls(folder=folder, **json.loads(read_inside(folder, SETTINGS, _MOST_BYTES)))
+
+
+WhenFailed: TypeAlias = Callable[[Exception], None]
+
+
+class OwnRecording(Protocol):
+    """The recording of one process, from its fork or the import of torch to its end."""
+
+    def start(self) -> None:
+        """Start recording, or waiting for the first step to record."""
+
+    def stop(self) -> None:
+        """Stop recording."""
+
+
+def recording_factory(settings: ChildSettings) -> Callable[[Streams, WhenFailed], OwnRecording]:
+    """Function that makes the recording of a process; its imports happen now, before any fork.
+
+    Its arguments are the streams and a callback for errors in a step, which must not be raised.
+    """
+    if settings.flight is not None:
+        return _flight_recorders(settings.flight)
+    return partial(_WholeOrSomeSteps, settings)
+
+
+def _flight_recorders(
+    arguments: Mapping[str, Any],
+) -> Callable[[Streams, WhenFailed], OwnRecording]:
+    # Slow to import, and needed only here.
+    from opscope.live.flight.recorder import flight_recorder
+    from opscope.live.flight.settings import triggers_of_a_program
+
+    return lambda *_: flight_recorder(**arguments, triggers=triggers_of_a_program())
+
+
+class _WholeOrSomeSteps:
+    """Records the whole process, with some steps in detail, or the steps of a schedule."""
+
+    def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
+        steps: dict[str, Any] = {}
+        if settings.schedule is not None:
+            with warnings.catch_warnings():  # the first process printed the same warnings
+                warnings.simplefilter("ignore")
+                steps["schedule"] = schedule(**settings.schedule)
+            steps["on_trace_ready"] = _save_if_devices_were_used
+        self._profile = ProfileRecording(**settings.arguments, **steps)
+        self._profile.stream_into(streams)
+        self._folder, self._when_failed = settings.folder, when_failed
+        self._detailed: DetailedSteps | None = None
+        if settings.detail:
+            lines = settings.detail.get("source_lines", True)
+            self._profile.detail_with(ProfileSettings.of(settings.detail, source_lines=lines))
+            self._detailed = DetailedSteps(self._profile.record_detail)
+        self._counts_steps = settings.schedule is not None or self._detailed is not None
+
+    def start(self) -> None:
+        self._profile.start()
+        if self._detailed is not None:
+            self._detailed.begin()
+        if self._counts_steps:
+            after_each_optimizer_step(self._step_ended)
+
+    def stop(self) -> None:
+        if self._detailed is not None:
+            self._detailed.finish()
+        self._profile.stop()
+        _save_if_devices_were_used(self._profile)
+
+    def _step_ended(self) -> None:
+        # If the folder was removed, the program must not create it again.
+        if not self._counts_steps or not self._folder.is_dir():
+            return
+        try:
+            self._profile.step() if self._detailed is None else self._detailed.step_ended()
+        except Exception as error:
+            self._counts_steps = False
+            self._when_failed(error)
+
+
+def _save_if_devices_were_used(profile: ProfileRecording) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        profile.save_streamed()
+
 
 _FINALIZERS_LAST = -1000
 """Exit priority in children of multiprocessing: after all others."""

@@ -15,8 +15,7 @@ from opscope.base.files import open_inside, remove_inside
 from opscope.errors import UsageError
 from opscope.launch import keeper_process
 from opscope.live.children import start_hook
-from opscope.live.children.child import ChildRecording, own_rank, take_rank
-from opscope.live.children.settings import ChildSettings
+from opscope.live.children.child import ChildRecording, ChildSettings, own_rank, take_rank
 from opscope.live.children.start_hook.opscope_children import (
     DOORBELL,
     FOLDER,

@@ -171,7 +171,7 @@ def _flight_status(recorder: flight_recorder) -> dict[str, Any]:
     status = recorder.status()
     return {
         "level": status.level,
-        "asked_s": status.asked_s,
+        "requested_s": status.requested_s,
         "held_s": round(status.held_s, 3),
         "own_share": round(status.own_share, 5),
         "steps": status.steps,

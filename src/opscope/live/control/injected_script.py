@@ -20,7 +20,7 @@ def _listen_if_requested() -> None:
         status = os.lstat(folder)
         if status.st_mode & 0o170077 != 0o040000 or status.st_uid not in (os.getuid(), 0):
             return
-        package = os.readlink(f"{folder}/{os.getpid()}.asked")
+        package = os.readlink(f"{folder}/{os.getpid()}.request")
         if "opscope" not in sys.modules:
             folders = [package]
             spec = importlib.util.spec_from_file_location(

@@ -77,7 +77,7 @@ def _make_listen(process: int, execute: Callable[[int, str], None]) -> None:
 def _request(process: int, user: int) -> Iterator[None]:
     """A link that requests listening and contains opscope's path; removed afterwards."""
     folder, opened = opened_folder(user)
-    name = f"{process}.asked"
+    name = f"{process}.request"
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=opened)  # left by a client that was killed

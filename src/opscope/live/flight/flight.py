@@ -13,14 +13,13 @@ from typing import Any
 from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
-from opscope.live.flight.conditions import end_triggers
 from opscope.live.flight.dump_request import DumpLimits, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor
 from opscope.live.flight.keeper import Keeper
 from opscope.live.flight.ring import RingFile, RingWindows
 from opscope.live.flight.settings import FlightSettings
-from opscope.live.flight.trigger import Trigger, Watched
+from opscope.live.flight.trigger import Trigger, Watched, end_triggers
 from opscope.recording.compiled.listener import LoadedSites
 from opscope.recording.cost import cost_of_an_operator_ns
 from opscope.recording.streams.detached_trace import ProcessKnowledge
@@ -57,7 +56,7 @@ class Flight:
             settings.budget,
             self.windows.collect,
             cost_of_an_operator_ns(),
-            bool(_native.statistics()["leaves_out_inner"]),
+            bool(_native.statistics()["can_skip_inner"]),
         )
         self._settings = settings
         self._is_patient = True
@@ -130,9 +129,9 @@ class Flight:
         settings = self._settings
         return {
             **self._knowledge.facts(),
-            "asked_s": settings.last_ns / 1e9,
+            "requested_s": settings.last_ns / 1e9,
             "max_disk_bytes": settings.disk_bytes,
-            "said_ns": time.time_ns(),
+            "written_ns": time.time_ns(),
             "limited_by": self._limited_by(),
             "collected": self.governor.collected_since(time.time_ns() - self._ring_ns()),
             "ledger": [*self.governor.rows(), *self._ledger_rows()],

@@ -12,12 +12,11 @@ from typing import Any
 from opscope import _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
-from opscope.live.flight.conditions import LIMIT_S, PolledCondition
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor, OwnCost
 from opscope.live.flight.ring import RingFile, RingWindows
-from opscope.live.flight.trigger import Trigger
+from opscope.live.flight.trigger import LIMIT_S, PolledCondition, Trigger
 from opscope.live.flight.write_dump import place_of
 from opscope.recording.listeners import processor_counts
 
@@ -90,7 +89,7 @@ class Keeper:
         request = DumpRequest(reason, is_called_for)
         number = _native.new_number()
         self._requests[number] = request
-        if not self._watch.ask(number, reason.as_json()):
+        if not self._watch.request(number, reason.as_json()):
             del self._requests[number]
             request.refusal = "too many requests are waiting"
             self._limits.refused[request.refusal] += 1
@@ -118,7 +117,7 @@ class Keeper:
         return min(self._rotate_at_s, self._cost_at_s)
 
     def _handle(self, news: str, value: int, age_ns: int) -> None:
-        if news == "asked":
+        if news == "request":
             request = self._requests.pop(value, None)
             if request is not None:
                 self._dump(request)

@@ -39,7 +39,7 @@ class FlightStatus:
     Attributes:
         running: whether it is started and not stopped.
         level: the current level: steps, outermost, operators, arguments, stacks, or nothing.
-        asked_s: requested duration of the ring.
+        requested_s: requested duration of the ring.
         held_s: current duration of the ring.
         used_bytes: memory of all recordings in this process.
         own_share: share of the time that recording took in the last second, or since the level
@@ -53,7 +53,7 @@ class FlightStatus:
 
     running: bool
     level: str
-    asked_s: float
+    requested_s: float
     held_s: float
     used_bytes: int
     own_share: float
@@ -184,7 +184,7 @@ class flight_recorder:
         return FlightStatus(
             running=flight is not None,
             level=flight.governor.level if flight else "nothing",
-            asked_s=self._settings.last_ns / 1e9,
+            requested_s=self._settings.last_ns / 1e9,
             held_s=flight.watch.held_ns / 1e9 if flight else 0.0,
             used_bytes=statistics["used_bytes"],
             own_share=flight.governor.share if flight else 0.0,

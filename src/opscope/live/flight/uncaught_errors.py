@@ -134,10 +134,10 @@ class OutOfMemory(UncaughtException):
         """Whether the exception is a failed allocation."""
         return is_out_of_memory(error)
 
-    def device_is_full(self, device: int, asked_bytes: int) -> None:
+    def device_is_full(self, device: int, requested_bytes: int) -> None:
         """Request a dump for a failed allocation on a CUDA device; called on its thread."""
         if self._watched is not None:
-            mebibytes = asked_bytes / (1 << 20)
+            mebibytes = requested_bytes / (1 << 20)
             self._watched.dump(f"cuda:{device} could not allocate {mebibytes:,.0f} MiB")
 
 
@@ -151,6 +151,6 @@ def _attach_observer() -> None:
     _is_attached = True
 
 
-def _observed(device: int, asked_bytes: int, *_: int) -> None:
+def _observed(device: int, requested_bytes: int, *_: int) -> None:
     for trigger in list(_active):
-        trigger.device_is_full(device, asked_bytes)
+        trigger.device_is_full(device, requested_bytes)

@@ -101,9 +101,9 @@ def _text(level: str) -> str:
 
 
 _FACTS: Shape = {
-    "asked_s": (int, float),
+    "requested_s": (int, float),
     "limited_by": str,
-    "said_ns": TIME_NS,
+    "written_ns": TIME_NS,
     "ledger": [list],
     "collected": [list],
     "metadata": {"process_id": COUNT},
@@ -150,7 +150,7 @@ def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
 
     A process that was killed, or whose GIL was blocked, could not report them.
     """
-    since_ms = (trace.metadata["end_ns"] - facts["said_ns"]) / 1e6
+    since_ms = (trace.metadata["end_ns"] - facts["written_ns"]) / 1e6
     if not facts["collected"] or since_ms <= 0:
         return trace
     ledger, row = trace.table("ledger"), ("flight recorder", NOT_KNOWN_MS, since_ms)
@@ -169,9 +169,9 @@ def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) 
         "reason": reason.kind,
         "detail": reason.detail,
         "time_ns": reason.time_ns,
-        "asked_s": facts["asked_s"],
+        "requested_s": facts["requested_s"],
         "held_s": round(held_s, 3),
-        "limited_by": facts["limited_by"] if held_s < facts["asked_s"] else "",
+        "limited_by": facts["limited_by"] if held_s < facts["requested_s"] else "",
         "python_stacks": stacks,
     }
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -25,16 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.base.cache_folder import cache_folder
 from opscope.base.folder_swap import replace_folder
 from opscope.base.notice import notice
 from opscope.errors import BridgeError
 from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
-from opscope.recording.bridge.private_places import why_not_private
-from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt
+from opscope.recording.bridge.torch_build import TorchBuild, find_prebuilt, why_not_private
 
 LOCK_TIMEOUT_S = 120.0  # longest wait for another process that builds the bridge
 _UNFINISHED = "build-"
-_NOBODY_COMPILES_FOR_S = 3600.0
+_ABANDONED_AFTER_S = 3600.0
 _loading = _native.Section()
 _loaded: str | None = None
 
@@ -156,15 +155,6 @@ def _load() -> None:
     _loaded = built_for
 
 
-def cache_folder() -> Path:
-    """Folder for compiled bridges: ``OPSCOPE_CACHE``, else the user's cache folder."""
-    chosen = os.environ.get("OPSCOPE_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "opscope"
-
-
 def _torch() -> Any:
     try:
         import torch
@@ -281,7 +271,7 @@ def _remove_left_behind(cache: Path) -> None:
     """Remove temporary folders of processes that were killed while they compiled."""
     for folder in cache.glob(f"{_UNFINISHED}*"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _NOBODY_COMPILES_FOR_S:
+            if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

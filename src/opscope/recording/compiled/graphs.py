@@ -14,10 +14,16 @@ from typing import Any
 
 from opscope import _native
 from opscope.launch.torch_import import when_imported
-from opscope.recording.compiled import code_generation
-from opscope.recording.compiled.code_generation import Emitted, emitted_for_this_graph
+from opscope.recording.compiled import generated_code
 from opscope.recording.compiled.compilations import listen_to_compilations, note_calls
-from opscope.recording.compiled.generated_code import Site, graph_name, placed_sites, sites_in
+from opscope.recording.compiled.generated_code import (
+    Emitted,
+    Site,
+    emitted_for_this_graph,
+    graph_name,
+    placed_sites,
+    sites_in,
+)
 
 _CACHE = "torch._inductor.codecache"
 _KERNEL = "cpp_"
@@ -97,8 +103,8 @@ def _loaded(module: Any) -> None:
     if _listening:
         _hook(module)
         if file is not None:
-            for tell in when_loaded:
-                tell(file)
+            for listener in when_loaded:
+                listener(file)
 
 
 def _hook(module: Any) -> None:
@@ -172,6 +178,6 @@ def listen_to_compiling() -> None:
     """Record compilations and loaded graphs from now on; dynamo's utilities were just imported."""
     listen_to_compilations()
     when_imported("torch._inductor.codecache", notice_loaded_graphs)
-    when_imported("torch._inductor.codegen.cpp", code_generation.listen_to_cpp)
-    when_imported("torch._inductor.codegen.simd", code_generation.listen_to_device_kernels)
-    when_imported("torch._inductor.ir", code_generation.listen_to_other_calls)
+    when_imported("torch._inductor.codegen.cpp", generated_code.listen_to_cpp)
+    when_imported("torch._inductor.codegen.simd", generated_code.listen_to_device_kernels)
+    when_imported("torch._inductor.ir", generated_code.listen_to_other_calls)

@@ -26,7 +26,7 @@ class _TorchProfiler(ModuleType):
     @property
     def _is_profiler_enabled(self) -> bool:
         own = bool(self.__dict__[_FLAG])
-        return own or (is_recording() and (_is_profile_open() or _is_compiler_asking()))
+        return own or (is_recording() and (_is_profile_open() or _is_compiler_caller()))
 
     @_is_profiler_enabled.setter
     def _is_profiler_enabled(self, enabled: bool) -> None:
@@ -74,7 +74,7 @@ def _is_profile_open() -> bool:
     return any(recording.running for recording in list(_of_profiles))
 
 
-def _is_compiler_asking() -> bool:
+def _is_compiler_caller() -> bool:
     """Whether torch's compiler reads the property: its reader is the caller's caller."""
     name = sys._getframe(2).f_globals.get("__name__")
     return isinstance(name, str) and name.startswith(_COMPILERS)

@@ -27,7 +27,7 @@ from opscope.recording.detail import DetailStretches
 from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
-_NOTE = "known at the end"
+_NOTE = "state at the end"
 
 Known = Mapping[str, Any]  # state of listeners, by class name
 

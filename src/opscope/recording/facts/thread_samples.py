@@ -53,9 +53,9 @@ class ThreadSamples(Listener):
         table = delivered_table(THREAD_SAMPLES, {THREAD_SAMPLES.name: columns})
         notes = (
             (_SOURCE, "recorded", float(len(table))),
-            (_SOURCE, "times that threads were sampled", float(looks)),
-            (_SOURCE, "processor time of the sampler; ns", float(processor_ns)),
-            (_SOURCE, "dropped: memory is limited, or was short", float(is_cut)),
+            (_SOURCE, "samplings of all threads", float(looks)),
+            (_SOURCE, "CPU time of the sampler; ns", float(processor_ns)),
+            (_SOURCE, "dropped: memory limit, or out of memory", float(is_cut)),
         )
         return decoded.with_tables(thread_samples=table).with_notes(notes)
 

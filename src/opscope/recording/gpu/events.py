@@ -13,13 +13,170 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.codes import EventKind, RecordScope, RuntimeApi
+from opscope.columns.codes import EventKind, GpuKind, RecordScope, Role, RuntimeApi
+from opscope.columns.names import Names
 from opscope.columns.nesting import enclosing
+from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import TABLES
-from opscope.columns.table import Table
+from opscope.columns.table import ListColumn, Table
 from opscope.recording.decoded import Decoded, Devices
-from opscope.recording.gpu.graphs import graph_nodes
-from opscope.recording.gpu.spans import annotation_spans
+
+_KEYS = ("annotation", "device_type", "device_index", "context", "stream")
+
+
+def annotation_spans(events: Table, gpu: Table) -> Table:
+    """``gpu`` with a row per annotation and stream added, in order of start."""
+    spans = _spans(events, gpu)
+    added = len(spans["start_ns"])
+    if not added:
+        return gpu
+    start = np.concatenate([gpu["start_ns"], spans["start_ns"]])
+    # An annotation begins with its first work and precedes it.
+    is_work = np.arange(len(start)) < len(gpu)
+    order = np.lexsort((is_work, start))
+    merged: dict[str, Any] = {}
+    for name, values in gpu.given.items():
+        if isinstance(values, ListColumn):
+            merged[name] = _spread(values, order)
+            continue
+        fill = spans.get(name, gpu.schema.column(name).default)
+        new = np.broadcast_to(np.asarray(fill, dtype=values.dtype), added)
+        merged[name] = np.concatenate([values, new])[order]
+    return Table(gpu.schema, merged)
+
+
+def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
+    columns = _inside_annotations(events, gpu)
+    spans = group_rows(*(columns[name] for name in _KEYS))
+    start = np.full(len(spans), np.iinfo(np.int64).max, dtype=np.int64)
+    end = np.zeros(len(spans), dtype=np.int64)
+    np.minimum.at(start, spans.group, columns["start_ns"])
+    np.maximum.at(end, spans.group, columns["end_ns"])
+    return {
+        "kind": np.full(len(spans), GpuKind.ANNOTATION, dtype=np.uint8),
+        "name": events["name"][spans.columns[0]],
+        "start_ns": start,
+        "duration_ns": end - start,
+        **dict(zip(_KEYS[1:], spans.columns[1:], strict=True)),
+    }
+
+
+def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.int64]]:
+    """One row per activity and annotation around its launch, as columns."""
+    rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= GpuKind.SET))
+    parent, kind = events["parent"], events["kind"]
+    event = gpu["launch"][rows]
+    parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+    while len(rows):
+        found = kind[event] == EventKind.ANNOTATION
+        parts.append((rows[found], event[found]))
+        event = parent[event]
+        rows, event = rows[event >= 0], event[event >= 0]
+    empty = np.zeros(0, dtype=np.int64)
+    work = np.concatenate([empty, *(part[0] for part in parts)])
+    columns = {name: gpu[name][work].astype(np.int64) for name in ("start_ns", *_KEYS[1:])}
+    columns["annotation"] = np.concatenate([empty, *(part[1] for part in parts)])
+    columns["end_ns"] = columns["start_ns"] + gpu["duration_ns"][work]
+    return columns
+
+
+def _spread(column: ListColumn, order: npt.NDArray[Any]) -> ListColumn:
+    """The lists in a new order; rows beyond the column's end are empty."""
+    lengths = np.zeros(len(order), dtype=np.int64)
+    lengths[: len(column)] = np.diff(column.offsets)
+    starts = np.append(column.offsets[:-1], np.zeros(len(order) - len(column), dtype=np.int64))
+    lengths, starts = lengths[order], starts[order]
+    offsets = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    shift = np.repeat(starts - offsets[:-1], lengths)
+    return ListColumn(offsets, column.values[shift + np.arange(offsets[-1])])
+
+
+_FIELDS = ("operator", "module", "shapes", "stack")
+_captured: dict[int, tuple[str, ...]] = {}
+"""Texts of ``_FIELDS`` by node, for every capture in any recording.
+
+A replay of a CUDA graph launches hundreds of kernels with one call and no operator around any of
+them. Everything about a kernel is known when its node is captured, in this recording or an earlier
+one.
+"""
+
+_KEPT = 1_000_000
+
+
+def graph_nodes(
+    decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]
+) -> tuple[Table, Names]:
+    """The ``gpu_graph_nodes`` table, and the names with its additional texts.
+
+    Args:
+        decoded: the recording's tables, with their final numbering of events.
+        node: CUPTI's numbers of the nodes. Shape (nodes,).
+        event: innermost event at each capture; -1 if an earlier recording captured it. Shape
+            (nodes,).
+    """
+    first_name = len(decoded.names)
+    _remember(decoded, node, event)
+    rows: dict[str, int] = {}
+    columns: dict[str, list[int]] = {name: [] for name in _FIELDS}
+    for number in node.tolist():
+        for field, text in zip(_FIELDS, _captured.get(number, ("",) * len(_FIELDS)), strict=True):
+            row = first_name + rows.setdefault(text, len(rows)) if text else -1
+            columns[field].append(row)
+    table = Table(TABLES["gpu_graph_nodes"], {"node": node, "event": event, **columns})
+    return table, decoded.names.followed_by(Names.from_strings(rows))
+
+
+def _remember(decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]) -> None:
+    captured = np.flatnonzero(event >= 0)
+    if not len(captured):
+        return
+    describe = _Describer(decoded)
+    texts: dict[int, tuple[str, ...]] = {}
+    for row in captured.tolist():
+        at = int(event[row])
+        if at not in texts:
+            texts[at] = describe(at)
+        if len(_captured) < _KEPT:
+            _captured[int(node[row])] = texts[at]
+
+
+class _Describer:
+    """Describes an event and its context by the four texts of ``_FIELDS``."""
+
+    def __init__(self, decoded: Decoded) -> None:
+        self._names = decoded.names
+        self._events = decoded.events
+        tensors = decoded.tables["tensors"]
+        self._rows = np.flatnonzero(tensors["role"] == Role.INPUT)
+        self._of_event = tensors["event"][self._rows]
+        self._sizes = tensors.lists("sizes")
+
+    def __call__(self, event: int) -> tuple[str, ...]:
+        events, names = self._events, self._names
+        operator, operator_row, annotation = "", -1, ""
+        modules: list[str] = []
+        stack: list[str] = []
+        row = event
+        while row >= 0:
+            kind, name = int(events["kind"][row]), names[int(events["name"][row])]
+            if kind == EventKind.OPERATOR and operator_row < 0:
+                operator, operator_row = name, row
+            elif kind == EventKind.ANNOTATION and not annotation:
+                annotation = name
+            elif kind == EventKind.MODULE_CALL:
+                modules.append(name.removeprefix("nn.Module: "))
+            elif kind == EventKind.PYTHON_CALL:
+                stack.append(name)
+            row = int(events["parent"][row])
+        shapes = self._shapes(operator_row)
+        return operator or annotation, "/".join(reversed(modules)), shapes, "\n".join(stack)
+
+    def _shapes(self, event: int) -> str:
+        first, last = np.searchsorted(self._of_event, [event, event + 1])
+        rows = self._rows[first:last].tolist()
+        return str([self._sizes[row] for row in rows]) if rows else ""
+
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -42,7 +42,7 @@ _FACTS: Shape = {
     "cost": dict,
     "known": dict,
 }
-_ASKED_AT_ONCE = 3
+_NAMES_AT_ONCE = 3
 """Operators whose overloads are read at once, with the GIL held: about 60 µs each."""
 
 
@@ -52,8 +52,8 @@ class ProcessKnowledge:
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
         # Made once: every dump includes it, while the program waits for the GIL.
-        said_options = replace(options, thread_samples=False)  # only whole recordings have these
-        self._said_options = asdict(said_options)
+        stored_options = replace(options, thread_samples=False)  # only whole recordings have these
+        self._stored_options = asdict(stored_options)
         self._listeners = _listeners(options)
         self._overloads: dict[str, list[str]] = {}
         self._names_seen = 0
@@ -73,7 +73,7 @@ class ProcessKnowledge:
         for listener in self._listeners:
             listener.before_end()
         return {
-            "options": self._said_options,
+            "options": self._stored_options,
             "prefixes": path_prefixes(),
             "metadata": process_facts(),
             "cost": cost_by_kind(self._options),
@@ -94,8 +94,8 @@ class ProcessKnowledge:
         met = _native.names_from(self._names_seen)
         self._names_seen += len(met)
         names = [name for name in met if "::" in name]
-        for begin in range(0, len(names), _ASKED_AT_ONCE):
-            self._overloads |= described(names[begin : begin + _ASKED_AT_ONCE])
+        for begin in range(0, len(names), _NAMES_AT_ONCE):
+            self._overloads |= described(names[begin : begin + _NAMES_AT_ONCE])
             let_others_run()
         return self._overloads
 

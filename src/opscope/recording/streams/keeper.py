@@ -24,7 +24,7 @@ _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process with a keeper for it, and this end of the connection to the keeper."""
 _BECOMES = Path(__file__).parents[2] / "cli" / "session" / "keeper.py"
 _LONGEST_S = 5  # timeout of sending; a keeper reads at once
-_was_said = False
+_was_printed = False
 
 
 def begin_keeper(folder: Path) -> None:
@@ -43,13 +43,13 @@ def begin_keeper(folder: Path) -> None:
         _warning(folder, str(error))
 
 
-def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
+def send_to_keeper(folder: Path, request: str, continues: bool) -> OwnSocket:
     """Request work on the ended recordings from the keeper of ``folder``.
 
     Args:
         folder: folder of the trace.
         request: one line.
-        goes_on: the program continues, so the keeper runs with low priority.
+        continues: the program continues, so the keeper runs with low priority.
 
     Returns:
         A socket that is readable once the work is done or the keeper is gone. Later recordings need
@@ -61,16 +61,16 @@ def send_to_keeper(folder: Path, request: str, goes_on: bool) -> OwnSocket:
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
         with suppress(OSError, ValueError):  # the keeper was just killed, or the socket closed
-            return _sent(OwnSocket.of(pipe), request, goes_on)
-    return _sent(OwnSocket.of(_begun(folder)), request, goes_on)
+            return _sent(OwnSocket.of(pipe), request, continues)
+    return _sent(OwnSocket.of(_begun(folder)), request, continues)
 
 
-def _sent(pipe: OwnSocket, request: str, goes_on: bool) -> OwnSocket:
+def _sent(pipe: OwnSocket, request: str, continues: bool) -> OwnSocket:
     # Not settimeout(): poll() fails in a process that may not open more files.
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     # No SIGPIPE, which the program may handle.
-    kind = keeper_process.BESIDE if goes_on else keeper_process.AT_END
+    kind = keeper_process.BESIDE if continues else keeper_process.AT_END
     pipe.socket.sendall(kind + f"{request}\n".encode(), socket.MSG_NOSIGNAL)
     return pipe
 
@@ -115,9 +115,9 @@ def begin_watching(
 
 
 def _warning(folder: Path, why: str) -> None:
-    global _was_said
-    if not _was_said:
-        _was_said = True
+    global _was_printed
+    if not _was_printed:
+        _was_printed = True
         notice(
             f"there is no watchdog process ({why}). If this process is killed, write its trace "
             f"with: opscope doctor --recover {quote(str(folder))}"

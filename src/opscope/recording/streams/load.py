@@ -51,14 +51,14 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     return _of_begun(path, newest)
 
 
-def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
-    """Result of ``ask`` for the unfinished recordings of a folder; None without any.
+def _of_begun(path: Path, read: Callable[[list[Path]], _T]) -> _T | None:
+    """Result of ``read`` for the unfinished recordings of a folder; None without any.
 
-    Calls ``ask`` again if a recording was removed in between, because its trace was written.
+    Calls ``read`` again if a recording was removed in between, because its trace was written.
     """
     while begun := unfinished_recordings(path):
         try:
-            return ask(begun)
+            return read(begun)
         except (OSError, TraceFormatError):
             if all(one.exists() for one in begun):
                 raise

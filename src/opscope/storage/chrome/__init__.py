@@ -1,7 +1,7 @@
 """Reading Chrome JSON of torch.profiler (Kineto) and many other tools.
 
-``read_json`` passes a file in pieces to the native reader, which makes columns of its events
-(``native_columns``) with the terms in ``vocabulary``. ``devices`` identifies device activities,
+``native_columns`` passes a file in pieces to the native reader, which makes columns of its events
+with the terms in ``vocabulary``. ``devices`` identifies device activities,
 ``processes`` separates processes, ``plausibility`` checks times. ``assemble`` makes a trace of each
 process: order, parents, attributes of names (``event_names``), related rows (``connections``).
 """

@@ -43,10 +43,9 @@ from opscope.storage.chrome.connections import (
 )
 from opscope.storage.chrome.devices import hardware_counters, place_on_devices
 from opscope.storage.chrome.event_names import add_meaning, python_tables
-from opscope.storage.chrome.native_columns import LOOKUP_IDS, CollectedEvents
+from opscope.storage.chrome.native_columns import LOOKUP_IDS, CollectedEvents, read_json
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
 from opscope.storage.chrome.processes import processes_in
-from opscope.storage.chrome.read_json import read_json
 from opscope.storage.chrome.vocabulary import KEY, TIME_LIMIT, dropped, integer, left_out
 from opscope.storage.partition import Partition, listed
 

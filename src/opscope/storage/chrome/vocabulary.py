@@ -88,9 +88,9 @@ class CategoryMeaning(NamedTuple):
     is_overhead: bool
     is_unknown: bool
     has_counters: bool
-    keeps_gpu: bool
-    keeps_driver: bool
-    keeps_other: bool
+    keeps_gpu_category: bool
+    keeps_driver_category: bool
+    keeps_other_category: bool
 
 
 def meaning_of(category: str) -> CategoryMeaning:
@@ -105,9 +105,9 @@ def meaning_of(category: str) -> CategoryMeaning:
         is_overhead=lower == "overhead",
         is_unknown=bool(lower) and lower not in _SPANS and lower not in _GPU_KINDS,
         has_counters=lower == _HARDWARE_COUNTERS,
-        keeps_gpu=bool(category) and category not in GPU_CATEGORIES,
-        keeps_driver=is_kept and category != "cuda_driver",
-        keeps_other=is_kept and category != "cuda_runtime",
+        keeps_gpu_category=bool(category) and category not in GPU_CATEGORIES,
+        keeps_driver_category=is_kept and category != "cuda_driver",
+        keeps_other_category=is_kept and category != "cuda_runtime",
     )
 
 

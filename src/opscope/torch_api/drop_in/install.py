@@ -186,7 +186,10 @@ def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleT
         if module_name.partition(".")[0] == "opscope":
             continue
         # Not getattr(), which makes lazy modules import.
-        for name, value in list(getattr(module, "__dict__", {}).items()):
+        names = dict(getattr(module, "__dict__", {}))
+        if values.keys().isdisjoint(map(id, names.values())):  # in C: torch has 50,000 names
+            continue
+        for name, value in names.items():
             if id(value) in values and values[id(value)][0] is value:
                 yield module, name, value
 

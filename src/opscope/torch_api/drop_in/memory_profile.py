@@ -8,15 +8,17 @@ flow graph, are torch's own, created on access.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
-from opscope.analysis.memory.data_flow import MemoryBlocks
 from opscope.columns.codes import DEVICE_NAMES
 from opscope.columns.trace_data import TraceData
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
+
+if TYPE_CHECKING:
+    from opscope.analysis.memory.categories import MemoryAccounts
+    from opscope.analysis.memory.data_flow import MemoryBlocks
 
 
 def memory_profile(self: Any) -> Any:
@@ -39,6 +41,8 @@ def memory_profile(self: Any) -> Any:
 def _profile_class() -> Any:
     """The class; created when torch can be imported."""
     from torch.profiler import _memory_profiler as torchs
+
+    from opscope.analysis.memory.categories import memory_accounts
 
     class ColumnMemoryProfile(torchs.MemoryProfile):  # type: ignore[misc]
         """A MemoryProfile whose timeline and categories come from columns."""

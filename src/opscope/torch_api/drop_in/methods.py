@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from opscope.columns.concat import concat_traces
 from opscope.torch_api.activity_configs import (
     not_recorded,
     wants_synchronisations,
@@ -59,6 +58,8 @@ def ensure_function_events(self: Any) -> None:
 
 
 def _accumulated(self: Any) -> ProfilerResult | None:
+    from opscope.columns.concat import concat_traces
+
     result = self.kineto_results
     if result is None:
         return None

@@ -13,29 +13,28 @@ from opscope.recording.bridge import bridge
 from opscope.torch_api.drop_in import anti_patterns, methods
 from opscope.torch_api.drop_in.backend import config, observer_functions, session, torchs_own
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
-from opscope.torch_api.drop_in.backend.kineto_event import KinetoEvent, TraceActivity
-from opscope.torch_api.drop_in.backend.result import ProfilerResult
+from opscope.torch_api.drop_in.backend.result import KinetoEvent, ProfilerResult, TraceActivity
 from opscope.torch_api.drop_in.memory_profile import memory_profile
 from opscope.torch_api.event import parts
 from opscope.torch_api.event.formatted_times import FormattedTimesMixin
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import EventList
-from opscope.torch_api.event_tree import extra_fields
+from opscope.torch_api.event_tree import profiler_event
 from opscope.torch_api.event_tree.profiler_event import ProfilerEvent
 from opscope.torch_api.observer import ExecutionTraceObserver
 
 _PROFILER = {
-    "_ExtraFields_TorchOp": extra_fields.ExtraFieldsTorchOp,
-    "_ExtraFields_Allocation": extra_fields.ExtraFieldsAllocation,
-    "_ExtraFields_OutOfMemory": extra_fields.ExtraFieldsOutOfMemory,
-    "_ExtraFields_PyCall": extra_fields.ExtraFieldsPyCall,
-    "_ExtraFields_PyCCall": extra_fields.ExtraFieldsPyCCall,
-    "_ExtraFields_Kineto": extra_fields.ExtraFieldsKineto,
-    "_TensorMetadata": extra_fields.TensorMetadata,
-    "_NNModuleInfo": extra_fields.NNModuleInfo,
-    "_OptimizerInfo": extra_fields.OptimizerInfo,
-    "_PyFrameState": extra_fields.PyFrameState,
+    "_ExtraFields_TorchOp": profiler_event.ExtraFieldsTorchOp,
+    "_ExtraFields_Allocation": profiler_event.ExtraFieldsAllocation,
+    "_ExtraFields_OutOfMemory": profiler_event.ExtraFieldsOutOfMemory,
+    "_ExtraFields_PyCall": profiler_event.ExtraFieldsPyCall,
+    "_ExtraFields_PyCCall": profiler_event.ExtraFieldsPyCCall,
+    "_ExtraFields_Kineto": profiler_event.ExtraFieldsKineto,
+    "_TensorMetadata": profiler_event.TensorMetadata,
+    "_NNModuleInfo": profiler_event.NNModuleInfo,
+    "_OptimizerInfo": profiler_event.OptimizerInfo,
+    "_PyFrameState": profiler_event.PyFrameState,
     "_ProfilerEvent": ProfilerEvent,
     "ProfilerConfig": ProfilerConfig,
     "_set_fwd_bwd_enabled_val": config.set_forward_backward_enabled,

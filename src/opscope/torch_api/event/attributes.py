@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opscope.analysis.torch_listing.argument_lists import (
+from opscope.analysis.torch_listing.rows import (
+    RowSource,
     concrete_values,
     keyword_values,
     plain_shapes,
@@ -17,7 +18,6 @@ from opscope.analysis.torch_listing.argument_lists import (
     structured_strides,
     type_names,
 )
-from opscope.analysis.torch_listing.rows import RowSource
 from opscope.columns.codes import GPU_CATEGORIES
 from opscope.columns.schema import EventKind
 from opscope.timeline.listing import ANNOTATION, COPY, KERNEL, SET

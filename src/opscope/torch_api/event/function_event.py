@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.base.printable import printable
 from opscope.errors import UsageError
-from opscope.torch_api.event.attributes import READERS
 from opscope.torch_api.event.formatted_times import FormattedTimesMixin, deprecated
-from opscope.torch_api.event.listed_trace import ListedTrace
 from opscope.torch_api.event.parts import (
     EventMetadata,
     Interval,
@@ -19,6 +17,10 @@ from opscope.torch_api.event.parts import (
     metadata_from_kineto,
 )
 from opscope.torch_api.event.parts import device_type as _device_type
+
+if TYPE_CHECKING:
+    from opscope.torch_api.event.attributes import Reader
+    from opscope.torch_api.event.listed_trace import ListedTrace
 
 
 class FunctionEvent(FormattedTimesMixin):
@@ -143,15 +145,15 @@ class FunctionEvent(FormattedTimesMixin):
     def __getattr__(self, name: str) -> Any:
         # Python calls this only until the attribute has been read from the trace.
         source = vars(self).get("_source")
-        if source is None or name not in READERS:
+        if source is None or name not in (readers := _readers()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = READERS[name](source, self._position)
+        value = readers[name](source, self._position)
         vars(self)[name] = value
         return value
 
     def __getstate__(self) -> dict[str, Any]:
         # A pickled or copied event has all its attributes and no reference to the trace.
-        state = {name: getattr(self, name) for name in READERS}
+        state = {name: getattr(self, name) for name in _readers()}
         return {**state, **{k: v for k, v in vars(self).items() if k not in _TRACE_LINK}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -262,6 +264,13 @@ class FunctionEvent(FormattedTimesMixin):
             f"is_async={self.is_async} is_remote={self.is_remote} seq_nr={self.sequence_nr} "
             f"is_legacy={self.is_legacy}>"
         )
+
+
+def _readers() -> Mapping[str, Reader]:
+    # Imported at the first use of an event: the classes replace torch's in every recorded program.
+    from opscope.torch_api.event.attributes import READERS
+
+    return READERS
 
 
 _TRACE_LINK = ("_source", "_position")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opscope.analysis.torch_listing.averages import Averages
 from opscope.base.printable import printable
 from opscope.errors import UsageError
 from opscope.torch_api.event.formatted_times import FormattedTimesMixin
 from opscope.torch_api.event.function_event import FunctionEvent
-from opscope.torch_api.event.listed_trace import SUMS, ListedTrace, sums_in_torch_units
-from opscope.torch_api.event.parts import device_type
+from opscope.torch_api.event.parts import SUMS, device_type, sums_in_torch_units
+
+if TYPE_CHECKING:
+    from opscope.analysis.torch_listing.averages import Averages
+    from opscope.torch_api.event.listed_trace import ListedTrace
 
 _FROM_FIRST_EVENT = (
     "key",

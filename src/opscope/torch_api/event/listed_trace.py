@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.torch_listing.averages import Averages, key_averages
-from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
+from opscope.analysis.torch_listing.rows import ListedRows, RowSource, list_rows
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.listing import TorchListing, measure_device_time
@@ -19,35 +19,9 @@ from opscope.timeline.tree.arguments import Arguments
 from opscope.timeline.tree.event_tree import group_by_parent
 from opscope.timeline.tree.frame_text import python_events
 from opscope.timeline.tree.links import forward_backward_links, thread_numbers
-from opscope.torch_api.event.parts import Kernel
-
-SUMS = {
-    "cpu_time_total": ("cpu_total_ns", 1000),
-    "self_cpu_time_total": ("cpu_self_ns", 1000),
-    "device_time_total": ("device_total_ns", 1000),
-    "self_device_time_total": ("device_self_ns", 1000),
-    "cpu_memory_usage": ("cpu_memory_bytes", 1),
-    "self_cpu_memory_usage": ("cpu_self_memory_bytes", 1),
-    "device_memory_usage": ("device_memory_bytes", 1),
-    "self_device_memory_usage": ("device_self_memory_bytes", 1),
-    "flops": ("flops", 1),
-}
-"""Column of ``Quantities``, and its units per unit of torch, by torch's attribute."""
-
-
-def sums_in_torch_units(quantities: Quantities, count: int) -> dict[str, npt.NDArray[Any]]:
-    """Each of ``SUMS`` for ``count`` rows: microseconds (float64), bytes and operations (int64)."""
-    sums = {}
-    for name, (column, units) in SUMS.items():
-        values = getattr(quantities, column)
-        values = np.zeros(count, dtype=np.int64) if values is None else values
-        sums[name] = values / units if units > 1 else values
-    return sums
-
+from opscope.torch_api.event.parts import EXPOSES_METADATA, Kernel
 
 Values = npt.NDArray[np.int64]
-
-EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
 class ListedTrace:

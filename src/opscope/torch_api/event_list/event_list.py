@@ -1,4 +1,8 @@
-"""``EventList``: a trace as the list of events that torch.profiler returns."""
+"""``EventList``: a trace as the list of events that torch.profiler returns.
+
+Events that are not from a trace are nested here by thread and time. The class replaces torch's in
+every recorded program, so its methods import what only they need.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,99 @@ from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opscope.columns.schema import RecordScope
 from opscope.columns.trace_data import TraceData
-from opscope.export.collapsed_stacks import METRICS, check_metric, write_collapsed, write_stacks
-from opscope.export.output_file import write_file
 from opscope.torch_api.event.function_event import FunctionEvent
 from opscope.torch_api.event.function_event_avg import AverageObjects, FunctionEventAvg
-from opscope.torch_api.event.listed_trace import ListedTrace
+from opscope.torch_api.event.parts import is_cpu
 from opscope.torch_api.event_list.lazy_list import LazyList
-from opscope.torch_api.event_list.nesting import (
-    give_backward_stacks,
-    nest_events,
-    without_duplicates,
-)
-from opscope.torch_api.event_list.table_rows import (
-    TableRows,
-    rows_of_averages,
-    rows_of_objects,
-    rows_of_source,
-)
-from opscope.torch_api.event_list.text_table import TableOptions, footer, format_table
 from opscope.torch_api.event_list.torch_terms import averages_python_functions
 
+if TYPE_CHECKING:
+    from opscope.torch_api.event.listed_trace import ListedTrace
+    from opscope.torch_api.event_list.table_rows import TableRows
+
 Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists of averages
+
+
+def nest_events(events: Iterable[Event]) -> None:
+    """Make each event a child of the shortest event around it on its thread.
+
+    Events that only overlap, asynchronous events and device events are not nested.
+    """
+    threads: defaultdict[tuple[int, int], list[Event]] = defaultdict(list)
+    for event in events:
+        if not event.is_async and is_cpu(event.device_type):
+            threads[event.thread, event.node_id].append(event)
+    for thread_events in threads.values():
+        thread_events.sort(key=lambda event: (event.time_range.start, -event.time_range.end))
+        enclosing: list[Event] = []
+        for event in thread_events:
+            while enclosing and not _contains(enclosing[-1].time_range, event.time_range):
+                enclosing.pop()
+            if enclosing:
+                enclosing[-1].append_cpu_child(event)
+                event.set_cpu_parent(enclosing[-1])
+            enclosing.append(event)
+
+
+def _contains(outer: Any, inner: Any) -> bool:
+    return bool(inner.start < outer.end and inner.end <= outer.end)
+
+
+def without_duplicates(events: list[Event]) -> list[Event]:
+    """The events without those that repeat their parent: its only child, with the same name.
+
+    Children and device work of a removed event move to its parent.
+    """
+    kept = list(events)
+    while True:
+        repeated = {id(event) for event in kept if _repeats_parent(event)}
+        if not repeated:
+            return kept
+        for event in kept:
+            # Check again: the parent's removal may change the result.
+            if id(event) in repeated and _repeats_parent(event):
+                _replace_by_children(event)
+            else:
+                repeated.discard(id(event))
+        kept = [event for event in kept if id(event) not in repeated]
+
+
+def _repeats_parent(event: Event) -> bool:
+    parent = event.cpu_parent
+    return parent is not None and parent.name == event.name and len(parent.cpu_children) == 1
+
+
+def _replace_by_children(event: Event) -> None:
+    parent = event.cpu_parent
+    parent.cpu_children, parent.kernels = event.cpu_children, event.kernels
+    for child in event.cpu_children:
+        child.cpu_parent = parent
+
+
+def give_backward_stacks(events: Iterable[Event]) -> None:
+    """Give events of the backward pass the stack of their forward operator."""
+    forward: dict[tuple[int, int], list[str]] = {}
+    in_backward: list[tuple[Event, Event]] = []
+    for event in events:
+        node = _backward_node(event)
+        if node is not None:
+            in_backward.append((event, node))
+        elif event.stack is not None:
+            forward.setdefault((event.sequence_nr, event.thread), event.stack)
+    for event, node in in_backward:
+        event.stack = forward.get((node.sequence_nr, node.fwd_thread), [])
+
+
+def _backward_node(event: Event) -> Event | None:
+    while event is not None and event.scope != RecordScope.BACKWARD_FUNCTION:
+        event = event.cpu_parent
+    return event
 
 
 class EventList(LazyList[Event]):
@@ -117,6 +188,8 @@ class EventList(LazyList[Event]):
         Raises:
             UsageError: unknown sort key or time unit; the message lists the known ones.
         """
+        from opscope.torch_api.event_list.text_table import TableOptions, footer, format_table
+
         options = TableOptions(
             sort_by=sort_by,
             row_limit=row_limit,
@@ -133,12 +206,14 @@ class EventList(LazyList[Event]):
         return format_table(self._rows(top_level_events_only), options) + below
 
     def _rows(self, needs_parents: bool) -> TableRows:
+        from opscope.torch_api.event_list import table_rows
+
         averages = self._averages
         if self._columns is not None:
-            return rows_of_source(self._columns)
+            return table_rows.rows_of_source(self._columns)
         if averages is not None and self.as_made and averages.are_untouched:
-            return rows_of_averages(averages.averages, averages.source)
-        return rows_of_objects(self, needs_parents)
+            return table_rows.rows_of_averages(averages.averages, averages.source)
+        return table_rows.rows_of_objects(self, needs_parents)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -210,6 +285,8 @@ class EventList(LazyList[Event]):
 
     def supported_export_stacks_metrics(self) -> list[str]:
         """Values of ``metric`` for ``export_stacks``."""
+        from opscope.export.collapsed_stacks import METRICS
+
         return list(METRICS)
 
     def export_stacks(self, path: str | Path, metric: str) -> None:
@@ -218,13 +295,16 @@ class EventList(LazyList[Event]):
         Raises:
             UsageError: unknown metric, no stacks, or the path cannot be written.
         """
-        check_metric(metric)
+        from opscope.export import collapsed_stacks as stacks
+
+        stacks.check_metric(metric)
         if self._columns is not None:
-            write_stacks(self._columns.trace, path, metric)
+            stacks.write_stacks(self._columns.trace, path, metric)
             return
-        attribute = "self_cpu_time_total" if metric == METRICS[0] else "self_device_time_total"
+        on_cpu = metric == stacks.METRICS[0]
+        attribute = "self_cpu_time_total" if on_cpu else "self_device_time_total"
         pairs = ((event.stack, int(getattr(event, attribute))) for event in self if event.stack)
-        write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
+        stacks.write_collapsed(((stack, value) for stack, value in pairs if value > 0), path)
 
     def _like(self, events: Iterable[Event]) -> EventList:
         result = EventList(
@@ -258,6 +338,8 @@ def make_event_list(
         with_flops: count floating point operations and show them.
         with_stack: give events their Python stacks.
     """
+    from opscope.torch_api.event.listed_trace import ListedTrace
+
     events = EventList(
         use_device=use_device or _device_in(trace),
         profile_memory=profile_memory,
@@ -287,6 +369,8 @@ def _key(event: Event, by_shape: bool, stack_n: int, by_overload: bool) -> tuple
 
 def _write_events(events: EventList, path: str | Path) -> None:
     """Write slices only: events that are not from a trace have no other data."""
+    from opscope.export.output_file import write_file
+
     slices = [
         {
             "name": event.trace_name,

@@ -9,12 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.averages import Averages
-from opscope.analysis.torch_listing.rows import RowSource
+from opscope.analysis.torch_listing.rows import RowSource, plain_shapes
 from opscope.timeline.signatures import first_of_each, shape_signatures
-from opscope.torch_api.event.listed_trace import SUMS, ListedTrace, sums_in_torch_units
-from opscope.torch_api.event.parts import is_cpu
+from opscope.torch_api.event.listed_trace import ListedTrace
+from opscope.torch_api.event.parts import SUMS, is_cpu, sums_in_torch_units
 
 NUMBERS = (
     "count",

@@ -19,7 +19,8 @@ from opscope.recording.facts.python_source import path_prefixes
 from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
 from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.timeline.tree.node import Node, build_tree
-from opscope.torch_api.event_tree.extra_fields import (
+from opscope.torch_api.event_tree.profiler_event import (
+    DeviceEvents,
     ExtraFieldsAllocation,
     ExtraFieldsKineto,
     ExtraFieldsOutOfMemory,
@@ -28,10 +29,10 @@ from opscope.torch_api.event_tree.extra_fields import (
     ExtraFieldsTorchOp,
     NNModuleInfo,
     OptimizerInfo,
+    ProfilerEvent,
     PyFrameState,
     TensorMetadata,
 )
-from opscope.torch_api.event_tree.profiler_event import DeviceEvents, ProfilerEvent
 
 PARAMETER, GRADIENT, STATE = 0, 1, 2
 _OUT_OF_MEMORY = 4  # torch::profiler::impl::EventType::OutOfMemory

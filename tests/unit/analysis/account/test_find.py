@@ -36,7 +36,7 @@ def test_generated_code_is_python_around_its_kernels():
     assert (found[Cause.OPERATOR], found[Cause.PYTHON]) == (6, 4)
 
 
-def test_threads_of_one_name_are_told_apart():
+def test_threads_of_one_name_are_distinguished():
     trace = build_trace(
         [span("aten::mm", 0, 10), span("aten::mm", 0, 4, "a"), span("aten::mm", 0, 3, "b")]
     )

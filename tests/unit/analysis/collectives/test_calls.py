@@ -32,7 +32,7 @@ def test_an_all_reduce_is_worked_out_from_its_arguments():
     assert found.ranks == [1, 3, 5]
 
 
-def test_sides_and_splits_are_told_apart():
+def test_sides_and_splits_are_distinguished():
     [found] = find_collectives(
         with_group(
             span(

@@ -62,7 +62,7 @@ def test_an_operator_that_computes_on_the_host_is_waiting_for_that():
     }
 
 
-def test_loading_waiting_for_ranks_and_all_else_of_the_host_are_told_apart():
+def test_loading_waiting_for_ranks_and_all_else_of_the_host_are_distinguished():
     loading = span("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 80)
     assert idle_us(gap_after([loading]))[Idle.DATA] == 60.0
     assert idle_us(gap_after([span("c10d::allreduce_", 20, 80)]))[Idle.COLLECTIVE] == 60.0
@@ -88,7 +88,7 @@ def test_work_that_was_launched_before_a_gap_was_waiting_on_the_device():
     assert idle_us(found) == {Idle.HOST: 1.0, Idle.LAUNCHING: 9.0, Idle.QUEUED: 30.0}
 
 
-def test_a_launch_that_is_not_known_is_said():
+def test_a_launch_that_is_not_known_is_reported():
     found = use_of([around(100)], [kernel("a", 50, 60, launch=-1)])
     assert idle_us(found)[Idle.UNKNOWN] == 50.0
     assert found.devices[0].without_launch == 1
@@ -126,7 +126,7 @@ def test_delays_and_depths_of_streams():
     assert (second.stream, second.delay_median_ns, second.depth_max) == (8, 2_000, 1)
 
 
-def test_work_that_nobody_asked_for():
+def test_work_without_a_request():
     spans = [
         launch(0),
         span("aten::mm", 5, 20),
@@ -250,7 +250,7 @@ def test_causes_and_work_add_up_to_the_time_whatever_happens(seed):
         assert max(stream.busy_ns for stream in device.streams) <= device.busy_ns <= device.work_ns
 
 
-def test_nothing_recorded_is_said_and_not_answered():
+def test_nothing_recorded_is_reported_and_not_answered():
     found = use_of([span("aten::mm", 0, 10)], [])
     assert (found.devices, found.modules) == ((), ())
     assert "no device work was recorded" in found.notes[0]
@@ -282,7 +282,7 @@ def test_work_that_was_launched_before_the_part_has_its_launch_and_module():
     assert [module.forward_ns for module in steady.modules] == [device.busy_ns]
 
 
-def test_what_is_not_there_is_said():
+def test_what_is_not_there_is_reported():
     with pytest.raises(UsageError):
         find_device_use(build_trace([span("aten::mm", 0, 10)]), "start-up")
     no_events = use_of([], [kernel("a", 50, 60, launch=-1)])
@@ -293,7 +293,7 @@ def test_what_is_not_there_is_said():
     assert any("occupancy is unknown" in note for note in notes)
 
 
-def test_work_that_begins_before_its_launch_is_said():
+def test_work_that_begins_before_its_launch_is_reported():
     spans = [around(100), launch(20), launch(50)]
     found = use_of(spans, [kernel("a", 15, 30, launch=1), kernel("b", 60, 70, launch=2)])
     (stream,) = found.devices[0].streams

@@ -173,7 +173,7 @@ def test_a_program_without_steps_is_not_judged():
         ),
     ],
 )
-def test_other_versions_and_options_are_not_compared_unless_asked_for(metadata, despite, why):
+def test_other_versions_and_options_are_not_compared_unless_requested(metadata, despite, why):
     old, new = step_program(), step_program(metadata=metadata)
     refused = diff(old, new)
     assert refused.step is None
@@ -184,7 +184,7 @@ def test_other_versions_and_options_are_not_compared_unless_asked_for(metadata, 
     assert any(why in note for note in allowed.notes)
 
 
-def test_what_only_one_side_recorded_is_said():
+def test_what_only_one_side_recorded_is_reported():
     without = step_program(
         change=lambda spans: [
             span(s.name, s.start, s.end, kind=s.kind, module=s.module) for s in spans

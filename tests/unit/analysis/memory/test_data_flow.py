@@ -44,7 +44,7 @@ def test_times_are_divided_as_torch_divides_them():
     assert sizes.time_us == [int(late / 1000)] == [1_700_000_000_000_001]
 
 
-def test_devices_are_told_apart():
+def test_devices_are_distinguished():
     line = timeline(
         (1, Action.CREATE, 8, 0, 0, 0, -1),
         (2, Action.CREATE, 16, 0, 0, 1, 0),

@@ -87,7 +87,7 @@ def test_the_cpus_allocator_knows_nothing_of_before_but_use_shows_it():
     assert (used_later.before_bytes, used_later.uncertain_bytes) == (128, 0)
 
 
-def test_an_allocation_that_was_missed_is_told_from_one_before():
+def test_an_allocation_that_was_missed_is_distinguished_from_one_before():
     peak = peak_of(
         allocations=[
             allocation(1, 10, address=0x10),

@@ -71,7 +71,7 @@ def test_bandwidth_between_what_was_measured():
     assert found == pytest.approx([50, 50, 30, 10, 10])
 
 
-def test_what_was_measured_beside_other_programs_is_said_and_not_kept(measurements, monkeypatch):
+def test_peaks_measured_beside_other_programs_are_not_kept(measurements, monkeypatch):
     monkeypatch.setattr(peaks_module.time, "process_time", lambda: 0.0)
     assert measured_peaks().was_busy
     del measurements[:]

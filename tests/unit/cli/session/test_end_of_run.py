@@ -40,7 +40,7 @@ def asked(tmp_path, monkeypatch):
     )
 
 
-def test_all_that_was_asked_for_is_made(asked, capfd):
+def test_all_that_was_requested_is_made(asked, capfd):
     end_of_run(asked, Messages(animated=False))
     lines = capfd.readouterr().err
     assert "aten::mm" in lines and "trace written to" in lines and "most time: " in lines

@@ -36,7 +36,7 @@ def other_end(monkeypatch):
     """What the process that was asked has of the connection; each time another one."""
     ends = []
 
-    def send_to_keeper(folder, text, goes_on):
+    def send_to_keeper(folder, text, continues):
         ours, theirs = socket.socketpair()
         ends.append(theirs)
         return OwnSocket(ours)
@@ -94,10 +94,10 @@ def test_one_that_is_killed_leaves_what_was_recorded(tmp_path, request_, other_e
     assert "was killed" in said and f"opscope doctor --recover {tmp_path}" in said
 
 
-def test_without_a_process_it_is_said_what_becomes_of_the_recording(
+def test_without_a_process_it_is_reported_what_becomes_of_the_recording(
     tmp_path, request_, monkeypatch, capsys
 ):
-    def send_to_keeper(folder, text, goes_on):
+    def send_to_keeper(folder, text, continues):
         raise BlockingIOError(11, "no more processes")
 
     monkeypatch.setattr(finisher, "send_to_keeper", send_to_keeper)
@@ -112,7 +112,7 @@ def test_without_a_process_it_is_said_what_becomes_of_the_recording(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_ends_the_program_does_not_wait(request_, number):
+def test_ending_the_program_does_not_wait(request_, number):
     """Of a terminal, too, where it waits for as long as it takes."""
     program = """
 import os, socket, sys
@@ -123,7 +123,7 @@ from opscope.recording.streams.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
 from opscope.base.private_files import OwnSocket
 ours, theirs = socket.socketpair()
-finisher.send_to_keeper = lambda folder, text, goes_on: OwnSocket(ours)
+finisher.send_to_keeper = lambda folder, text, continues: OwnSocket(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))
 asking.request(EndRequest.from_text(sys.argv[1]))
 received = finisher._received

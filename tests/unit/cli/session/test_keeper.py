@@ -35,6 +35,6 @@ def test_a_full_disk_has_an_exit_code_of_its_own(monkeypatch, process, number):
         assert ended.value.code == NO_ROOM
 
 
-def test_anything_else_is_left_to_whoever_recovers_it(monkeypatch, process):
+def test_anything_else_is_left_to_recovery(monkeypatch, process):
     monkeypatch.setattr(drain, "drain_while", failing(OSError(errno.EIO, "no disk")))
     keeper.drain(process, "recording")

@@ -46,7 +46,7 @@ def test_of_what_takes_long_a_stretch_is_judged(monkeypatch):
     assert re.search(r"aten::mm \d+% of the steady state, [\d.]+ ms of 300 ms", said[1])
 
 
-def test_what_was_dropped_is_said_where_the_shares_are():
+def test_what_was_dropped_is_reported_where_the_shares_are():
     ledger = {"events": {"requested": 4.0, "recorded": 2.0, "dropped: memory budget": 2.0}}
     trace = build_trace([span("aten::mm", 0, 10), span("aten::mm", 10, 20)], ledger=ledger)
     said = "DROPPED: 2 (memory budget)"

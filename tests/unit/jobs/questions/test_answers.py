@@ -111,7 +111,7 @@ def test_processes_without_a_rank_are_asked_where_there_is_none(traces, tmp_path
     assert [row[0] for row in Job(tmp_path).query("ranks").rows] == [3]
 
 
-def test_what_makes_no_sense_is_said(folder):
+def test_what_makes_no_sense_is_reported(folder):
     job = Job(folder)
     with pytest.raises(UsageError, match=r"no question 'who'\. Choose one of: ranks, steps"):
         job.query("who")
@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_said(folder):
         job.query("ranks", master="local")
 
 
-def test_without_ibis_spark_or_java_it_is_said_what_to_install(folder, monkeypatch):
+def test_without_ibis_spark_or_java_it_is_reported_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ibis", None)
     with pytest.raises(MissingDependencyError, match=r"opscope\[job\]"):
         Job(folder).query("ranks")
@@ -136,7 +136,7 @@ def test_without_ibis_spark_or_java_it_is_said_what_to_install(folder, monkeypat
 
 
 @pytest.mark.skipif(bool(NO_SPARK), reason=NO_SPARK)
-def test_a_spark_that_does_not_start_is_said(folder, monkeypatch):
+def test_a_spark_that_does_not_start_is_reported(folder, monkeypatch):
     from pyspark.sql import SparkSession
 
     asked = []

@@ -131,7 +131,7 @@ def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, 
     assert len(begun) < 50
 
 
-def test_where_nothing_can_be_written_is_said(part, tmp_path):
+def test_where_nothing_can_be_written_is_reported(part, tmp_path):
     (tmp_path / "file").touch()
     failed = roll_up_several({part: tmp_path / "file" / "below"})
     assert "cannot be written to" in failed[part] and "Set TMPDIR" in failed[part]

@@ -59,7 +59,7 @@ def own_folder():
 
 
 def place_request():
-    request = own_folder() / f"{os.getpid()}.asked"
+    request = own_folder() / f"{os.getpid()}.request"
     request.symlink_to(Path(opscope.__file__).parent)
     return request
 
@@ -71,7 +71,7 @@ def test_it_listens_for_as_long_as_somebody_asks(asked):
     ends()
 
 
-def test_one_that_nobody_asks_ends_after_a_while(asked, monkeypatch):
+def test_a_server_without_requests_ends_after_a_while(asked, monkeypatch):
     monkeypatch.setattr(server, "_FIRST_CLIENT_S", 0.1)
     request = place_request()
     run_script()
@@ -92,14 +92,14 @@ def test_a_request_that_was_taken_back_does_nothing(monkeypatch, capfd):
 
 
 def test_what_one_left_who_was_killed_is_replaced_and_removed(asked):
-    request = own_folder() / f"{os.getpid()}.asked"
+    request = own_folder() / f"{os.getpid()}.request"
     request.symlink_to("/nowhere")
     with injection.reach(os.getpid()) as asking:
         assert asking.status["process"] == os.getpid()
         assert not request.is_symlink()
 
 
-def test_where_opscope_is_is_told_to_a_program_that_cannot_find_it(tmp_path):
+def test_a_program_that_cannot_find_opscope_gets_its_path(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT.read_text())
     program = """
 import os, runpy, sys, time
@@ -110,7 +110,7 @@ class Without:
 sys.meta_path.insert(0, Without())
 place = f"/tmp/opscope-{os.getuid()}"
 os.makedirs(place, 0o700, exist_ok=True)
-request = f"{place}/{os.getpid()}.asked"
+request = f"{place}/{os.getpid()}.request"
 os.symlink(sys.argv[1], request)
 runpy.run_path("script.py")
 until = time.monotonic() + 20

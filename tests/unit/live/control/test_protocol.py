@@ -39,7 +39,7 @@ def test_a_file_goes_along(pair, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"written by the other side"
 
 
-def test_a_file_that_nobody_took_is_closed_in_the_end(pair, tmp_path):
+def test_a_file_that_no_process_took_is_closed_in_the_end(pair, tmp_path):
     one, other = pair
     line = ReceivedLines(other)
     with open(tmp_path / "file", "wb") as file:

@@ -12,7 +12,7 @@ import opscope
 from opscope.errors import LifecycleError, TraceFormatError
 from opscope.launch import keeper_process
 from opscope.live.flight import ring as ring_file
-from opscope.live.flight.orphaned_rings import dump_ring
+from opscope.live.recovery import dump_ring
 from support.left_behind import file_of_ring, held_by_another, rings_in
 
 Usage = namedtuple("Usage", "total used free")
@@ -36,7 +36,7 @@ def test_it_is_in_memory_with_its_name_in_the_folder(tmp_path):
     assert not file.exists() and not os.path.lexists(name)
 
 
-def test_where_there_can_be_none_that_is_said_once(tmp_path, little_memory, monkeypatch, capfd):
+def test_where_there_can_be_none_that_is_reported_once(tmp_path, little_memory, monkeypatch, capfd):
     def refuse(*_, **__):
         raise OSError(28, "No space left on device")
 
@@ -77,7 +77,7 @@ def test_what_was_lost_before_anything_was_recorded_is_removed(tmp_path):
 def test_what_is_no_ring_is_refused_and_kept(tmp_path):
     name = tmp_path / RING
     name.write_bytes(b"nothing of ours" * 10_000)
-    with pytest.raises(ValueError, match="no recording"):
+    with pytest.raises(ValueError, match="not a recording"):
         dump_ring(name)
     assert name.exists()
 
@@ -108,7 +108,7 @@ def test_a_note_does_not_have_what_another_made_read_or_removed(note, tmp_path):
     with pytest.raises(TraceFormatError, match="other users can access it"):
         dump_ring(path)
     in_memory.chmod(0o600)
-    with pytest.raises(ValueError, match="no recording"):
+    with pytest.raises(ValueError, match="not a recording"):
         dump_ring(path)
     with recorder_in(tmp_path / "other"):
         (ring,) = rings_in(tmp_path / "other")

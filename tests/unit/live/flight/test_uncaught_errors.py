@@ -53,7 +53,7 @@ def test_an_exception_without_words_is_noticed_and_reaches_the_program_s_hook(sa
     assert (said, dumped) == ([error], ["Unspeakable, in the main thread"])
 
 
-def test_where_no_dump_can_be_asked_for_the_program_s_hook_is_called_all_the_same(said):
+def test_where_no_dump_can_be_requested_the_program_s_hook_is_called_all_the_same(said):
     def no_dump(detail):
         raise OSError("nothing left")
 

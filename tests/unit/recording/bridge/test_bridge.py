@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from opscope import _native
+from opscope.base.cache_folder import cache_folder
 from opscope.errors import BridgeError
 from opscope.recording.bridge import bridge
 
@@ -210,13 +211,13 @@ def test_another_torch_or_source_has_another_place(workshop, monkeypatch):
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path))
-    assert bridge.cache_folder() == tmp_path
+    assert cache_folder() == tmp_path
     monkeypatch.delenv("OPSCOPE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert bridge.cache_folder() == tmp_path / "xdg" / "opscope"
+    assert cache_folder() == tmp_path / "xdg" / "opscope"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert bridge.cache_folder() == tmp_path / ".cache" / "opscope"
+    assert cache_folder() == tmp_path / ".cache" / "opscope"
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch):

@@ -1,8 +1,8 @@
 """What inductor generates: which lines call something, and for which lines of the program."""
 
 from opscope.columns.codes import OriginsKnownFrom
-from opscope.recording.compiled.code_generation import Emitted
 from opscope.recording.compiled.generated_code import (
+    Emitted,
     Site,
     graph_name,
     operators_in_name,

@@ -31,7 +31,7 @@ def listen(window):
     graphs.end_listening(window)
 
 
-def test_they_are_as_they_were_when_nobody_listens_any_more(modules):
+def test_they_are_as_they_were_when_no_recording_runs(modules):
     before = [(module.call.__code__, sorted(vars(module))) for module in modules]
     graphs.begin_listening(1)
     graphs.begin_listening(2)
@@ -58,7 +58,7 @@ def test_a_handler_that_listens_in_the_middle_of_listening(modules):
     graphs.end_listening(3)
 
 
-def test_a_handler_that_begins_to_listen_in_the_middle_of_an_end_harms_nobody(modules):
+def test_a_handler_that_begins_to_listen_in_the_middle_of_an_end_harms_no_program(modules):
     for place in places(lambda: listen(1), lambda: graphs.begin_listening(2), step=5):
         assert all(module.call([place]) == [place + 1] for module in modules), place
         graphs.end_listening(2)

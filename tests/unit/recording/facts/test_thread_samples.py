@@ -132,9 +132,9 @@ def test_what_sampling_took_goes_to_the_ledger():
     notes = listener.added_to(decoded()).account["notes"]
     assert [what for _, what, _ in notes] == [
         "recorded",
-        "times that threads were sampled",
-        "processor time of the sampler; ns",
-        "dropped: memory is limited, or was short",
+        "samplings of all threads",
+        "CPU time of the sampler; ns",
+        "dropped: memory limit, or out of memory",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_forked_child_samples_its_own_threads():
     assert len(of_thread(table_of(outer), threading.get_native_id())["time_ns"]) >= 2
 
 
-def test_it_ends_when_nobody_reads():
+def test_it_ends_when_no_process_reads():
     sampled()
     while any(name_of(task) == "opscope-sampler" for task in os.listdir("/proc/self/task")):
         assert _native.thread_sample_readers() == 0
@@ -177,7 +177,7 @@ before = set(os.listdir("/proc/self/task"))
 with opscope.profile() as prof:
     more = set(os.listdir("/proc/self/task")) - before
 ledger = prof.trace.ledger["thread samples"]
-print(len(more), ledger["dropped: memory is limited, or was short"], ledger["recorded"] > 0)
+print(len(more), ledger["dropped: memory limit, or out of memory"], ledger["recorded"] > 0)
 """
 
 

@@ -74,7 +74,7 @@ def test_what_belongs_to_a_row_goes_with_it(read):
     assert trace.table("tensors")["event"].tolist() == [names(trace).index("aten::mm", 1)]
 
 
-def test_a_pause_in_a_program_is_no_other_clock_and_a_long_one_is_said(read):
+def test_a_pause_in_a_program_is_no_other_clock_and_a_long_one_is_reported(read):
     trace = read([*sound(), op("later", BEGIN + 5e6, 3)])
     assert names(trace)[-1] == "later" and DOUBTFUL not in trace.ledger
     trace = read([*sound(), op("later", BEGIN + 3e8, 3)])
@@ -117,13 +117,13 @@ def test_what_may_go_on_beside_others_is_not_cut(read, more):
 
 
 @pytest.mark.parametrize("lasts, is_said", [(90_000, True), (950, True), (550, False)])
-def test_an_operator_that_outlasts_what_called_it_is_said(read, lasts, is_said):
+def test_an_operator_that_outlasts_what_called_it_is_reported(read, lasts, is_said):
     others = [op("x", 2e5 + i, 1) for i in range(9)]
     trace = read([op("outer", 0, 1000), op("inner", 500, lasts), *others])
     assert (trace.ledger.get(DOUBTFUL, {}).get(OVERRUN) == 1) is is_said
 
 
-def test_launches_without_work_are_said_where_they_are_many(read):
+def test_launches_without_work_are_reported_where_they_are_many(read):
     kernels = [event for event in sound() if event["cat"] != "kernel"]
     assert "10 of 10 launches have no device activity in the file" in doubts(read(kernels))[0]
     begin = op("cudaStreamBeginCapture", BEGIN - 5, 1, cat="cuda_runtime")
@@ -132,7 +132,7 @@ def test_launches_without_work_are_said_where_they_are_many(read):
     assert doubts(read(sound()[:-1])) == []
 
 
-def test_a_number_that_two_launches_have_is_told_by_time(read):
+def test_a_number_that_two_launches_have_is_resolved_by_time(read):
     events = sound(2)
     for event in events[3:]:
         if "correlation" in event["args"]:
@@ -152,13 +152,13 @@ def test_an_end_before_its_begin_is_counted(read):
 
 
 @pytest.mark.parametrize(("row", "what"), [(0, "operators"), (29, "device activities")])
-def test_what_computes_long_after_all_else_is_said(read, row, what):
+def test_what_computes_long_after_all_else_is_reported(read, row, what):
     events = sound()
     events[row]["dur"] = 3.6e9
     assert doubts(read(events)) == [f"1 of 10 {what} end long after all others, by up to 3600 s"]
 
 
-def test_memory_without_a_size_is_said(read):
+def test_memory_without_a_size_is_reported(read):
     size = {"Bytes": 1 << 63, "Addr": 1, "Device Type": 1, "Device Id": 0}
     memory = {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": BEGIN + 3, "args": size}
     trace = read([*sound(), memory])
@@ -174,7 +174,7 @@ def test_an_allocation_that_no_process_has_addresses_for_is_left_out(read):
     assert doubts(trace)[0].startswith("1 of 2 allocations are ignored")
 
 
-def test_work_before_its_launch_is_said(read):
+def test_work_before_its_launch_is_reported(read):
     events = sound()
     events[5]["ts"] -= 500
     assert "1 of 10 device activities begin before their launch" in doubts(read(events))[0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opscope.storage.chrome import read_json
+from opscope.storage.chrome import native_columns
 from support.loaded import load_trace
 
 
@@ -58,7 +58,7 @@ def test_integers_in_every_way_that_json_has(read, value, expected):
     assert trace.events["sequence_number"].tolist() == [expected]
 
 
-def test_threads_are_told_by_what_stands_there(read):
+def test_threads_are_identified_by_the_file(read):
     same = [event(tid="1"), event(tid="1"), event(pid='"a"', tid="null"), event(pid='"\\u0061"')]
     other = [event(tid='"1"'), event(tid="1.0"), event(tid="true"), event(tid="[1]")]
     trace = read(*same, *other)
@@ -83,6 +83,6 @@ def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
     def interrupted(text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(read_json, "meaning_of", interrupted)
+    monkeypatch.setattr(native_columns, "meaning_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read(event())

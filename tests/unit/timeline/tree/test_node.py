@@ -78,7 +78,7 @@ def test_walking_100_000_levels():
     assert last.row == depth - 1 and last.children == []
 
 
-def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_asked_for(monkeypatch):
+def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_requested(monkeypatch):
     monkeypatch.setattr("opscope.timeline.tree.detail.EventKind", Enum("EventKind", ["WALTZ"]))
     kind = NodeKind("waltz")
     assert kind is NodeKind("waltz") and kind.name == "WALTZ" and kind != NodeKind.OPERATOR

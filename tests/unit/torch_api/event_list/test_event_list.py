@@ -69,7 +69,7 @@ def test_python_calls_can_be_left_out_of_averages(by_hand):
 
 
 @pytest.mark.parametrize("parameters", ["self", "self, include_python_functions=False"])
-def test_python_calls_are_averaged_unasked_where_torch_does_so(parameters, monkeypatch):
+def test_python_calls_are_averaged_by_default_where_torch_does_so(parameters, monkeypatch):
     method = eval(f"lambda {parameters}: None")
     profiler = SimpleNamespace(_KinetoProfile=SimpleNamespace(key_averages=method))
     monkeypatch.setitem(sys.modules, "torch.profiler.profiler", profiler)

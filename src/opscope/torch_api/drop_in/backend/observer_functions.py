@@ -8,10 +8,13 @@ from __future__ import annotations
 import atexit
 import functools
 import warnings
+from typing import TYPE_CHECKING
 
 from opscope import _native
 from opscope.errors import OpscopeError
-from opscope.torch_api.execution_trace_file import ObservedFile
+
+if TYPE_CHECKING:
+    from opscope.torch_api.execution_trace_file import ObservedFile
 
 _section = _native.Section()
 _file: ObservedFile | None = None
@@ -26,6 +29,8 @@ def _add(output_file_name: str) -> bool:
     global _file
     if _file is not None:
         return False
+    from opscope.torch_api.execution_trace_file import ObservedFile
+
     try:
         file = ObservedFile(output_file_name)
     except OpscopeError as error:

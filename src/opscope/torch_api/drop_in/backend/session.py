@@ -32,7 +32,7 @@ from opscope.torch_api.drop_in.backend.config import (
     warn_of_unsupported,
 )
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
-from opscope.torch_api.event.listed_trace import EXPOSES_METADATA
+from opscope.torch_api.event.parts import EXPOSES_METADATA
 from opscope.torch_api.event_list.torch_terms import in_torch_terms
 from opscope.torch_api.settings import FLAGS
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from opscope.errors import UsageError
-from opscope.serve.output_folder import new_folder
+from opscope.serve.control import new_folder
 
 
 def test_a_recording_gets_a_folder_of_its_own(tmp_path):

@@ -105,14 +105,14 @@ def test_one_that_reads_nothing_holds_up_nobody(listening, monkeypatch):
 
 
 def test_a_request_that_does_not_go_on_is_dropped(listening, monkeypatch):
-    monkeypatch.setattr("opscope.live.control.connection.PATIENCE_S", 0.05)
+    monkeypatch.setattr("opscope.live.control.server.PATIENCE_S", 0.05)
     with connected(listening) as slow:
         slow.send(HELLO[:10])
         assert slow.recv(1) == b""
     assert asked(listening)
 
 
-def test_only_so_many_connections_and_the_next_is_told_so(listening):
+def test_only_so_many_connections_and_the_next_is_reported(listening):
     held = [connected(listening) for _ in range(server_module._MOST_CONNECTIONS)]
     for one in held:  # each is there
         one.sendall(HELLO)
@@ -163,7 +163,7 @@ def test_its_own_user_and_root_may_ask_and_none_of_another_container_is_meant():
 
 
 def test_one_that_asks_and_never_reads_is_dropped(listening, monkeypatch):
-    monkeypatch.setattr("opscope.live.control.connection.PATIENCE_S", 0.05)
+    monkeypatch.setattr("opscope.live.control.server.PATIENCE_S", 0.05)
     with connected(listening) as slow, pytest.raises(ConnectionError):
         while True:
             slow.send(HELLO)

@@ -5,7 +5,7 @@ import numpy as np
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
-from opscope.recording.gpu.spans import annotation_spans
+from opscope.recording.gpu.events import annotation_spans
 
 STEP, CALL = 0, 1
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from opscope.torch_api.drop_in import daemon_messages as messages
-from opscope.torch_api.drop_in.daemon_messages import TraceRequest
+from opscope.torch_api.drop_in import daemon as messages
+from opscope.torch_api.drop_in.daemon import TraceRequest
 
 
 def test_a_registration_is_a_length_a_type_and_three_numbers():

@@ -50,7 +50,7 @@ def test_modules_stand_in_for_lines():
     assert "--stack" in finding.place_note
 
 
-def test_what_was_not_recorded_is_said():
+def test_what_was_not_recorded_is_reported():
     findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
     needs = {one.id: one.needs for one in findings.unchecked}
     assert "--shapes" in needs["unaligned-matmul"]
@@ -169,7 +169,7 @@ def test_what_saves_next_to_nothing_is_listed_but_not_named_first():
         ("own_functions", "none of the program's own"),
     ],
 )
-def test_what_was_recorded_elsewhere_is_not_asked_for_again(option, said):
+def test_what_was_recorded_elsewhere_is_not_requested_again(option, said):
     """A part of a recording may have no operator at all while a device goes on."""
     spans = [span("wait", 0, 10, kind=EventKind.RUNTIME_CALL)]
 

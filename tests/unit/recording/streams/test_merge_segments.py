@@ -9,7 +9,7 @@ from typing import Any
 from opscope.columns.codes import Role
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
-from opscope.recording.streams.allocation_ids import allocation_ids
+from opscope.recording.streams.merge_segments import allocation_ids
 
 
 @dataclass
@@ -51,7 +51,7 @@ def test_results_of_an_earlier_event_are_of_the_memory_that_was_theirs():
     )
     assert (first_ids, second_ids, third_ids) == ([1, 1], [2], [2, 3])
     assert found.of["tensors", second.folder].tolist() == [2]  # seen when this one had begun
-    assert found.unheard_frees == 0
+    assert found.unreported_frees == 0
 
 
 def test_a_recording_without_memory_has_none():

@@ -8,7 +8,7 @@ import pytest
 from opscope.base import memory_limit
 from opscope.columns.ledger import END_MISSING
 from opscope.errors import InsufficientMemoryError, TraceFormatError
-from opscope.storage.chrome import read_json
+from opscope.storage.chrome import native_columns
 from opscope.timeline.doubts import doubts
 from support.loaded import load_trace
 from support.processes import run_python
@@ -28,7 +28,7 @@ def test_a_replaced_byte_may_lie_between_pieces(tmp_path, monkeypatch):
     path = tmp_path / "t.json"
     path.write_bytes(b'[{"ph":"X","ts":1,"pid":1,"name":"a\xe2\x98\x83\xe2\x98b\xff"}]')
     for size in (4, 5, 6, 7, 8, 9, 99):
-        monkeypatch.setattr(read_json, "PIECE_BYTES", size)
+        monkeypatch.setattr(native_columns, "PIECE_BYTES", size)
         assert load_trace(path).event_name(0) == "a\u2603\ufffdb\ufffd"
 
 
@@ -40,7 +40,7 @@ def test_faults_are_mended_whatever_the_pieces_are(tmp_path, monkeypatch):
     )
     path.write_text(f"[{rows},\n")
     for size in (4, 11, 50, 1 << 20):
-        monkeypatch.setattr(read_json, "PIECE_BYTES", size)
+        monkeypatch.setattr(native_columns, "PIECE_BYTES", size)
         trace = load_trace(path)
         assert trace.event_name(4) == 'f.py(0): "4"'
         assert trace.ledger["import"]["names with unescaped quotes, repaired"] == 5
@@ -69,11 +69,11 @@ def test_the_last_of_equal_keys_counts(tmp_path):
     assert [trace.names[i] for i in scalars["value"]] == ["v"]
 
 
-def test_memory_is_asked_for_while_a_packed_file_is_read(tmp_path, monkeypatch):
+def test_memory_is_requested_while_a_packed_file_is_read(tmp_path, monkeypatch):
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode()))
     left = iter([1 << 30, 100])
-    monkeypatch.setattr(read_json, "_MEMORY_CHECK_BYTES", 1000)
+    monkeypatch.setattr(native_columns, "_MEMORY_CHECK_BYTES", 1000)
     monkeypatch.setattr(memory_limit, "memory_left", lambda: next(left))
     with pytest.raises(InsufficientMemoryError, match=r"reading .*t\.json\.gz"):
         load_trace(path)
@@ -135,7 +135,7 @@ TWO = f"{EVENT % (1, 1)},\n{EVENT % (2, 5)}"
 )
 @pytest.mark.parametrize("piece", [7, 1 << 20])
 def test_what_is_whole_is_read(tmp_path, monkeypatch, text, is_cut, piece):
-    monkeypatch.setattr(read_json, "PIECE_BYTES", piece)
+    monkeypatch.setattr(native_columns, "PIECE_BYTES", piece)
     (tmp_path / "t.json").write_bytes(text.encode())
 
     trace = load_trace(tmp_path / "t.json")

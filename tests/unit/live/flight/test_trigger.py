@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from opscope.live.flight.conditions import PolledCondition, end_triggers
-from opscope.live.flight.trigger import Trigger, When
+from opscope.live.flight.trigger import PolledCondition, Trigger, When, end_triggers
 
 
 class Recorder:
@@ -63,12 +62,12 @@ def test_what_raises_or_says_no_text_is_counted_and_asked_again(recorder, error)
 
 
 def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
-    called, goes_on, calls = threading.Event(), threading.Event(), []
+    called, continues, calls = threading.Event(), threading.Event(), []
 
     def condition():
         calls.append(1)
         called.set()
-        goes_on.wait()
+        continues.wait()
         return "late"
 
     asking = recorder.asking(When(condition, every="10ms", name="queue"))
@@ -77,7 +76,7 @@ def test_one_that_waits_is_called_once_and_counted_at_the_end(recorder):
     asking.request_end()
     asking.join(time.monotonic())
     assert recorder.faults == {("the trigger 'queue'", "NotReturnedError"): 1}
-    goes_on.set()
+    continues.set()
     asking.join(time.monotonic() + 20)
     assert calls == [1] and recorder.dumps == []  # what it says after the end is nobody's
 
