@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import BridgeError
-from opscope.recording.bridge.bridge_compiler import compile_bridge, find_compiler
+from opscope.recording.bridge.bridge import compile_bridge, find_compiler
 from opscope.recording.bridge.torch_build import INDEX, TorchBuild, index_entry
 from release.headers import TorchRelease, headers_of
 from release.running import ReleaseError, run

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from opscope.live.flight.slow_step import SlowStep
-from opscope.live.flight.trigger import GcPause, Hang, MemoryJump, OnSignal, Trigger, Watched, When
+from opscope.live.flight.trigger import (
+    GcPause,
+    Hang,
+    MemoryJump,
+    OnSignal,
+    SlowStep,
+    Trigger,
+    Watched,
+    When,
+)
 from opscope.live.flight.uncaught_errors import OutOfMemory, UncaughtException
 
 __all__ = [

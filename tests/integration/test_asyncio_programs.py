@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.timeline.tree.detail import NodeKind
+from opscope.timeline.tree.node import NodeKind
 from support.recorded import record
 from support.torch_processes import run_torch
 

@@ -327,34 +327,27 @@ def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
     assert seen(os.pathsep.join([HOOK, str(tmp_path)])) == seen(str(tmp_path)) != ""
 
 
+def hooked(folder, version):
+    """The environment of a child, in a folder with an empty journal."""
+    (folder / "processes.jsonl").touch()
+    more = {"OPSCOPE_CHILDREN": str(folder), "OPSCOPE_CHILDREN_PYTHON": version}
+    return {**os.environ, "PYTHONPATH": HOOK, **more}
+
+
 def test_a_child_without_torch_imports_next_to_nothing(tmp_path):
-    (tmp_path / "processes.jsonl").touch()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": HOOK,
-        "OPSCOPE_CHILDREN": str(tmp_path),
-        "OPSCOPE_CHILDREN_PYTHON": str(sys.implementation.cache_tag),
-    }
+    environment = hooked(tmp_path, sys.implementation.cache_tag)
     look = ("-c", "import sys; print(*sys.modules)")
     with_hook, without = run_python(*look, env=environment).stdout, run_python(*look).stdout
-    assert {*with_hook.split()} - {*without.split()} - {"__future__"} == {
-        "opscope_children",
-        "_json",
-    }
+    more = {*with_hook.split()} - {*without.split()} - {"__future__"}
+    assert more == {"opscope_children", "_json"}
     (entry,) = Processes.in_folder(tmp_path).entries
     assert entry.how_begun == "started"
 
 
 def test_a_python_of_another_version_is_listed_and_says_why(tmp_path):
-    (tmp_path / "processes.jsonl").touch()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": HOOK,
-        "OPSCOPE_CHILDREN": str(tmp_path),
-        "OPSCOPE_CHILDREN_PYTHON": "cpython-27",
-    }
     program = "import torch, sys; print('opscope' in sys.modules)"
-    assert run_python("-c", program, env=environment).stdout == "False\n"
+    done = run_python("-c", program, env=hooked(tmp_path, "cpython-27"))
+    assert done.stdout == "False\n"
     (entry,) = Processes.in_folder(tmp_path).entries
     assert "another version" in entry.refused
 

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import programs.tree_programs as programs  # noqa: E402
 from opscope.columns.schema import RecordScope  # noqa: E402
-from opscope.timeline.tree.detail import NodeKind, OperatorDetail, PythonDetail  # noqa: E402
+from opscope.timeline.tree.node import NodeKind, OperatorDetail, PythonDetail  # noqa: E402
 from support.tree_text import SAME_FUNCTIONS, inside, lines, name_of, ours, theirs  # noqa: E402
 
 MEMORY, STACK = {"profile_memory": True}, {"with_stack": True}

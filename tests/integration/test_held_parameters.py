@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.timeline.tree.detail import PythonDetail
+from opscope.timeline.tree.node import PythonDetail
 
 
 class Heap(torch.nn.Module):

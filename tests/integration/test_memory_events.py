@@ -16,7 +16,7 @@ import opscope  # noqa: E402
 import opscope.drop_in  # noqa: E402
 from opscope.analysis.memory.peak import ALLOCATED_BEFORE  # noqa: E402
 from opscope.errors import MissingDependencyError, UsageError  # noqa: E402
-from opscope.timeline.tree.detail import MemoryDetail, NodeKind  # noqa: E402
+from opscope.timeline.tree.node import MemoryDetail, NodeKind  # noqa: E402
 from programs import torch_programs  # noqa: E402
 
 MEMORY = {"profile_memory": True}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import opscope
-from opscope.timeline.tree.detail import NodeKind
+from opscope.timeline.tree.node import NodeKind
 
 INPUT = torch.ones(3, 2)
 

@@ -1,7 +1,6 @@
 """Processes: forked in the middle of a recording, spawned, replaced, workers of data loaders."""
 
 import multiprocessing
-import os
 
 import pytest
 import torch
@@ -14,23 +13,6 @@ from support.torch_processes import run_torch
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 OPTIONS = {"record_shapes": True, "profile_memory": True, "with_modules": True, "with_stack": True}
-
-
-def test_a_forked_child_may_profile_itself():
-    def child():
-        with opscope.profile(**OPTIONS) as mine:
-            torch.zeros(1)
-        assert "aten::zeros" in names(mine.trace)
-        assert "aten::ones" not in names(mine.trace)
-        assert mine.trace.metadata["process_id"] == os.getpid()
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
-            torch.zeros(1)
-        assert any(event.name == "aten::zeros" for event in theirs.events())
-
-    with opscope.profile(**OPTIONS) as prof:
-        torch.ones(1)
-        assert forked(child) == 0
-    assert "aten::zeros" not in names(prof.trace)
 
 
 def test_what_a_child_does_with_its_parents_profile():

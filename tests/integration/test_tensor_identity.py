@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from opscope import _native  # noqa: E402
 from opscope.timeline.tree.arguments import Scalar  # noqa: E402
-from opscope.timeline.tree.detail import OperatorDetail  # noqa: E402
+from opscope.timeline.tree.node import OperatorDetail  # noqa: E402
 from support.recorded import record  # noqa: E402
 
 BOTH = {"record_shapes": True, "profile_memory": True}

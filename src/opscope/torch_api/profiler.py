@@ -20,7 +20,7 @@ from opscope.findings.summary import Summary, summary_of
 from opscope.recording.facts.coexistence import announce_profile
 from opscope.report.page import write_report
 from opscope.torch_api.cycles import Cycles
-from opscope.torch_api.event_list.event_list import EventList, make_event_list
+from opscope.torch_api.event_list.event_list import EventList, import_views, make_event_list
 from opscope.torch_api.profile_recording import ProfileRecording
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # changed sys.path, and a child forked during an import would wait forever.
 for _stage in ("timeline.tree.node", "analysis.memory.peak", "findings.find", "export.all_formats"):
     importlib.import_module(f"opscope.{_stage}")
+import_views()
 
 
 class profile(ProfileRecording):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opscope.analysis.flops import count_flops
+from opscope.analysis.flops import FORMULAS, OperatorCall, count_flops
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span, tensor
 
@@ -84,3 +84,55 @@ def test_an_operator_that_an_exception_left_leaves_the_count_to_what_it_had_done
     ])  # fmt: skip
 
     assert count_flops(trace).flops.tolist() == [0, 48]
+
+
+def flops(name, *arguments):
+    """Tuples are shapes, everything else is a scalar argument."""
+    shapes = [a if isinstance(a, tuple) else None for a in arguments]
+    values = [None if isinstance(a, tuple) else a for a in arguments]
+    return FORMULAS[f"aten::{name}"](OperatorCall(shapes, values))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("mm", [(2, 3), (3, 4)], 48),
+        ("bmm", [(5, 2, 3), (5, 3, 4)], 240),
+        ("addmm", [(4,), (2, 3), (3, 4), 1, 1], 48),
+        ("baddbmm", [(5, 2, 4), (5, 2, 3), (5, 3, 4), 1, 1], 240),
+        ("mm", [(0, 3), (3, 4)], 0),
+        ("addbmm", [(2, 4), (5, 2, 3), (5, 3, 4), 1, 1], 240),
+        ("_addmm_activation", [(4,), (2, 3), (3, 4), 1, 1, False], 48),
+        ("mv", [(2, 3), (3,)], 12),
+        ("addmv_", [(2,), (2, 3), (3,), 1, 1], 12),
+        ("dot", [(3,), (3,)], 6),
+        ("mkldnn_rnn_layer", [(5, 3, 8), (64, 8), (64, 16)], 2 * 15 * 64 * 24),
+        ("mkldnn_rnn_layer_backward", [(5, 3, 8), (64, 8), (64, 16)], 4 * 15 * 64 * 24),
+        ("add", [(2, 3), (2, 3), 1], 6),
+        ("add", [(3, 1), (1, 4), 1], 12),
+        ("mul", [(2, 3), 2.0], 6),
+        ("mul_", [(3,), ()], 3),
+        ("add", [(), (), 1], 1),
+        ("add", [(1, 3), (0, 3), 1], 0),
+    ],
+)
+def test_products_and_elementwise(name, arguments, expected):
+    assert flops(name, *arguments) == expected
+
+
+def test_a_convolution_of_unknown_padding_is_not_guessed():
+    assert flops("conv1d", (2, 4, 9), (6, 4, 3), None, [1], "same", [1], 1) == 2592
+    assert flops("conv1d", (2, 4, 9), (6, 4, 3), None, [1], "valid", [1], 1) == 2 * 2 * 7 * 72
+    assert flops("conv2d", (2, 4, 9, 8), (6, 4, 3, 3), None, [1, 1]) is None
+
+
+def test_attention_with_fewer_key_heads_counts_query_heads():
+    assert flops(
+        "_scaled_dot_product_flash_attention", (1, 8, 4, 2), (1, 2, 4, 2), (1, 2, 4, 2)
+    ) == 2 * 8 * 4 * 4 * (2 + 2)
+
+
+def test_packed_sequences_are_not_guessed():
+    assert flops("_flash_attention_forward", (40, 3, 8), (40, 3, 8), (40, 3, 8)) is None
+    kernel = flops("_flash_attention_forward", (2, 16, 3, 8), (2, 20, 3, 8), (2, 20, 3, 8))
+    assert kernel == 2 * 2 * 3 * 16 * 20 * 16

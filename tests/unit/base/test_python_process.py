@@ -21,7 +21,7 @@ STARTERS = {
     "cli/session/page_after_run.py": "own_python",
     "launch/keeper_process.py": "what it was given",
     "launch/process_end.py": "what it was given",
-    "recording/bridge/bridge_compiler.py": "the compiler",
+    "recording/bridge/bridge.py": "the compiler",
     "recording/streams/keeper.py": "bare_python",
     "jobs/rollup/workers.py": "own_python",
     "readers/recorded_run.py": "opscope_command",
@@ -165,7 +165,7 @@ def test_programs_that_it_runs_then_get_their_folder_back(tmp_path):
 
 
 def test_a_compiler_in_the_current_folder_is_none(hostile, monkeypatch):
-    from opscope.recording.bridge.bridge_compiler import find_compiler
+    from opscope.recording.bridge.bridge import find_compiler
 
     usual = find_compiler()
     compiler = hostile / "g++"

@@ -10,7 +10,7 @@ from opscope.columns.ledger import NEWER
 from opscope.columns.schema import TABLES, UNKNOWN_KIND, RecordScope
 from opscope.export.all_formats import FORMATS
 from opscope.report.page import report_html
-from opscope.timeline.tree.detail import NodeKind
+from opscope.timeline.tree.node import NodeKind
 from support.hostile_sources import built_trace
 from support.loaded import load_trace
 from support.read_report import read_report

@@ -1,12 +1,35 @@
 """How another process ended, told by what the kernel knows of it."""
 
+from __future__ import annotations
+
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from opscope.launch.process_end import how_it_ended, is_there
-from support.headless import headless_process
+from opscope.launch.process_end import how_it_ended, is_there, state_of
+
+_PROGRAM = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.PyDLL(None).pthread_exit(None)
+"""
+
+
+@contextmanager
+def headless_process() -> Iterator[int]:
+    """Its number; the kernel calls it a zombie. It is killed afterwards."""
+    with subprocess.Popen([sys.executable, "-c", _PROGRAM]) as process:
+        try:
+            while state_of(process.pid) != "Z":
+                assert process.poll() is None
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def child_that(end):

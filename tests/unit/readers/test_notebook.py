@@ -111,12 +111,16 @@ def test_a_cell_may_await(shell, capsys):
 
 def test_a_long_analysis_says_how_far_it_is(shell, capsys, monkeypatch):
     monkeypatch.setattr(cell_progress, "QUIET_S", 0.0)
-    run(shell, "from opscope.base.progress import report_progress\ntell(1, 4)\ntell(2, 4)")
+    run(
+        shell,
+        "from opscope.base.progress import report_progress\n"
+        "report_progress(1, 4)\nreport_progress(2, 4)",
+    )
     assert capsys.readouterr().out.count("opscope: 25% done") == 1  # the next comes too soon
     monkeypatch.setattr(cell_progress, "QUIET_S", 60.0)
     run(shell, "report_progress(1, 4)\nraise ValueError")
     assert "done" not in capsys.readouterr().out
-    report_progress(1, 2)  # outside of cells nobody listens
+    report_progress(1, 2)  # outside cells: no listener
     assert capsys.readouterr().out == ""
 
 

@@ -24,7 +24,7 @@ BETWEEN = CallPlace("", "(between recorded events)")
 _MOST_BLOCKS = 10
 _STEPS_OF_BLOCK = 3
 _ODD = 3.5  # a step this many standard deviations above the median counts as interrupted
-_FAST = 0.05  # quantile of a recording's steps that is taken to be undisturbed
+_FAST = 0.02  # quantile of a place's time in the steps that is taken to be undisturbed
 _USUAL = 0.9  # share of the steps in which a call must occur to count as part of every step
 _COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
 """Counted kinds: numbers of collections and library calls vary."""
@@ -57,10 +57,11 @@ class StepCosts:
     steps: int  # number of steps of the steady state
     typical: int  # number of them without interruption, which times are means over
     kind_of_steps: str  # what delimits them; empty if marked
-    # two measures of a step that other programs do not lengthen: its fast steps, for which they
-    # must be shorter than the turns of a CPU; the mean without waits for a CPU. Shape (2,)
-    undisturbed_ns: Amounts
     places: list[CallPlace]  # unique places of everything that ran in them
+    # two times of each place that other programs do not lengthen, shape (places,): in fast steps,
+    # for which the place must be shorter than the turns of a CPU; the mean without waits for a CPU
+    fast_ns: Amounts
+    undelayed_ns: Amounts
     time_ns: Amounts  # own time of each place in a typical step, shape (places, blocks)
     whole_ns: Amounts  # mean wall time of the typical steps, shape (blocks,)
     calls: dict[CallPlace, PerStep]  # calls by place
@@ -82,13 +83,18 @@ def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
     took = steps.end_ns - steps.start_ns
     block = _blocks(took)
     per_step = _PerStep(trace, steps, placed)
+    every = _in_every_step(trace, steps, placed)
+    is_usual = (every > 0).mean(axis=1) >= _USUAL if len(steps) else np.zeros(len(every), np.bool_)
+    undelayed_ns = _mean_without_waits(every, took, _waits_for_cpu(trace, steps))
+    fast_ns = np.quantile(every, _FAST, axis=1) if len(steps) else undelayed_ns
     return StepCosts(
         steps=len(steps),
         typical=int((block >= 0).sum()),
         kind_of_steps=kind,
-        undisturbed_ns=_undisturbed(took, took - _waits_for_cpu(trace, steps)),
         places=[*placed.places, BETWEEN],
-        time_ns=_times(trace, steps, placed, block),
+        fast_ns=np.where(is_usual, fast_ns, undelayed_ns),
+        undelayed_ns=undelayed_ns,
+        time_ns=_times(every, is_usual, block),
         whole_ns=_means(took, block),
         calls=per_step.calls(),
         bytes=per_step.bytes() if memory_was_recorded(trace) else None,
@@ -117,10 +123,11 @@ def on_other_threads(trace: TraceData, steps: Steps) -> Flags:
     return beside
 
 
-def _undisturbed(took: Values, undelayed: Amounts) -> Amounts:
+def _mean_without_waits(every: Amounts, took: Values, waited: Amounts) -> Amounts:
+    """Mean time of every place, less its share of the waits: which place waited is unknown."""
     if not len(took):
-        return np.zeros(2)
-    return np.maximum([np.quantile(took, _FAST), undelayed.mean()], 1)
+        return np.zeros(len(every))
+    return np.asarray(every.mean(axis=1) * (1 - waited.sum() / took.sum()), dtype=np.float64)
 
 
 def _waits_for_cpu(trace: TraceData, steps: Steps) -> Amounts:
@@ -163,16 +170,14 @@ def _means(took: Values, block: Values) -> Amounts:
     return np.asarray(np.bincount(block[inside], took[inside]) / np.bincount(block[inside]))
 
 
-def _times(trace: TraceData, steps: Steps, placed: Placed, block: Values) -> Amounts:
+def _times(every: Amounts, is_usual: Flags, block: Values) -> Amounts:
     """Own time of every place, then time between, in a step of each block.
 
     It is the median over the block's steps, because another program's use of the CPU lengthens
     whatever runs then. For places that are not in nearly every step it is the mean.
     """
-    every = _in_every_step(trace, steps, placed)
     blocks = int(block.max(initial=-1)) + 1
     result = np.zeros((len(every), blocks))
-    is_usual = (every > 0).mean(axis=1) >= _USUAL if blocks else np.zeros(len(every), np.bool_)
     for number in range(blocks):
         of_block = every[:, block == number]
         result[is_usual, number] = np.median(of_block[is_usual], axis=1)

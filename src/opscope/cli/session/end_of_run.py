@@ -17,9 +17,9 @@ from shlex import quote
 from typing import Any
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.engine_steps import find_stages
 from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.requests import find_requests
-from opscope.analysis.stages import find_stages
 from opscope.analysis.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,

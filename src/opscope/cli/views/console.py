@@ -91,7 +91,9 @@ class Messages:
     @property
     def is_terminal(self) -> bool:
         """Whether the output is a terminal."""
-        return self._console.is_terminal
+        with contextlib.suppress(ValueError):  # closed
+            return self._stream is not None and self._stream.isatty()
+        return False
 
     @property
     def wraps(self) -> bool:
@@ -104,14 +106,14 @@ class Messages:
 
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
-        self._print_paragraph(_RED, text)
+        self._print_paragraph(_RED, with_addresses(text))
 
     def _print_paragraph(self, colour: str, text: str) -> None:
         # A failed message, for example without memory, must not change how the program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             stream = self._stream
             begin = f"{colour}opscope: {_PLAIN}" if _has_colours(stream) else "opscope: "
-            line = printable(with_addresses(text), keep=_LAYOUT)
+            line = printable(text, keep=_LAYOUT)
             stream.write(begin + in_encoding(line, stream.encoding) + "\n")
             stream.flush()
 
@@ -128,7 +130,7 @@ class Messages:
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[None]:
         """Show ``label`` on a terminal during the block, and the progress that the work reports."""
-        if not self._console.is_terminal:
+        if not self.is_terminal:
             yield
         elif self._animated:
             with _progress_bar(label, self._console):

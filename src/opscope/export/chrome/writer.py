@@ -23,7 +23,7 @@ from opscope.columns.dtypes import CPP_NAMES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.chrome import columns
-from opscope.export.chrome.tracks import Track, place_on_tracks
+from opscope.export.chrome.columns import Track, place_on_tracks
 from opscope.export.format import Format
 from opscope.export.native_columns import (
     Columns,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import UsageError
-from opscope.live.flight.slow_step import SlowStep
-from opscope.live.flight.trigger import Hang, OnSignal, Trigger
+from opscope.live.flight.trigger import Hang, OnSignal, SlowStep, Trigger
 from opscope.live.flight.uncaught_errors import OutOfMemory, UncaughtException
 from opscope.recording.sources import RecordingOptions
 

@@ -1,11 +1,14 @@
 """``EventList``: a trace as the list of events that torch.profiler returns.
 
 Events that are not from a trace are nested here by thread and time. The class replaces torch's in
-every recorded program, so its methods import what only they need.
+every recorded program, so its methods import what only they need; a profiler imports that before
+it records (:func:`import_views`).
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
@@ -26,6 +29,19 @@ from opscope.torch_api.event_list.torch_terms import averages_python_functions
 if TYPE_CHECKING:
     from opscope.torch_api.event.listed_trace import ListedTrace
     from opscope.torch_api.event_list.table_rows import TableRows
+
+_VIEWS = (
+    *("columns.concat", "export.collapsed_stacks", "torch_api.event.attributes"),
+    *("torch_api.event_list.text_table", "torch_api.event_tree.profiler_tree"),
+)
+
+
+@functools.cache
+def import_views() -> None:
+    """Import what methods of events need: a child forked during an import would wait forever."""
+    for name in _VIEWS:
+        importlib.import_module(f"opscope.{name}")
+
 
 Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists of averages
 

@@ -17,8 +17,14 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.timeline.tree.arguments import Argument, Scalar, TensorRecord
-from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail, PythonDetail
-from opscope.timeline.tree.node import Node, build_tree
+from opscope.timeline.tree.node import (
+    MemoryDetail,
+    Node,
+    NodeKind,
+    OperatorDetail,
+    PythonDetail,
+    build_tree,
+)
 from opscope.torch_api.event_tree.profiler_event import (
     DeviceEvents,
     ExtraFieldsAllocation,

@@ -217,3 +217,32 @@ def test_lost_events_make_counts_uncertain():
 def test_what_cannot_be_compared_is_an_error(new, despite, why):
     with pytest.raises(UsageError, match=why):
         opscope.diff(step_program(), new, despite=despite)
+
+
+def beside_others(seed, work_us, pieces):
+    """60 steps of equal pieces. Another program runs in two of three twentieths of a step, and
+    makes these up to 30 % longer."""
+    random, end = np.random.default_rng(seed), 0.0
+    spans = []
+    for number in range(60):
+        meets = random.random(20) < 2 / 3
+        took = work_us / 20 * (1 + 0.3 * random.random(20) * meets)
+        ends = end + took.reshape(pieces, -1).sum(axis=1).cumsum()
+        spans.append(span(f"ProfilerStep#{number}", end, ends[-1]))
+        for piece, until in enumerate(ends.tolist()):
+            spans.append(span(f"aten::op{piece}_{pieces}", end, until))
+            end = until
+    return build_trace(spans)
+
+
+def test_pieces_of_steps_are_undisturbed_more_often_than_whole_steps():
+    old = [beside_others(seed, 1000, 20) for seed in range(5)]
+    slower = diff(old, [beside_others(seed, 1050, 20) for seed in range(5, 10)]).step
+    assert slower.verdict is TimeVerdict.SLOWER
+    assert slower.relative == pytest.approx(0.05, abs=0.02)
+    assert slower.a_ns < 1_070_000  # a step takes 1.1 ms on average, and never less than 1.04 ms
+
+
+def test_a_step_of_other_pieces_is_not_faster():
+    old = [beside_others(seed, 1000, 1) for seed in range(5)]
+    assert not diff(old, [beside_others(seed, 1000, 20) for seed in range(5, 10)]).step.is_changed

@@ -128,13 +128,13 @@ def test_the_last_rows_are_where_readers_look_for_them(export):
 
 
 def test_times_read_as_floats_stay_inside_the_profile(export, tmp_path):
-    # GIVEN times that doubles cannot hold to the nanosecond once added up
+    # GIVEN spans of one end, which doubles cannot hold to the nanosecond once added up
     start = ORIGIN_NS + np.arange(2000, dtype=np.int64) * 1_000_003
     trace = Trace(
         {
             "events": {
                 "start_ns": start,
-                "duration_ns": np.full(2000, 999_999),
+                "duration_ns": start[-1] + 1_000_010 - start,
                 "name": [0] * 2000,
             },
             "threads": {"system_thread_id": [5]},

@@ -82,6 +82,8 @@ def test_how_arguments_are_printed_says_their_kinds(read):
         ("Scalar", "1e-05", ScalarType.FLOAT), ("Scalar", "-inf", ScalarType.FLOAT),
         ("Scalar", "2+1j", ScalarType.COMPLEX), ("Scalar", "", ScalarType.OTHER),
         ("Scalar", "cpu", ScalarType.STRING), ("ScalarList", "[]", ScalarType.INT_LIST),
+        ("Scalar", "nan", ScalarType.FLOAT), ("Scalar", "1_0.5", ScalarType.STRING),
+        ("Scalar", "e5", ScalarType.STRING), ("Scalar", "1.5e-3", ScalarType.FLOAT),
         ("ScalarList", "[0.5]", ScalarType.FLOAT_LIST),
         ("ScalarList", "[True, False]", ScalarType.BOOL_LIST),
         ("ScalarList", "[?]", ScalarType.OTHER_LIST), ("Device", "cpu", ScalarType.OTHER),

@@ -120,6 +120,7 @@ TWO = f"{EVENT % (1, 1)},\n{EVENT % (2, 5)}"
         (f"\ufeff[{TWO}]", False),
         (f"[{TWO},]", False),
         ('{"traceEvents": [' + TWO + ",], }", False),
+        ('{"traceEvents": [' + TWO + '], "n": -' + "9" * 4300 + "}", False),
         (f"[{TWO}]" + "\0" * 5000, False),
         (EVENT % (1, 1) + "\n" + EVENT % (2, 5) + "\n", False),
         (f"[{EVENT % (1, 1)}]\n[{EVENT % (2, 5)}]", False),

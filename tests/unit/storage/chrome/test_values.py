@@ -30,7 +30,9 @@ def test_names_that_are_no_texts_are_what_stands_there(read, name):
     ("time", "expected"),
     [("0.0015000000000000000000000000000000001", 2), ('"5."', 5000), ('"007.5"', 7500),
      ("25e-4", 2), ("35e-4", 4), ("2305843009213692.9", 2305843009213692900), ("-3.25", -3250),
-     ("2.5e3", 2_500_000)],
+     ("2.5e3", 2_500_000), ("0.0005", 0), ("0.0015", 2), ("0.00150000000000000000000001", 2),
+     ("0.00050000000000000000000001", 1), ("1e-400", 0), ("7771632580123.457", 7771632580123457),
+     ("1" + "0" * 4200 + "e-4200", 1000), ("-2305843009213692", -2305843009213692000)],
 )  # fmt: skip
 def test_times_in_every_way_that_json_has(read, time, expected):
     assert read(event(ts=time)).events["start_ns"].tolist() == [expected]
@@ -39,7 +41,8 @@ def test_times_in_every_way_that_json_has(read, time, expected):
 @pytest.mark.parametrize(
     "time",
     ["2305843009213693.99", '"nan"', '"--5"', '"5 5"', '" 7 "', '"1_0"', '"+5"', '"٣"', "true",
-     "-Infinity", "1e19", "null", "[1]", "1e300", '"1e999999999"'],
+     "-Infinity", "1e19", "null", "[1]", "1e300", '"1e999999999"', "1e22", "2305843009213694.0",
+     "2305843009213693", '".5"', '""', "1e99999999999999999999", "1e400"],
 )  # fmt: skip
 def test_what_is_no_time_is_counted(read, time):
     trace = read(event(ts=time), event(name='"good"'))

@@ -9,8 +9,7 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, RecordScope, ScalarType
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
-from opscope.timeline.tree.detail import MemoryDetail, NodeKind, OperatorDetail
-from opscope.timeline.tree.node import build_tree
+from opscope.timeline.tree.node import MemoryDetail, NodeKind, OperatorDetail, build_tree
 from support.build_trace import allocation, build_trace, span, tensor
 
 
@@ -79,7 +78,7 @@ def test_walking_100_000_levels():
 
 
 def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_requested(monkeypatch):
-    monkeypatch.setattr("opscope.timeline.tree.detail.EventKind", Enum("EventKind", ["WALTZ"]))
+    monkeypatch.setattr("opscope.timeline.tree.node.EventKind", Enum("EventKind", ["WALTZ"]))
     kind = NodeKind("waltz")
     assert kind is NodeKind("waltz") and kind.name == "WALTZ" and kind != NodeKind.OPERATOR
     with pytest.raises(ValueError, match="tango"):

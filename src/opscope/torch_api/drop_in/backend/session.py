@@ -20,6 +20,7 @@ from opscope import _native
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
+from opscope.launch.hidden_modules import with_own_modules
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities
 from opscope.torch_api.activity_configs import activities_of_extensions, warn_of_not_recorded
@@ -33,6 +34,7 @@ from opscope.torch_api.drop_in.backend.config import (
 )
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
 from opscope.torch_api.event.parts import EXPOSES_METADATA
+from opscope.torch_api.event_list.event_list import import_views
 from opscope.torch_api.event_list.torch_terms import in_torch_terms
 from opscope.torch_api.settings import FLAGS
 
@@ -86,6 +88,7 @@ def prepare_profiler(
 ) -> None:
     """Do slow work before ``enable_profiler``; warns of data that cannot be recorded."""
     global _kinds, _device_kinds
+    with_own_modules(import_views)()
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
     warn_of_unsupported(config.settings.switches)
