@@ -82,8 +82,8 @@ def main() -> None:
             figures["wrong"].append(f"{name}: recording costs {share:.2f} of torch.profiler's")
         times = (plain, ours, theirs, stops["opscope"], stops["torch.profiler"])
         *ran, ours_stops, theirs_stops = (f"{value * 1000:.3f} ms" for value in times)
-        said = "" if share is None else f"{share:.2f}"
-        table.add_row(name, *ran, said, f"{ours_stops}, {theirs_stops}")
+        text = "" if share is None else f"{share:.2f}"
+        table.add_row(name, *ran, text, f"{ours_stops}, {theirs_stops}")
         write()
     console.print(table)
     sys.exit("\n".join(f"WRONG: {one}" for one in figures["wrong"]) or None)

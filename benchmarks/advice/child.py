@@ -38,7 +38,7 @@ def main() -> None:
     program = PROGRAMS[sys.argv[1]]
     torch.manual_seed(0)
     if program.grows:
-        # Blocks are given back to the system as soon as they are freed, so that it can be asked.
+        # Blocks are given back to the system as soon as they are freed, which shows their size.
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
     torch.set_num_threads(1)  # threads that wait for each other on a busy machine measure that
     faulty, fixed = program.make()
@@ -69,7 +69,7 @@ def _real(times: list[tuple[float, float]], held: tuple[int, int]) -> dict[str, 
     """What the fix saves: a share of the time, and bytes that are held when it is done.
 
     The share is the median over rounds, as what else the machine does is alike within one, with
-    ``low`` and ``high`` of its 95 % interval, which asks for no distribution (order statistics).
+    ``low`` and ``high`` of its 95 % interval, which assumes no distribution (order statistics).
     """
     shares = sorted(1 - after / before for before, after in times)
     outside = max(math.floor(len(shares) / 2 - _NORMAL_95 * math.sqrt(len(shares)) / 2), 0)

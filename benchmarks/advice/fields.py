@@ -14,7 +14,7 @@ from benchmarks.advice.program import Variants, planted
 
 @planted("gradients-never-used")
 def generator_not_detached() -> Variants:
-    """The discriminator's step goes back through the generator, whose gradients nobody uses."""
+    """The discriminator's step goes back through the generator, whose gradients are not used."""
     generator = nn.Sequential(
         nn.Linear(32, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 64)
     )
@@ -98,7 +98,7 @@ def words_through_an_lstm_one_by_one() -> Variants:
 
 @planted("for-loop-indexing", "modules-one-by-one", "many-small-operators", "python-loop")
 def environments_one_by_one() -> Variants:
-    """A policy that is asked for each of 64 poles to balance, one after the other."""
+    """A policy that computes each of 64 poles to balance, one after the other."""
     policy, count = perceptron(4, 2), 64
     optimizer = torch.optim.Adam(policy.parameters(), fused=True)
     pull = torch.randn(4, 4) * 0.1

@@ -195,7 +195,7 @@ def distances_by_broadcasting() -> Variants:
 
 @planted("time-outside-torch")
 def weights_in_histograms() -> Variants:
-    """Histograms of all weights after every step, for a log nobody reads step by step."""
+    """Histograms of all weights after every step, for a log that is not read step by step."""
     network = perceptron(256)
 
     def look() -> None:

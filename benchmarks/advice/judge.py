@@ -11,7 +11,7 @@ from benchmarks.advice.program import Program
 FACTOR = 2.0
 """A promised saving is right if it is off by no more than this."""
 LITTLE = 0.3
-"""Of what was said, less than this is hardly anything."""
+"""A smaller share of the estimate is hardly any saving."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def histogram_in_python() -> Variants:
 
 @planted(*OUTSIDE)
 def tensors_printed() -> Variants:
-    """Whole tensors turned into text for a log, at a level that nobody reads."""
+    """Whole tensors turned into text for a log, at a level that is not shown."""
     log, shown = logging.getLogger("benchmarks.advice"), torch.randn(20, 20)
     log.addHandler(logging.NullHandler())
     log.propagate = False
@@ -109,7 +109,7 @@ def tensor_to_list() -> Variants:
 
 @planted(*OUTSIDE)
 def waiting_for_a_service() -> Variants:
-    """Something slow is asked in every step."""
+    """A slow query in every step."""
     return in_every_step(60, lambda: time.sleep(0.004))  # fault
 
 

@@ -46,7 +46,7 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         for (what, target), count in zip(TARGETS.items(), counts, strict=True)
     ]
     little = sum(one.saves_little for one in faults)
-    parts.append(f"saves less than {LITTLE} of what was said: {little} (target none)")
+    parts.append(f"saves less than {LITTLE} of the estimate: {little} (target none)")
     parts.append(f"silent: {sum(not one.first for one in faults)}")
     wrong = sum(bool(one.wrong) for one in tuned)
     parts.append(f"tuned with a finding of medium or high: {wrong} of {len(tuned)}")

@@ -38,20 +38,20 @@ def main() -> None:
     parser.add_argument("--without-rollups", action="store_true")
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help="rank A, A + B, ...")
     parser.add_argument("--engine", default="duckdb", help="or spark")
-    asked = parser.parse_args()
-    if asked.what == "make":
-        steps = max(asked.events // len(GeneratedJob(1, 1, asked.layers).template.nodes), 1)
-        job = GeneratedJob(asked.ranks, steps, asked.layers)
-        _write(job, asked.folder, not asked.without_rollups, asked.share)
-    elif asked.what == "check":
-        made = GeneratedJob(**json.loads((asked.folder / _DESCRIPTION).read_text()))
-        wrong = [*differences(Job(asked.folder), made, asked.engine)]
+    args = parser.parse_args()
+    if args.what == "make":
+        steps = max(args.events // len(GeneratedJob(1, 1, args.layers).template.nodes), 1)
+        job = GeneratedJob(args.ranks, steps, args.layers)
+        _write(job, args.folder, not args.without_rollups, args.share)
+    elif args.what == "check":
+        made = GeneratedJob(**json.loads((args.folder / _DESCRIPTION).read_text()))
+        wrong = [*differences(Job(args.folder), made, args.engine)]
         for line in wrong:
             print("wrong:", line)
         print("everything agrees" if not wrong else f"{len(wrong)} things differ")
         sys.exit(bool(wrong))
     else:
-        _measure(asked.folder, asked.engine)
+        _measure(args.folder, args.engine)
 
 
 def _write(job: GeneratedJob, folder: Path, rolled_up: bool, share: tuple[int, int]) -> None:
@@ -73,8 +73,8 @@ def _measure(folder: Path, engine: str) -> None:
     print(f"{len(rank_folders(folder))} ranks, {os.cpu_count()} processors, "
           f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
     for question in JobQuestion:
-        asked = ["--ask", question.value, "--format", "csv", "--engine", engine]
-        print(f"{question.value}: {_run(['ranks', str(folder), *asked])}", flush=True)
+        args = ["--ask", question.value, "--format", "csv", "--engine", engine]
+        print(f"{question.value}: {_run(['ranks', str(folder), *args])}", flush=True)
     print(f"stragglers: {_run(['ranks', str(folder), '--format', 'json'])}", flush=True)
 
 

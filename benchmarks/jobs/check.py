@@ -41,11 +41,11 @@ def _parts(answer: JobAnswer, made: GeneratedJob, ranks: list[int]) -> Iterator[
     for rank in ranks:
         for cause, true in enumerate(made.truth(rank).tolist()):
             name = Cause(cause).name.lower()
-            said = found.get((rank, name), 0)
-            off = abs(said - true) / true if true else float(said)
+            shown = found.get((rank, name), 0)
+            off = abs(shown - true) / true if true else float(shown)
             worst = max(worst, off)
             if off > MOST_OFF:
-                yield f"rank {rank} {name}: {said:,} ns, is {true:,.0f}"
+                yield f"rank {rank} {name}: {shown:,} ns, is {true:,.0f}"
     print(f"causes of every rank: off by {worst:.2%} at most")
 
 

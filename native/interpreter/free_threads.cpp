@@ -46,8 +46,8 @@ void call_with_stopped_threads(void (*work)(void*), void* argument) {
   stops_threads = true;
   PyUnstable_GC_VisitObjects(
       [](PyObject*, void* inner) {
-        const auto* const asked = static_cast<const Stop*>(inner);
-        asked->work(asked->argument);
+        const auto* const stop = static_cast<const Stop*>(inner);
+        stop->work(stop->argument);
         return 0;  // ends the visit
       },
       &stop);

@@ -20,7 +20,7 @@ namespace {
 using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 ContextRun original_run = nullptr;  // C function of contextvars.Context.run
 
-// [GIL] Runs inside on_context_run(), of all threads. It ends them even if windows close and open meanwhile.
+// [GIL] Runs inside on_context_run(), of all threads; they end also after windows closed and opened.
 // Each entry lies on its thread's stack.
 struct ActiveRun {
   uint64_t key;
@@ -41,7 +41,7 @@ void unlink(const ActiveRun& run) {
   if (run.next != nullptr) run.next->previous = run.previous;
 }
 
-bool is_heard(uint64_t key) {
+bool is_active(uint64_t key) {
   const ActiveRun* run = active_runs;
   while (run != nullptr && run->key != key) run = run->next;
   return run != nullptr;
@@ -108,7 +108,7 @@ void note_handles() {
   for (const RunningCall& running : running_handles()) {
     const Owned task = task_of(running.first_argument.get());
     const uint64_t key = task ? task_key(task.get()) : 0;
-    if (!task || is_heard(key) || ends_with_handle(key)) continue;
+    if (!task || is_active(key) || ends_with_handle(key)) continue;
     PyObject* const reference = PyWeakref_NewRef(running.first_argument.get(), callback);
     if (reference == nullptr) {
       PyErr_Clear();
@@ -218,16 +218,17 @@ int on_context_switch(PyContextEvent, PyObject* context) {
 }
 
 // Count of threads that were running tasks when the hooks were installed; any may have an eager run.
-uint64_t unheard_threads = 0;
+uint64_t threads_with_unseen_runs = 0;
 
 void hook_eager_runs() {
   if (watcher < 0) watcher = PyContext_AddWatcher(&on_context_switch);
   is_hooked = watcher >= 0;
   PyErr_Clear();
   const std::vector<RunningCall> handles = running_handles();
-  unheard_threads = static_cast<uint64_t>(std::count_if(handles.begin(), handles.end(), [](const auto& call) {
-    return call.native_thread != this_thread() && task_of(call.first_argument.get());
-  }));
+  threads_with_unseen_runs =
+      static_cast<uint64_t>(std::count_if(handles.begin(), handles.end(), [](const auto& call) {
+        return call.native_thread != this_thread() && task_of(call.first_argument.get());
+      }));
   if (!is_hooked || eager_runs().contains(this_thread())) return;
   for (Owned& task : nested_tasks()) {
     const bool is_of_handle = std::any_of(handles.begin(), handles.end(), [&task](const RunningCall& call) {
@@ -278,7 +279,7 @@ void add_eager_runs(std::vector<RunningTask>& found) {
 
 void note_unseen_eager_runs(Window& window) {
   note_unseen(window, "not recorded: first runs of eager tasks, possibly under way at the start",
-              std::exchange(unheard_threads, 0));
+              std::exchange(threads_with_unseen_runs, 0));
   note_unseen(window,
               "not recorded: possibly first runs of eager tasks whose coroutine is not a Python coroutine",
               std::exchange(unknown_coroutines, 0));
@@ -344,8 +345,7 @@ void forget_task_runs() {
 
 void note_unseen_runs(Window& window) {
   const bool has_uvloop = PyDict_GetItemString(PyImport_GetModuleDict(), "uvloop") != nullptr;
-  note_unseen(window, "not recorded: tasks of uvloop, which need Python 3.12 or 3.13",
-              has_uvloop ? 1 : 0);
+  note_unseen(window, "not recorded: tasks of uvloop, which need Python 3.12 or 3.13", has_uvloop ? 1 : 0);
   note_unseen_eager_runs(window);
 }
 

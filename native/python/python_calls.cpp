@@ -329,7 +329,8 @@ uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
   return key;
 }
 
-// `kReadsThreadName`: also reads the thread's name. This comes first, because it may let other threads empty the table.
+// `kReadsThreadName`: also reads the thread's name. This comes first, because it may let other threads empty
+// the table.
 template <bool kReadsThreadName>
 static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;

@@ -28,7 +28,7 @@ namespace {
 constexpr int8_t kXpu = DeviceType::kXpu;
 constexpr uint64_t kDeviceEpoch_ns = 5'000'000'000;
 
-std::vector<std::string> asked;  // calls of all sources, in order
+std::vector<std::string> calls;  // calls of all sources, in order
 std::string refuses_to_load;
 std::string refuses_to_start;
 int child_before_all = -1;  // exit status
@@ -36,24 +36,24 @@ int child_before_all = -1;  // exit status
 // A device that counts nanoseconds from its own epoch, one per tick of the recorder.
 class XpuSource final : public gpu::DeviceSource {
  public:
-  explicit XpuSource(gpu::GpuLog& log) : log_(log) { asked.push_back("made"); }
+  explicit XpuSource(gpu::GpuLog& log) : log_(log) { calls.push_back("made"); }
 
   int8_t device_type() const override { return kXpu; }
   std::string load(const std::vector<std::string>& candidates) override {
-    asked.push_back("load " + candidates.front());
+    calls.push_back("load " + candidates.front());
     return refuses_to_load;
   }
   std::string start(bool with_events, bool may_share) override {
-    asked.push_back(std::string("start") + (with_events ? " events" : "") + (may_share ? " shared" : ""));
+    calls.push_back(std::string("start") + (with_events ? " events" : "") + (may_share ? " shared" : ""));
     collects = refuses_to_start.empty();
     return refuses_to_start;
   }
   void pause() override {
-    asked.push_back("pause");
+    calls.push_back("pause");
     collects = false;
   }
   void stop() override {
-    asked.push_back("stop");
+    calls.push_back("stop");
     collects = false;
   }
   void collect() override {
@@ -61,8 +61,8 @@ class XpuSource final : public gpu::DeviceSource {
     for (const uint32_t correlation : launched_) append(correlation);
     launched_.clear();
   }
-  void forget() override { asked.push_back("forget"); }
-  void set_buffer_budget(size_t bytes) override { asked.push_back("budget " + std::to_string(bytes)); }
+  void forget() override { calls.push_back("forget"); }
+  void set_buffer_budget(size_t bytes) override { calls.push_back("budget " + std::to_string(bytes)); }
   gpu::DeviceClock clock() override {
     return {{kDeviceEpoch_ns, 1, 0}, {2 * kDeviceEpoch_ns, 1 + kDeviceEpoch_ns, 0}};
   }
@@ -139,7 +139,7 @@ TEST(work_has_the_device_type_of_its_source) {
 }
 
 TEST(the_source_receives_what_windows_want) {
-  asked.clear();
+  calls.clear();
   devices().set_source(&make_source);
   devices().configure(kWantGpu);
   devices().configure(kWantGpu);  // no change
@@ -150,7 +150,7 @@ TEST(the_source_receives_what_windows_want) {
   devices().configure(0);
   devices().configure(0);
   devices().forget();
-  CHECK_SAME(asked, Names{"made", "load libxpu.so", "start", "start events shared", "pause",
+  CHECK_SAME(calls, Names{"made", "load libxpu.so", "start", "start events shared", "pause",
                           "start events shared", "stop", "forget"});
 }
 
@@ -161,16 +161,16 @@ TEST(a_source_that_cannot_start_is_tried_again_and_leaves_nothing_on) {
   refuses_to_load.clear();
   refuses_to_start = "somebody else is there";
   CHECK_SAME(devices().configure(kWantGpu), std::string("somebody else is there"));
-  asked.clear();
+  calls.clear();
   devices().configure(0);
-  CHECK_SAME(asked, Names{});
+  CHECK_SAME(calls, Names{});
   refuses_to_start.clear();
   CHECK_SAME(record([] { source->launch(1); }).gpu.kind.size(), 1u);
 }
 
 TEST(what_finds_no_room_is_counted) {
   devices().set_budget(4096, 0);
-  CHECK_SAME(asked.back(), std::string("budget 4096"));
+  CHECK_SAME(calls.back(), std::string("budget 4096"));
   const DeviceColumns got = record([] { source->launch(1); });
   CHECK_SAME(got.counts.over_budget, 2u);
   CHECK_SAME(got.gpu.kind.size(), 0u);
@@ -348,8 +348,8 @@ TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {
   const pid_t child = fork();
   if (child == 0) {
     const bool is_new = source != parents && !source->collects;
-    asked.clear();
-    _exit(is_new && !devices().configure(kWantGpu).empty() && asked.empty() ? 0 : 1);
+    calls.clear();
+    _exit(is_new && !devices().configure(kWantGpu).empty() && calls.empty() ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);

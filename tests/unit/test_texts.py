@@ -134,7 +134,7 @@ def test_the_report_is_plain():
 )
 def test_comments_are_plain(folder, pattern):
     found = of_source(folder, pattern, comments_and_strings)
-    exempt = ("native/tests", "native/python/asyncio_runs_context")
+    exempt = ("native/tests",)
     assert [one for one in found if not one.startswith(exempt)] == []
 
 

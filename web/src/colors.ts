@@ -128,7 +128,7 @@ const CAUSE_TONES: Record<string, [hue: number, chroma?: number]> = {
 
 // Each has a separate colour; idle and unknown time is pale.
 export function causeColor(name: string, dark: boolean): string {
-  if (name === "unknown" || name === "nothing to do") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
+  if (name === "unknown" || name === "idle") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
   const [hue, chroma = 0.13] = CAUSE_TONES[name] ?? [hash(name) % 360];
   const isPale = chroma < 0.1;
   return oklch(dark ? (isPale ? 0.72 : 0.55) : isPale ? 0.84 : 0.7, chroma, hue);

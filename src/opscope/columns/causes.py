@@ -86,7 +86,7 @@ _WORDS = {
         "The CPU ran other threads or programs. Use fewer threads, or a less busy machine.",
     ),
     Cause.PROFILER: ("opscope", "The overhead of opscope's recording."),
-    Cause.IDLE: ("nothing to do", "This thread or device had no work."),
+    Cause.IDLE: ("idle", "This thread or device had no work."),
     Cause.COPY: ("copies", "The device copies or sets memory."),
     Cause.BACKWARD: (
         "waiting for a backward pass",

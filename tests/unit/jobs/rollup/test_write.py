@@ -124,7 +124,7 @@ def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(workers._Worker, "do", do)
-    monkeypatch.setattr(workers, "tell", interrupt)
+    monkeypatch.setattr(workers, "report_progress", interrupt)
     wanted = {part.with_name(f"rank={rank:05d}"): part for rank in range(200)}
     with pytest.raises(KeyboardInterrupt):
         roll_up_several(wanted)
