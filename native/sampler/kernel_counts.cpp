@@ -24,6 +24,7 @@ constexpr size_t kMostKeptOpen = 32;
 constexpr size_t kFilesPerThread = 3;
 constexpr size_t kShareKeptOpen = 20;  // one of this many descriptors
 constexpr size_t kMostProcesses = 64;
+constexpr size_t kMostParents = 64;  // threads of a process whose children are read
 
 int open_of(pid_t thread, const char* name) {
   char path[64];
@@ -57,7 +58,7 @@ void add_children(pid_t process, std::vector<pid_t>& found) {
   const int number = static_cast<int>(process);
   std::snprintf(path, sizeof(path), "/proc/%d/task", number);
   std::vector<pid_t> children;
-  for (const pid_t thread : numbered_entries(path, SIZE_MAX)) {
+  for (const pid_t thread : numbered_entries(path, kMostParents)) {
     std::snprintf(path, sizeof(path), "/proc/%d/task/%d/children", number, static_cast<int>(thread));
     const std::string text = read_proc_file(path, kMostProcesses * kMostDigits);
     const char* rest = text.c_str();

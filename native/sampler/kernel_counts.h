@@ -56,7 +56,8 @@ class CountedThread {
 };
 
 // Processes that this one may wait for: its children, theirs, and with `with_siblings` the other children of
-// its parent. None of those of a parent that has many: they are no ranks of one job.
+// its parent. None of those of a parent that has many: they are no ranks of one job. Only the first threads
+// of a process with hundreds count as parents.
 std::vector<pid_t> processes_beside(bool with_siblings);
 
 // Number of threads whose files may stay open: a small share of the descriptor limit.
