@@ -41,6 +41,9 @@ _FINEST_PARTS = 1 << 20
 _MOST_KEPT = 4_000_000
 """Spans in memory, about 50 bytes each."""
 
+_COARSER = 32
+"""Wide windows begin with spans merged below so many times the least duration in memory."""
+
 _MOST_UNMERGED = 100_000
 """Windows with at most this many spans are shown unmerged, with arguments and tensors."""
 
@@ -319,6 +322,9 @@ class Windows:
         kept, no_rows = self._kept, np.zeros(0, dtype=np.int64)
         runs = (kept.end_ns > begin_ns) & (kept.start_ns < end_ns)
         if least_ns >= self.least_ns:
+            if least_ns >= _COARSER * self.least_ns and np.count_nonzero(runs) > _MOST_UNMERGED:
+                kept = self._coarse
+                runs = (kept.end_ns > begin_ns) & (kept.start_ns < end_ns)
             chosen = kept.take(runs)
             if len(chosen) <= _MOST_UNMERGED and not chosen.merged.any():
                 return chosen, 0
@@ -336,6 +342,10 @@ class Windows:
         if len(chosen) <= _MOST_UNMERGED:
             return chosen, 0
         return merged_below(chosen, least_ns, no_rows), least_ns
+
+    @cached_property
+    def _coarse(self) -> WindowSpans:
+        return merged_below(self._kept, _COARSER * self.least_ns, np.zeros(0, dtype=np.int64))
 
     def next_of(
         self, labels: Values, moment_ns: int, backwards: bool = False
