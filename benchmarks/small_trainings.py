@@ -196,7 +196,7 @@ def codes(more: float) -> Training:
 KINDS: dict[Callable[[float], Training], float] = {
     digits: 1.07,
     images: 1.05,
-    language: 1.10,
+    language: 1.075,
     series: 1.055,
     texts: 1.07,
     flow: 1.065,
