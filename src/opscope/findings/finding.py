@@ -80,9 +80,14 @@ class Finding:
 
     @property
     def weight(self) -> float:
-        """Key for sorting: the share of time saved, or half of the share of memory saved.
+        """Key for sorting: the share of time saved, or half of the share of memory saved."""
+        return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
 
-        A general finding saves a share of all time, waits for a CPU included: times are its only
+    @property
+    def certain_weight(self) -> float:
+        """The weight that a verdict may rest on.
+
+        Of a general finding, the share of all time, waits for a CPU included: times are its only
         evidence, and an error in these waits is as large as a part of all time.
         """
         return max((self.saved_share or 0.0) * self.cpu_share, self.saved_bytes_share / 2)
@@ -90,7 +95,7 @@ class Finding:
     @property
     def severity(self) -> Severity:
         """Severity: high from 10 % of the time saved, medium from 2 %; twice that of memory."""
-        share = self.weight
+        share = self.certain_weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
     def __repr__(self) -> str:

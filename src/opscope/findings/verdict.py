@@ -228,21 +228,22 @@ def _unsure_of_others(verdict: Verdict, waits: ProcessWaits) -> Verdict:
 
 def _foremost(findings: Findings) -> Finding | None:
     """Finding that makes the program slow; else one that matters without saving time."""
-    worth = [one for one in findings if one.weight >= _WORTH_FIXING]
+    ranked = sorted(findings, key=lambda one: -one.certain_weight)
+    worth = [one for one in ranked if one.certain_weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
     if worth and worth[0].id in general:
         # A blocked event loop explains time outside torch. A specific finding precedes a general
         # one if it saves at least half as much.
-        enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
+        enough = max(SLOW, _MOST_OF_IT * worth[0].certain_weight)
         for one in sorted(
-            findings, key=lambda one: (one.status is not Status.EVENT_LOOP, one.id in general)
+            ranked, key=lambda one: (one.status is not Status.EVENT_LOOP, one.id in general)
         ):
             blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
-            if blocks or (one.id not in general and one.weight >= enough):
+            if blocks or (one.id not in general and one.certain_weight >= enough):
                 return one
-    if worth and worth[0].weight >= SLOW:
+    if worth and worth[0].certain_weight >= SLOW:
         return worth[0]
-    matters = [one for one in findings if one.status in _NOT_ABOUT_TIME]
+    matters = [one for one in ranked if one.status in _NOT_ABOUT_TIME]
     return next(iter([*matters, *worth]), None)
 
 
@@ -253,12 +254,12 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
     """
     if cause is None or cause[0] is Cause.DESCHEDULED:
         return cause is not None and not _is_named(finding)
-    return cause[0] is Cause.COLLECTIVE and cause[1] > 2 * finding.weight
+    return cause[0] is Cause.COLLECTIVE and cause[1] > 2 * finding.certain_weight
 
 
 def _is_named(finding: Finding) -> bool:
     """Whether the program has the finding's status if the finding is the foremost one."""
-    return finding.weight >= SLOW or finding.status in _NOT_ABOUT_TIME
+    return finding.certain_weight >= SLOW or finding.status in _NOT_ABOUT_TIME
 
 
 def _of_cause(
@@ -289,7 +290,7 @@ def _of_cause(
     is_busy = waited >= _MOST_OF_IT
     if leads and (not is_busy or share[first] * (1 - waited) >= _MUCH):
         return (first, share[first])
-    is_busy &= leads or any(one.weight < SLOW <= (one.saved_share or 0) for one in findings)
+    is_busy &= leads or any(one.certain_weight < SLOW <= one.weight for one in findings)
     return (Cause.DESCHEDULED, 0.0) if is_busy or waited >= _TOO_BUSY else None
 
 
