@@ -73,10 +73,6 @@ int on_change(PyDict_WatchEvent event, PyObject* dictionary, PyObject* loop, PyO
   return 0;
 }
 
-}  // namespace
-
-namespace {
-
 // Count of threads that were running nested tasks when the watch began; tasks between them may be missing.
 uint64_t missed_threads = 0;
 

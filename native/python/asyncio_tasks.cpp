@@ -17,7 +17,6 @@
 #include "python/python_calls.h"
 #include "python/python_own_code.h"
 #include "python/python_running_frame.h"
-#include "python/weak_table.h"
 
 namespace opscope {
 
@@ -52,7 +51,8 @@ namespace {
 constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
 
 struct Task {
-  Owned name;  // as last seen
+  Owned reference;  // weak
+  Owned name;       // as last seen
   TaskRunPart run{0, 0, kNoName, kHiddenFrame, 0, 0};
 };
 
@@ -69,10 +69,6 @@ Owned task_attribute(PyObject* task, const char* attribute, PyObject* method) {
   return Owned(found);
 }
 
-}  // namespace
-
-namespace {
-
 bool is_of_python(PyObject* coroutine) {
   return coroutine != nullptr && (PyCoro_CheckExact(coroutine) || PyGen_CheckExact(coroutine));
 }
@@ -83,27 +79,50 @@ Owned coroutine_of(PyObject* task) { return task_attribute(task, "_coro", asynci
 
 namespace {
 
+// By address; a weak reference shows when another task has the address. Keeps no task alive. [GIL]
 class Tasks {
  public:
-  // Facts of a task, valid until the next call.
+  // Facts of a task, valid until the next call. A task without weak references is a new one each time.
   const Task& know(PyObject* object) {
-    Task* known = tasks_.find(object);
-    if (known == nullptr) {
-      Task task;
-      task.run.task = ++last_number_;
-      describe(task, object);
-      known = &tasks_.add(object, std::move(task));
-    }
-    read_name(*known, object);
-    return *known;
+    const auto found = by_address_.find(object);
+    const bool is_known = found != by_address_.end() && is_alive(found->second, object);
+    Task& task = is_known ? found->second : add(object);
+    read_name(task, object);
+    return task;
   }
 
   void forget() {
-    tasks_.clear();
+    std::unordered_map<PyObject*, Task> dropped;  // freeing names may run Python
+    dropped.swap(by_address_);
     text_of_function_.clear();
+    sweep_at_ = kFirstSweep;
   }
 
  private:
+  static bool is_alive(const Task& task, PyObject* object) {
+    if (!task.reference) return false;
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* target = nullptr;
+    PyWeakref_GetRef(task.reference.get(), &target);
+    Py_XDECREF(target);
+    return target == object;
+#else
+    return PyWeakref_GET_OBJECT(task.reference.get()) == object;
+#endif
+  }
+
+  Task& add(PyObject* object) {
+    if (by_address_.size() >= sweep_at_) {  // now and then, so that each add() stays cheap
+      std::erase_if(by_address_, [](const auto& entry) { return !is_alive(entry.second, entry.first); });
+      sweep_at_ = std::max(kFirstSweep, 2 * by_address_.size());
+    }
+    Task task{Owned(PyWeakref_NewRef(object, nullptr))};
+    if (!task.reference) PyErr_Clear();
+    task.run.task = ++last_number_;
+    describe(task, object);
+    return by_address_.insert_or_assign(object, std::move(task)).first->second;
+  }
+
   void describe(Task& task, PyObject* object) {
     const Owned coroutine = coroutine_of(object);
     if (!is_of_python(coroutine.get())) {
@@ -146,7 +165,9 @@ class Tasks {
   }
 
   static constexpr size_t kMostFunctions = 4096;
-  WeakTable<Task> tasks_;
+  static constexpr size_t kFirstSweep = 1024;
+  std::unordered_map<PyObject*, Task> by_address_;
+  size_t sweep_at_ = kFirstSweep;
   std::unordered_map<PyObject*, std::pair<Owned, uint32_t>> text_of_function_;  // by string, kept alive
   uint64_t last_number_ = 0;
 };
