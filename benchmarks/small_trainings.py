@@ -99,43 +99,6 @@ def texts(more: float) -> Training:
     return net, loss
 
 
-class _Flow(nn.Module):
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.field = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 8))
-        self.times = times
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(self.times):
-            x = x + self.field(x) / self.times
-        return x
-
-
-def flow(more: float) -> Training:
-    """A differential equation of many small steps."""
-    net = _Flow(round(120 * more))
-    return net, lambda: mse_loss(net(torch.randn(32, 8)), torch.zeros(32, 8))
-
-
-class _Graph(nn.Module):
-    def __init__(self, rounds: int) -> None:
-        super().__init__()
-        self.message, self.rounds = nn.Linear(32, 32), rounds
-        self.source, self.target = torch.randint(500, (2, 2000))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(self.rounds):
-            sent = torch.relu(self.message(x))[self.source]
-            x = x + torch.zeros_like(x).index_add(0, self.target, sent) / 4
-        return x
-
-
-def graph(more: float) -> Training:
-    """Messages along the edges of a graph."""
-    net = _Graph(round(40 * more))
-    return net, lambda: net(torch.randn(500, 32)).square().mean()
-
-
 def policy(more: float) -> Training:
     """A policy for a pole on a cart, which plain Python moves."""
     net = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
@@ -178,32 +141,14 @@ def augmented(more: float) -> Training:
     return net, loss
 
 
-def codes(more: float) -> Training:
-    """A variational autoencoder."""
-    encode = nn.Sequential(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 40))
-    decode = nn.Sequential(nn.Linear(20, 200), nn.ReLU(), nn.Linear(200, 784), nn.Sigmoid())
-    rows = round(300 * more)
-
-    def loss() -> torch.Tensor:
-        x = torch.rand(rows, 784)
-        mean, width = encode(x).chunk(2, dim=1)
-        again = decode(mean + torch.randn_like(mean) * (width / 2).exp())
-        return mse_loss(again, x) + (width.exp() + mean.square() - width - 1).mean()
-
-    return nn.ModuleList([encode, decode]), loss
-
-
 KINDS: dict[Callable[[float], Training], float] = {
     digits: 1.07,
     images: 1.05,
     language: 1.075,
     series: 1.055,
     texts: 1.07,
-    flow: 1.065,
-    graph: 1.055,
     policy: 1.06,
     augmented: 1.06,
-    codes: 1.05,
 }
 """How much more work makes a step take 5 % more CPU time, measured."""
 
