@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
@@ -122,25 +121,6 @@ def policy(more: float) -> Training:
     return net, loss
 
 
-def augmented(more: float) -> Training:
-    """Images that NumPy turns and shifts one by one."""
-    net = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
-    draw, rows = np.random.default_rng(0), round(200 * more)
-    known = draw.normal(size=(1000, 28, 28)).astype(np.float32)
-    net(torch.zeros(1, 1, 28, 28))
-
-    def loss() -> torch.Tensor:
-        batch = []
-        for number in draw.integers(1000, size=rows).tolist():
-            image = np.rot90(known[number], number % 4)
-            image = np.roll(image, (number % 3, number % 5), (0, 1))
-            batch.append((image - image.mean()) / image.std())
-        x = torch.from_numpy(np.stack(batch))[:, None]
-        return cross_entropy(net(x), torch.randint(10, (rows,)))
-
-    return net, loss
-
-
 KINDS: dict[Callable[[float], Training], float] = {
     digits: 1.07,
     images: 1.05,
@@ -148,7 +128,6 @@ KINDS: dict[Callable[[float], Training], float] = {
     series: 1.055,
     texts: 1.07,
     policy: 1.06,
-    augmented: 1.06,
 }
 """How much more work makes a step take 5 % more CPU time, measured."""
 
