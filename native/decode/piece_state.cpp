@@ -70,7 +70,8 @@ class StateCheck {
       require(!facts.has_log || numbers.insert(facts.number).second, "two threads have the same number");
       for (size_t i = 0; i < thread.spans.size(); ++i) check_span(thread, i);
       for (const CarriedPlace& place : thread.places)
-        require(is_row(place.around, thread.spans.size()), "a call site refers to a span that does not exist");
+        require(is_row(place.around, thread.spans.size()),
+                "a call site refers to a span that does not exist");
     }
   }
 
@@ -99,15 +100,18 @@ class StateCheck {
     for (const auto& [number, frame] : python.frames) {
       require(frame.row >= 0 && static_cast<size_t>(frame.row) < python.frames.size(),
               "a function refers to a row that does not exist");
-      require(frame.name >= 0 && static_cast<size_t>(frame.name) < names, "a function refers to a name that does not exist");
+      require(frame.name >= 0 && static_cast<size_t>(frame.name) < names,
+              "a function refers to a name that does not exist");
     }
     for (const int32_t name : python.module_names)
-      require(name >= 0 && static_cast<size_t>(name) < names, "a module refers to a name that does not exist");
+      require(name >= 0 && static_cast<size_t>(name) < names,
+              "a module refers to a name that does not exist");
     require(python.module_names.size() == python.modules.size(), "there are more modules than module names");
     require(are_rows(python.modules, python.modules.size()), "a module refers to a row that does not exist");
     require(are_rows(python.optimizers, python.optimizers.size()),
             "an optimizer refers to a row that does not exist");
-    require(are_rows(python.instances_of_class, kMostInstances), "a class has an impossible number of modules");
+    require(are_rows(python.instances_of_class, kMostInstances),
+            "a class has an impossible number of modules");
   }
 
   const PieceState& state_;

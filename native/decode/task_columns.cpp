@@ -1,7 +1,7 @@
 // Runs of asyncio tasks: the task of each, and the annotations inside.
 //
-// An open annotation of a waiting task would contain all work done during the wait. So it ends with the run in
-// which it began, and begins again in each later run of its task until it ends.
+// An open annotation of a waiting task would contain all work done during the wait. So it ends with the run
+// in which it began, and begins again in each later run of its task until it ends.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -26,8 +26,7 @@ inline bool is_known(RecordKind kind) {
 // Raises Damage.
 inline void check_record(const Record& record) {
   require(is_known(record.kind), "a record has an unknown kind");
-  require(!is_span(record.kind) || record.load_state() <= SpanState::kRaised,
-          "a span has an unknown state");
+  require(!is_span(record.kind) || record.load_state() <= SpanState::kRaised, "a span has an unknown state");
 }
 
 }  // namespace opscope

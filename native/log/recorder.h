@@ -182,7 +182,8 @@ class Recorder {
 
   // Returns Python's unique id of the calling thread's state, or 0. Called without the GIL; set at import.
   uint64_t (*python_thread)() = [] { return uint64_t{0}; };
-  // Returns the program's name of the calling thread; empty if it is the system's. Called and set in the same way.
+  // Returns the program's name of the calling thread; empty if it is the system's. Called and set in the same
+  // way.
   std::string (*program_thread_name)() = [] { return std::string(); };
 
  private:
