@@ -33,7 +33,7 @@ def group_section(title: str, groups: tuple[PeakGroup, ...], total: int, most_ro
         ]
         for group in shown
     ]
-    return Section(columns=(title, "size", "share", "blocks", "from before"), rows=rows)
+    return Section(columns=(title, "size", "share", "blocks", "allocated before"), rows=rows)
 
 
 _CSV_HEADINGS = ("by", "name", "size_bytes", "blocks", "before_bytes")
