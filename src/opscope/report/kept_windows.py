@@ -71,7 +71,7 @@ def _keep(windows: Windows, file: Path) -> None:
     finally:
         new.unlink(missing_ok=True)
     left = _MOST_BYTES
-    for old in sorted(file.parent.iterdir(), key=lambda one: -one.stat().st_mtime_ns):
+    for old in sorted(file.parent.glob("*.npz*"), key=lambda one: -one.stat().st_mtime_ns):
         left -= old.stat().st_size
         if left < 0 and old != file:
             old.unlink()
