@@ -269,7 +269,8 @@ def _of_cause(
 
     Counts time in steps, if there are enough; time between steps may be opscope's own. A cause does
     not count if its pattern found nothing. Waits for other ranks count without the time in which
-    these waited for a CPU. If waits for a CPU are most of the time, a cause or a finding has to be
+    these waited for a CPU. While a device works, it sets the pace, so causes count as far as the
+    busiest one is idle. If waits for a CPU are most of the time, a cause or a finding has to be
     large as a share of all time, as an error in these waits is. Otherwise, they are the cause.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
@@ -280,7 +281,12 @@ def _of_cause(
         took[Cause.COLLECTIVE] = int(took[Cause.COLLECTIVE] * counted)
     whole = max(sum(took.values()), 1)
     absent = {one.cause for one in all_patterns() if one.id in findings.absent}
-    share = {cause: ns / whole for cause, ns in took.items() if cause not in absent}
+    idle = 1 - account.busiest_device()[1]
+    share = {
+        cause: min(ns / whole, idle) if cause is not Cause.COLLECTIVE else ns / whole
+        for cause, ns in took.items()
+        if cause not in absent
+    }
     work = share.pop(Cause.OPERATOR, 0.0)
     share.pop(Cause.IDLE, None)  # an event loop without work is not slow
     waited = findings.waited_share or 0.0
@@ -322,7 +328,7 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
 
 
 def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:
-    """Largest shares of the time: a wait of the main thread, then operators by name."""
+    """Largest shares of the time: a busy device or a wait of the main thread, then operators."""
     own = own_ns_of_names(period.trace)
     if period.in_detail:  # functions are in the causes
         events, names = period.trace.events, period.trace.names
@@ -331,10 +337,12 @@ def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]
         own = [one for one in own if one[0] in known]
     own = own[:_MOST_NAMES]
     rows = ((name, took / period.wall_ns) for name, took in own)
-    waits = list(_without_work(account))
+    device, busy = account.busiest_device()
+    waits = [] if busy > _MOST_OF_IT else list(_without_work(account))
     left = 1 - sum(share for _, share in waits)  # operators inside the wait are not named again
+    first = waits or [(f"{device} busy", busy)] * (busy > _LITTLE)
     named = [(name, share) for name, share in rows if _LITTLE <= share <= left]
-    return tuple([*waits, *named][:_MOST_NAMES])
+    return tuple([*first, *named][:_MOST_NAMES])
 
 
 def _without_work(account: Account) -> Iterator[tuple[str, float]]:

@@ -6,6 +6,8 @@ import pytest
 
 from opscope.columns.codes import EventKind
 from opscope.findings.find import find_findings
+from opscope.findings.status import Status
+from opscope.findings.verdict import find_verdict
 from support.build_trace import build_trace, kernel, span, tensor
 
 CALL = EventKind.RUNTIME_CALL
@@ -51,6 +53,19 @@ def test_launches_that_take_longer_than_their_work():
 def test_launches_whose_work_takes_longer_are_none():
     trace = launching(600, each_us=10, work_us=12)
     assert found(trace, "launch-bound") is None
+
+
+@pytest.mark.parametrize(("work_us", "is_healthy"), [(99, True), (20, False)])
+def test_python_beside_a_device_that_works_is_not_slow(work_us, is_healthy):
+    spans, gpu = [], []
+    for i in range(20):
+        begin = i * 100
+        spans.append(span("aten::mm", begin, begin + 10))
+        spans.append(span("cudaLaunchKernel", begin + 1, begin + 8, kind=CALL))
+        gpu.append(kernel("k", begin + 8, begin + 8 + work_us, launch=len(spans) - 1))
+    verdict = find_verdict(build_trace(spans, gpu=gpu))
+    assert (verdict.status is Status.HEALTHY) == is_healthy
+    assert verdict.most[0] == ("cuda:0 busy", pytest.approx(work_us / 100, abs=0.02))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ class Account:
         error_ns: nanoseconds that may have another cause, if estimated.
         threads: names of the threads, then of the devices.
         main: row in ``threads`` of the program's main thread.
+        devices: rows in ``threads`` of the devices.
         steps_are: what delimits them, in words; empty if the program marks them.
         start_ns: begin of the period, Unix nanoseconds.
         wall_ns: its length.
@@ -83,6 +84,7 @@ class Account:
     error_ns: Values
     threads: tuple[str, ...]
     main: int
+    devices: range
     steps: Steps
     steps_are: str
     start_ns: int
@@ -117,6 +119,15 @@ class Account:
         size = len(self.steps) * len(Cause)
         sums = np.bincount(key, weights=self.time_ns[chosen], minlength=size)
         return sums.astype(np.int64).reshape(len(self.steps), len(Cause))
+
+    def busiest_device(self) -> tuple[str, float]:
+        """Name and busy share, 0 to 1, of the device that works most; ``("", 0.0)`` without one."""
+        busy = [
+            (sum(e.share for e in self.entries(thread=row) if e.cause is not Cause.IDLE), row)
+            for row in self.devices
+        ]
+        share, row = max(busy, default=(0.0, -1))
+        return (self.threads[row] if share else "", share)
 
     @property
     def step_ns(self) -> int:

@@ -46,6 +46,7 @@ def _account(recording: TraceData, period: Period) -> Account:
         **_as_rows(sums),
         threads=tuple(names),
         main=divided.main,
+        devices=range(len(divided.threads), len(names)),
         steps=divided.steps,
         steps_are=divided.steps_are,
         start_ns=period.start_ns,
