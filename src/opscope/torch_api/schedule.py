@@ -24,15 +24,18 @@ Schedule = Callable[[int], ProfilerAction]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CyclicSchedule:
+class CyclicSchedule:
+    """A schedule with the arguments of :func:`schedule`, unchecked and without its warning."""
+
     wait: int
     warmup: int
     active: int
-    repeat: int
-    skip_first: int
-    skip_first_wait: int
+    repeat: int = 0
+    skip_first: int = 0
+    skip_first_wait: int = 0
 
     def __call__(self, step: int) -> ProfilerAction:
+        """Action of a step."""
         if step < 0:
             raise UsageError(f"Step numbers begin at 0, but got {step}.")
         if step < self.skip_first:
@@ -94,7 +97,7 @@ def schedule(
         warnings.warn(
             "Profiler won't be using warmup, this can skew profiler results", stacklevel=2
         )
-    return _CyclicSchedule(
+    return CyclicSchedule(
         wait=wait,
         warmup=warmup,
         active=active,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,6 @@ from opscope.storage.partition import chosen_partition, cycle_folders
 from opscope.storage.read_part import load_part
 from opscope.timeline.detail import describe_basis
 from opscope.timeline.period import period_of
-from opscope.timeline.steps import describe_step_boundaries
 from opscope.timeline.typical_stretch import typical_part
 
 _NEVER_FIRST = 1000
@@ -60,7 +59,8 @@ _JUDGED_EVENTS = 300_000
 @dataclass(frozen=True)
 class _SavedTrace:
     folder: Path
-    trace: TraceData | None  # None: too long for memory
+    trace: TraceData  # of a long recording, its typical stretch
+    long: LongTrace | None = None
 
 
 def end_of_run(request: EndRequest, messages: Messages) -> None:
@@ -72,8 +72,8 @@ def end_of_run(request: EndRequest, messages: Messages) -> None:
     output = _RunOutput(request, messages)
     if request.verdict is not None:
         output.write_verdict(request.verdict)
-    elif request.is_more:
-        output.add_facts()
+    elif request.is_written:
+        output.show_written()
     elif request.makes_a_trace:
         output.show_trace()
     if request.job is not None:
@@ -85,27 +85,21 @@ class _RunOutput:
         self._request, self._messages = request, messages
 
     @property
-    def _is_shown(self) -> bool:
+    def _is_summarised(self) -> bool:
         """Whether to print the summary: only of rank 0, and not if ``show_job`` prints findings."""
         request = self._request
         return request.rank in (None, 0) and not (request.why and request.with_children)
 
     def show_trace(self) -> None:
-        """Write the trace of this process, and print its summary."""
+        """Write the trace of this process and other files, and print its summary."""
         saved = self._save_trace()
         if saved is None or not self._request.is_awaited:
             return
-        if saved.trace is None:
-            return self._show_long(saved.folder)
-        with self._failures_reported("table"):
-            self._show(saved.trace)
-        if self._is_shown:
-            with self._failures_reported("summary"):
-                self._print_headline(saved.trace)
-        self._print_trace(saved.folder, saved.trace)
-        if not self._request.with_children:
-            draw(saved.trace, self._request.destination, self._messages)
-        self._print_next_command(saved.folder)
+        files = () if self._request.with_children else self._write_files(saved)
+        if self._request.is_shown:
+            self._print_results(saved, files)
+        else:
+            list(files)
 
     def write_verdict(self, file: Path) -> None:
         """Write the trace, its page, and its verdict or an error as JSON to ``file``."""
@@ -124,10 +118,6 @@ class _RunOutput:
                 f"No trace was made of the recording: see the messages of process {os.getpid()}."
             )
         trace = saved.trace
-        if trace is None:  # a long recording: use its typical stretch
-            part = chosen_partition(self._request.rank, self._request.process)
-            trace = stretch_of(LongTrace.at(saved.folder, part), _JUDGED_EVENTS)
-            trace = load_part(saved.folder, part) if trace is None else trace
         self._write_report(trace)
         typical = typical_part(trace, MOST_EVENTS)  # as in ``headline``
         verdict = find_verdict(trace if typical is None else typical.trace)
@@ -152,17 +142,19 @@ class _RunOutput:
         with self._failures_reported("report"):
             write_output("report", partial(write_report, trace), file, self._messages)
 
-    def add_facts(self) -> None:
-        """Add the facts known at the end to a trace that was shown while the program ran."""
+    def show_written(self) -> None:
+        """Show a trace that was written while the program ran, with what is known at the end."""
         request = self._request
         part = chosen_partition(request.rank, request.process)
+        folder = request.destination.trace
         with contextlib.suppress(OpscopeError, OSError):  # the trace was not written, or removed
-            trace = load_part(request.destination.trace, part)
-            facts = {} if request.facts is None else request.facts["metadata"]
-            trace = trace.with_metadata(facts)
-            save_trace(trace, request.destination.trace, part)
-            if self._is_shown and (boundaries := describe_step_boundaries(period_of(trace).trace)):
-                self._messages.say(f"{boundaries}")
+            if LongTrace.at(folder, part).rows["events"] > _JUDGED_EVENTS:
+                saved = self._long_trace(folder)
+            else:
+                facts = {} if request.facts is None else request.facts["metadata"]
+                saved = _SavedTrace(folder, load_part(folder, part).with_metadata(facts))
+                save_trace(saved.trace, folder, part)
+            self._print_results(saved, self._written_files())
 
     def show_job(self, job: JobRequest) -> None:
         """Make the traces of the other processes, and print the results of all."""
@@ -204,7 +196,7 @@ class _RunOutput:
         description, folder = about_ended(recording), self._folder_of(recording)
         if is_long(recording, description):
             save = partial(save_long, recording, facts=facts)
-            return _SavedTrace(write_output("trace", save, folder, self._messages), None)
+            return self._long_trace(write_output("trace", save, folder, self._messages))
         with self._messages.progress("reading the recording"):
             trace = recover(recording, facts=facts)
         part = chosen_partition(request.rank, request.process)
@@ -224,47 +216,58 @@ class _RunOutput:
         self._messages.say(f"another run wrote its trace to {path}; this trace has another folder")
         return free_folder(path)
 
-    def _show_long(self, saved: Path) -> None:
-        """Print the results of a long trace: a table of all of it, and the verdict on a typical
-        stretch."""
-        request, part = self._request, chosen_partition(self._request.rank, self._request.process)
-        long = LongTrace.at(saved, part)
+    def _long_trace(self, folder: Path) -> _SavedTrace:
+        part = chosen_partition(self._request.rank, self._request.process)
+        long = LongTrace.at(folder, part)
         typical = stretch_of(long, _JUDGED_EVENTS)
-        typical = load_part(saved, part) if typical is None else typical
-        with self._failures_reported("table"):
-            if request.table and request.rank in (None, 0):
-                top = find_long_top_operators(long, sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
-                self._messages.show(operator_text(top, self._messages.width))
-            for line in describe_devices(typical):
-                self._messages.say(line)
-        if self._is_shown:
-            with self._failures_reported("summary"):
-                self._print_headline(typical)
-        self._print_trace(saved, typical, long.rows["events"])
-        if not request.with_children:
-            draw(typical, replace(request.destination, chrome=None), self._messages)
-            with self._failures_reported("Chrome trace"):
-                if request.destination.chrome is not None:
-                    full_trace = load_part(saved, part)
-                    draw(full_trace, replace(request.destination, report=None), self._messages)
-        self._print_next_command(saved)
+        return _SavedTrace(folder, load_part(folder, part) if typical is None else typical, long)
 
-    def _show(self, trace: TraceData) -> None:
+    def _print_results(self, saved: _SavedTrace, files: Iterable[tuple[str, Path]]) -> None:
+        """Print table, verdict, ledger and written files; of a long trace, the table of all of it,
+        and the verdict on a typical stretch."""
+        with self._failures_reported("table"):
+            self._print_table(saved)
+        if self._is_summarised:
+            with self._failures_reported("summary"):
+                self._print_headline(saved.trace)
+        with self._failures_reported("ledger"):
+            events = None if saved.long is None else saved.long.rows["events"]
+            self._messages.say(describe_completeness(saved.trace, events))
+        self._messages.say(f"trace written to {saved.folder}")
+        for what, file in files:
+            self._messages.say(f"{what} written to {file}")
+        self._print_next_command(saved.folder)
+
+    def _print_table(self, saved: _SavedTrace) -> None:
         request = self._request
-        if not has_work(trace):
+        if not has_work(saved.trace):
             if not request.with_children:  # a launcher has none
                 self._messages.fail("The program ran no torch operators during the recording.")
         elif request.table and request.rank in (None, 0):
-            top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
+            if saved.long is None:
+                find = partial(find_top_operators, period_of(saved.trace))
+            else:
+                find = partial(find_long_top_operators, saved.long)
+            top = find(sort_by=DEFAULT_SORT, row_limit=DEFAULT_ROWS)
             self._messages.show(operator_text(top, self._messages.width))
-        for line in describe_devices(trace):
+        for line in describe_devices(saved.trace):
             self._messages.say(line)
 
-    def _print_trace(self, folder: Path, trace: TraceData, events: int | None = None) -> None:
-        """Print folder and ledger; ``events``: number of all events, if ``trace`` is a part."""
-        with self._failures_reported("ledger"):
-            self._messages.say(describe_completeness(trace, events))
-        self._messages.say(f"trace written to {folder}")
+    def _write_files(self, saved: _SavedTrace) -> Iterator[tuple[str, Path]]:
+        """Write the requested files: the Chrome trace of all, the report of a typical stretch."""
+        files, whole = self._request.destination, saved.trace
+        with self._failures_reported("Chrome trace"):
+            if saved.long is not None and files.chrome is not None:
+                part = chosen_partition(self._request.rank, self._request.process)
+                whole = load_part(saved.folder, part)
+            yield from draw(whole, replace(files, report=None), self._messages)
+        yield from draw(saved.trace, replace(files, chrome=None), self._messages)
+
+    def _written_files(self) -> Iterator[tuple[str, Path]]:
+        files = self._request.destination
+        for what, file in (("Chrome trace", files.chrome), ("report", files.report)):
+            if file is not None and file.exists():
+                yield what, file
 
     def _print_headline(self, trace: TraceData) -> None:
         if self._request.why:

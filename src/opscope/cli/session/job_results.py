@@ -27,12 +27,14 @@ from opscope.storage.processes import ProcessEntry, Processes, metadata_of
 WriteFile = Callable[[TraceData, "str | os.PathLike[str]"], object]
 
 
-def draw(trace: TraceData, destination: Destination, messages: Messages, suffix: str = "") -> None:
-    """Write the requested files; an error in one does not affect the others."""
+def draw(
+    trace: TraceData, destination: Destination, messages: Messages
+) -> Iterator[tuple[str, Path]]:
+    """Write the requested files; yields kind and path of each. An error in one does not affect the
+    others."""
     for what, write, file in _requested_files(destination):
         try:
-            written = write_output(what, partial(write, trace), file, messages)
-            messages.say(f"{what}{suffix} written to {written}")
+            yield what, write_output(what, partial(write, trace), file, messages)
         except (OpscopeError, OSError, MemoryError) as error:
             messages.fail(f"The {what} could not be written: {reason(error)}")
 
@@ -102,7 +104,8 @@ class JobResults:
                 trace = Job(processes.folder, shown).together()
         except (OpscopeError, OSError) as error:
             return self._messages.fail(f"The report of all processes was not written: {error}")
-        draw(trace, destination, self._messages, " of all processes")
+        for what, file in draw(trace, destination, self._messages):
+            self._messages.say(f"{what} of all processes written to {file}")
 
     def _show_findings(self, processes: Processes) -> None:
         active = _most_active_first(processes)

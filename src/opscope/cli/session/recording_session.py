@@ -33,7 +33,7 @@ from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest, JobRequest
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.profile_recording import ProfileRecording
-from opscope.torch_api.schedule import schedule
+from opscope.torch_api.schedule import CyclicSchedule
 from opscope.torch_api.steps import after_each_optimizer_step
 
 _START_OF_WHY_S = 20.0
@@ -71,7 +71,7 @@ class RecordingSession:
         self._steps = StepsOfRun(self._finisher.is_working)
         self._is_ending, self._is_awaited = False, True
         self._last_request: EndRequest | None = None
-        self._shown_request: EndRequest | None = None
+        self._written_request: EndRequest | None = None
 
     def begin(self) -> None:
         """Start recording; called when torch is imported."""
@@ -166,7 +166,10 @@ class RecordingSession:
 
     def _request_last_output(self) -> None:
         """Request the output of the last recording and of the whole job."""
-        request = self._last_request or self._updated_request()
+        if self._cycles > 1:
+            folder = shlex.quote(str(self._destination.trace))
+            self._messages.say(f"{self._cycles} cycles were recorded, in {folder}; the last one:")
+        request = self._last_request or self._request_to_show()
         if self._children is not None:
             root = None if self._children.rank is None else os.getpid()
             job = JobRequest(
@@ -176,13 +179,13 @@ class RecordingSession:
         if request is not None:
             self._finisher.request(request)
 
-    def _updated_request(self) -> EndRequest | None:
-        """The last request with the final number of steps; None if there was no output yet."""
-        request, counts = self._shown_request, self._steps.counted()
-        if request is None or counts is None:
+    def _request_to_show(self) -> EndRequest | None:
+        """Show the last cycle that was written while the program ran; None if there is none."""
+        request, counts = self._written_request, self._steps.counted()
+        if request is None:
             return None
-        facts = {"metadata": {STEPS: counts}}
-        return replace(request, recording=None, is_more=True, facts=facts)
+        facts = None if counts is None else {"metadata": {STEPS: counts}}
+        return replace(request, recording=None, is_shown=True, is_written=True, facts=facts)
 
     def _report_interruption(self) -> None:
         if self._finisher.is_busy:
@@ -202,7 +205,7 @@ class RecordingSession:
         option = self._options.schedule
         arguments: dict[str, Any] = dict(self._options.settings.arguments)
         if option is not None:
-            arguments["schedule"] = schedule(
+            arguments["schedule"] = CyclicSchedule(
                 wait=option.wait, warmup=option.warmup, active=option.active, repeat=option.repeat
             )
             arguments["on_trace_ready"] = self._request_cycle
@@ -253,8 +256,8 @@ class RecordingSession:
             if self._is_ending:
                 self._last_request = request
             elif request is not None:
-                self._finisher.request(request)
-                self._shown_request = request
+                self._finisher.request(replace(request, is_shown=False))
+                self._written_request = request
 
     def _request_for(
         self, profile: ProfileRecording, destination: Destination

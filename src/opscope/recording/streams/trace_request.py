@@ -49,7 +49,8 @@ class EndRequest:
     with_children: bool = False  # all processes are shown together, by the last request
     recording: Path | None = None  # file of the recording; None if its trace is saved
     saved: Path | None = None  # folder of the saved trace
-    is_more: bool = False  # the trace was shown already; only ``facts`` is new
+    is_shown: bool = True  # else the program runs on, and only failures are printed
+    is_written: bool = False  # the files were written before; show them, with ``facts``
     facts: dict[str, Any] | None = None  # ``ProgramFacts`` as JSON
     job: JobRequest | None = None  # show all processes now
     verdict: Path | None = None  # JSON file for the verdict; then nothing is printed

@@ -58,18 +58,22 @@ def test_what_fails_costs_nothing_else(asked, monkeypatch, capfd):
     assert asked.destination.chrome.exists()
 
 
-def test_what_is_known_at_the_end_gets_into_a_trace_that_was_shown_before(asked, capfd):
+def test_a_cycle_is_written_while_the_program_runs_and_shown_at_its_end(asked, capfd):
+    end_of_run(replace(asked, is_shown=False), Messages(animated=False))
+    assert asked.destination.chrome.exists() and capfd.readouterr().err == ""
     seen = {"ended": 11, "passed_ns": 10_000_000}
-    more = replace(asked, is_more=True, facts={"metadata": {STEPS: seen}})
+    more = replace(asked, is_written=True, facts={"metadata": {STEPS: seen}})
     end_of_run(more, Messages(animated=False))
     assert opscope.load(asked.destination.trace).metadata[STEPS] == seen
-    assert "recorded steps cover 10% of the program's time" in capfd.readouterr().err
+    lines = capfd.readouterr().err
+    assert "recorded steps cover 10% of the program's time" in lines and "most time: " in lines
+    assert "aten::mm" in lines and "Chrome trace written to" in lines
 
 
 def test_a_trace_that_went_meanwhile_is_no_error(asked, tmp_path, capfd):
     gone = Destination(tmp_path / "gone")
     end_of_run(
-        replace(asked, is_more=True, destination=gone, facts={"metadata": {}}),
+        replace(asked, is_written=True, destination=gone, facts={"metadata": {}}),
         Messages(animated=False),
     )
     assert capfd.readouterr().err == ""
