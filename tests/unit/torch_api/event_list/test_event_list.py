@@ -9,7 +9,6 @@ import pytest
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.torch_api.event.function_event import FunctionEvent
-from opscope.torch_api.event.function_event_avg import FunctionEventAvg
 from opscope.torch_api.event_list.event_list import EventList, make_event_list
 from support.build_trace import allocation, build_trace, span
 
@@ -35,7 +34,7 @@ def made(monkeypatch):
     return positions
 
 
-def test_tables_and_sums_make_no_event_and_tables_no_average(made, monkeypatch):
+def test_tables_and_sums_make_no_event(made):
     events = make_event_list(build_trace([("f", i, i + 1) for i in range(50)]))
 
     assert events.table(row_limit=2).count("\n") == 7
@@ -43,8 +42,6 @@ def test_tables_and_sums_make_no_event_and_tables_no_average(made, monkeypatch):
     averages = events.key_averages()
     assert averages[0] is averages[0] and events.total_average().count == 50
     assert set(made) == {0}, "only the first of each group"
-    monkeypatch.setattr(FunctionEventAvg, "__init__", None)
-    assert "f " in events.key_averages().table()
 
 
 PYTHON = [

@@ -2,9 +2,8 @@
 
 import pytest
 
-from opscope.columns.schema import EventKind
 from opscope.torch_api.event_list.event_list import make_event_list
-from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.build_trace import build_trace, kernel, span, tensor
 
 TIMELINE = [("aten::linear", 0, 1000), ("aten::addmm", 100, 900), ("aten::linear", 1000, 1500)]
 
@@ -101,18 +100,3 @@ def test_the_ledger():
         "Events recorded: 12,000; dropped: 7 events (memory budget)",
         "Cost of recording: about 130 ns per event",
     ]
-
-
-@pytest.fixture
-def events():
-    file = "train.py"
-    trace = build_trace(
-        [
-            span("main", 0, 100, kind=EventKind.PYTHON_CALL, frame=(file, 3, "main")),
-            span("aten::mm", 10, 20, inputs=[tensor(2, 3), tensor(3, 4)], overload="out"),
-            span("aten::mm", 30, 70, inputs=[tensor(20, 30), tensor(30, 40)]),
-            span("aten::add", 80, 85),
-        ],
-        allocations=[allocation(35, 4096)],
-    )
-    return make_event_list(trace, profile_memory=True, with_flops=True, with_stack=True)
