@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support.flight_recordings import all_names_of, dumps_in, names_of, run, step
+from tests.support.flight_recordings import dumps_in, run, step
+from tests.support.recorded import count, names
 
 import opscope
 from opscope import _native, flight_recorder, triggers
@@ -30,7 +31,7 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
         place = recorder.dump("to see", wait=True)
         step(model, optimizer)
     trace = opscope.load(place)
-    assert {"aten::addmm", "AddmmBackward0"} <= names_of(trace)
+    assert {"aten::addmm", "AddmmBackward0"} <= set(names(trace))
     dump = trace.metadata["dump"]
     assert (dump["reason"], dump["detail"]) == ("request", "to see")
     assert 0 < dump["held_s"] < dump["requested_s"] == 30
@@ -40,7 +41,7 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     assert manifest["dump"]["detail"] == "to see"
     assert trace.metadata["process_id"] == os.getpid()
     overloads = trace.metadata["overloads"]  # how its operators can be called
-    assert "aten::addmm" in overloads and set(overloads) <= names_of(trace)
+    assert "aten::addmm" in overloads and set(overloads) <= set(names(trace))
 
 
 def test_recording_goes_on_while_dumps_are_written(tmp_path, model, optimizer):
@@ -49,7 +50,7 @@ def test_recording_goes_on_while_dumps_are_written(tmp_path, model, optimizer):
             with opscope.record_function(f"round {number}"):
                 step(model, optimizer)
             recorder.dump(str(number))
-    rounds = [{n for n in names_of(trace) if n.startswith("round")} for trace in dumps_in(tmp_path)]
+    rounds = [{n for n in names(trace) if n.startswith("round")} for trace in dumps_in(tmp_path)]
     assert rounds == [
         {"round 0"},
         {"round 0", "round 1"},
@@ -144,8 +145,8 @@ def test_the_ring_forgets_what_is_older(tmp_path, model, optimizer):
         while time.monotonic() < until:
             step(model, optimizer)
         trace = opscope.load(recorder.dump(wait=True))
-    assert "aten::addmm" in names_of(trace)
-    assert "long ago" not in names_of(trace)
+    assert "aten::addmm" in names(trace)
+    assert "long ago" not in names(trace)
     assert trace.metadata["dump"]["limited_by"] == ""
 
 
@@ -187,7 +188,7 @@ def test_a_recording_that_no_process_reads_takes_no_memory_from_the_ring(tmp_pat
     with recorder:
         largest = most_used(recorder, x, 15)
     assert largest < 48 << 20  # all of it would be 62 MiB
-    assert all_names_of(unread.trace).count("aten::add") == 1_000
+    assert count(unread.trace, "aten::add") == 1_000
     assert list(unread.trace.table("tensors").lists("sizes")).count([1]) == 1_000
 
 
@@ -266,7 +267,7 @@ def test_it_can_be_started_again_and_from_another_thread(tmp_path, model, optimi
         recorder.start()
         assert recorder.running
         step(model, optimizer)
-        assert "aten::addmm" in names_of(opscope.load(recorder.dump(wait=True)))
+        assert "aten::addmm" in names(opscope.load(recorder.dump(wait=True)))
         recorder.stop()
         assert not recorder.running
     with pytest.raises(LifecycleError, match="is not running"):
@@ -299,8 +300,8 @@ def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
     assert done.returncode == 0, done.stderr
     child, parent = (opscope.load(Path(line)) for line in done.stdout.split())
     assert child.metadata["dump"]["detail"] == "child"
-    assert "aten::mul" in names_of(child) and "aten::add" not in names_of(child)
-    assert "aten::add" in names_of(parent) and "aten::mul" not in names_of(parent)
+    assert "aten::mul" in names(child) and "aten::add" not in names(child)
+    assert "aten::add" in names(parent) and "aten::mul" not in names(parent)
 
 
 def test_a_profile_beside_it_has_its_own_options(tmp_path, model, optimizer):
@@ -331,7 +332,7 @@ def test_the_governor_records_less_and_the_dump_says_so(tmp_path):
     assert any("steps from then on" in what for what in governor)
     said = describe_completeness(trace)
     assert "operators for " in said and "of the time only (the budget)" in said
-    lines = [row for row, name in enumerate(all_names_of(trace)) if name.endswith("(budget)")]
+    lines = [row for row, name in enumerate(names(trace)) if name.endswith("(budget)")]
     assert len({trace.events["thread"][row] for row in lines}) == 1
 
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 import torch
-from tests.support.flight_recordings import all_names_of, dumps_in, names_of, reason_of, run, step
+from tests.support.flight_recordings import dumps_in, reason_of, run, step
+from tests.support.recorded import count, names
 
 import opscope
 from opscope import flight_recorder, triggers
@@ -30,7 +31,7 @@ def test_a_slow_step_makes_a_dump(tmp_path, model, optimizer):
     (trace,) = dumps_in(tmp_path)
     assert reason_of(trace) == "slow step"
     assert "step 27 took" in trace.metadata["dump"]["detail"]
-    assert "the cause" in names_of(trace)
+    assert "the cause" in names(trace)
 
 
 def test_announced_steps_count_instead_of_the_optimizer_s(tmp_path, model, optimizer):
@@ -128,7 +129,7 @@ def test_what_was_left_out_is_reported_although_the_gil_is_held(tmp_path):
     emergencies, steps = map(int, done.stdout.split())
     assert emergencies == 1, done.stderr
     (trace,) = dumps_in(tmp_path)
-    assert all_names_of(trace).count("aten::addmm") < steps
+    assert count(trace, "aten::addmm") < steps
     assert trace.ledger["flight recorder"][NOT_KNOWN_MS] > 0
     assert any("from then on" in what for what in trace.ledger["governor"])
     said = describe_completeness(trace)

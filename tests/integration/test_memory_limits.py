@@ -5,7 +5,7 @@ import torch
 
 import opscope
 from opscope.errors import UsageError
-from support.flight_recordings import all_names_of
+from support.recorded import count
 
 ONES = torch.ones(1)
 MORE_THAN_A_MEBIBYTE = 60_000
@@ -13,7 +13,7 @@ MORE_THAN_A_MEBIBYTE = 60_000
 
 
 def added(trace):
-    return all_names_of(trace).count("aten::add")
+    return count(trace, "aten::add")
 
 
 def add(count):

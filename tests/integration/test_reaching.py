@@ -23,6 +23,7 @@ from opscope.recording.streams.detached_trace import trace_of_log
 from support.processes import forked, run_python, wait_until
 from support.processes import opscope_here as command
 from support.reached_programs import running, running_torch
+from support.recorded import names
 from support.torch_processes import run_torch
 
 pytest_plugins = ["support.reached_programs"]
@@ -54,10 +55,6 @@ def listening():
     server.stop_listening()
 
 
-def names_of(trace):
-    return {trace.names[name] for name in trace.events["name"]}
-
-
 def recorded_of(asking, recorded=()):
     asking.request("record", recorded=arguments_of(frozenset(recorded)))
     torch.ones(2).add(1)
@@ -78,7 +75,7 @@ def test_a_program_is_recorded_from_outside(program, tmp_path):
     assert done.returncode == 0, done.stderr
     assert not is_recording(program) and program.poll() is None
     trace = opscope.load(taken)
-    assert {"aten::addmm", "aten::mm"} <= names_of(trace)
+    assert {"aten::addmm", "aten::mm"} <= set(names(trace))
     assert len(trace.table("modules")) == 1
     assert trace.metadata["process_id"] == program.pid
 
@@ -91,7 +88,7 @@ def test_start_and_stop_are_two_commands(program, tmp_path):
     assert command("attach", "--stop", program.pid, "-o", tmp_path / "taken").returncode == 0
     nothing = command("attach", "--stop", program.pid)
     assert "It is not recording" in nothing.stderr
-    assert "aten::addmm" in names_of(opscope.load(tmp_path / "taken"))
+    assert "aten::addmm" in names(opscope.load(tmp_path / "taken"))
 
 
 def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
@@ -280,7 +277,7 @@ def test_detaching_leaves_the_process_as_it_was(listening):
     before["files"] -= 2  # both sides of that connection
     for _ in range(3):
         with client.connect(listening) as asking:
-            assert "aten::add" in names_of(recorded_of(asking, everything))
+            assert "aten::add" in names(recorded_of(asking, everything))
         client.connect(listening).close()
     wait_until(lambda: state() == before, 20)  # the last connection is closed on both sides in turn
     assert state() == before

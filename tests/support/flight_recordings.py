@@ -19,14 +19,6 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     optimizer.step()
 
 
-def names_of(trace: opscope.Trace) -> set[str]:
-    return set(all_names_of(trace))
-
-
-def all_names_of(trace: opscope.Trace) -> list[str]:
-    return [trace.names[name] for name in trace.events["name"]]
-
-
 def reason_of(trace: opscope.Trace) -> str:
     return str(trace.metadata["dump"]["reason"])
 

@@ -17,7 +17,7 @@ from opscope.export.format import Format
 from opscope.export.output_file import write_file
 from opscope.timeline.doubts import require_times
 from opscope.timeline.listing import OwnListing, TorchListing, measure_device_time
-from opscope.timeline.period import Which, period_of
+from opscope.timeline.period import period_of
 from opscope.timeline.signatures import first_of_each
 from opscope.timeline.stacks import Stacks
 
@@ -50,9 +50,7 @@ def write_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -
     write_collapsed(pairs, path)
 
 
-def write_own_stacks(
-    trace: TraceData, path: str | Path, metric: str = METRICS[0], period: Which | str = Which.STEADY
-) -> None:
+def write_own_stacks(trace: TraceData, path: str | Path, metric: str = METRICS[0]) -> None:
     """Write one line per stack with the times of opscope's own views.
 
     The value is the sum over the stack's innermost function and all operators in it. Start-up is
@@ -60,7 +58,7 @@ def write_own_stacks(
     """
     check_metric(metric)
     require_times(trace)
-    listing = OwnListing(period_of(trace, period).trace)
+    listing = OwnListing(period_of(trace).trace)
     stacks = _stacks_of(listing, own=True)
     value = _values(listing, metric)
     rows = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value > 0))

@@ -19,7 +19,6 @@ from opscope.errors import UnreadableProcessError, UsageError
 from opscope.jobs import job_rollups as rolled_up_module
 from opscope.jobs.account_comparison import compare_accounts
 from opscope.jobs.rollup.read import Rollup
-from opscope.storage.manifest import ROLLUP
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
 from support.build_trace import build_trace, span
@@ -100,17 +99,6 @@ def test_steps_and_accounts_are_those_of_the_traces(tmp_path, seed):
     for which in PERIODS:
         accounts = {Partition("rank", n): one.account(which) for n, one in enumerate(traces)}
         assert_same_accounts(Job(tmp_path).account(which), compare_accounts(accounts))
-
-
-def test_a_wrong_rollup_is_made_again_and_damage_within_is_reported(tmp_path):
-    folder = save_job(tmp_path)
-    steps = Job(folder).steps()
-    (folder / "rank=00001" / ROLLUP).write_text("{}")
-    assert_same_steps(Job(folder).steps(), steps)
-    file = folder / "rank=00003" / "rollup_steps.parquet"
-    file.write_bytes(b"PAR1" + b"\xff" * (file.stat().st_size - 4))
-    with pytest.raises(UnreadableProcessError, match="rollup --again"):
-        Job(folder).steps()
 
 
 def test_a_trace_that_was_replaced_counts(tmp_path):

@@ -16,6 +16,7 @@ from opscope.timeline.tree.links import forward_backward_links
 from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 from support.job_of_collectives import rank_trace
 from support.read_perfetto import read_perfetto
+from support.recorded import names
 
 BACKWARD = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
 
@@ -33,15 +34,11 @@ def save(folder, process, spans, ahead_ns=0, host="here", **more):
     build_trace(moved, metadata=metadata, **more).save(folder, process=process)
 
 
-def names_in_order(trace):
-    return [trace.event_name(event) for event in range(len(trace.events))]
-
-
 def test_events_of_all_are_in_order_of_start_with_their_parents(tmp_path):
     save(tmp_path, 1, [("a", 0, 50, {}), ("b", 20, 30, {})])
     save(tmp_path, 2, [("c", 10, 40, {}), ("d", 25, 35, {})])
     trace = Job(tmp_path).together()
-    assert names_in_order(trace) == ["a", "c", "b", "d"]
+    assert names(trace) == ["a", "c", "b", "d"]
     assert trace.events["parent"].tolist() == [-1, -1, 0, 1]
     process = trace.table("threads")["process_id"][trace.events["thread"]]
     assert process.tolist() == [1, 2, 1, 2]

@@ -13,7 +13,7 @@ from typing import Any
 from opscope import _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
-from opscope.live.flight.dump_request import DumpLimits, Reason
+from opscope.live.flight.dump_request import DumpLimits
 from opscope.live.flight.dumps import Dumps
 from opscope.live.flight.governor import Governor
 from opscope.live.flight.keeper import Keeper
@@ -117,10 +117,8 @@ class Flight:
         self.steps.end()
 
     def _watched_by(self, trigger: Trigger) -> Watched:
-        return Watched(partial(self._request_dump, trigger), self.watch, self.steps.counter)
-
-    def _request_dump(self, trigger: Trigger, detail: str) -> None:
-        self.keeper.request_dump(Reason(trigger.name, detail))
+        ask = partial(self.keeper.request_from, trigger)
+        return Watched(ask, self.watch, self.steps.counter)
 
     def _places(self) -> bytes:
         return self._loaded_sites.text() if self._settings.options.compiled else b""

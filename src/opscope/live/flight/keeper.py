@@ -43,7 +43,7 @@ class Keeper:
         self._facts, self._places = facts, places
         self._part_s = part_s
         polled = (trigger for trigger in triggers if trigger.every_s)
-        self._conditions = [PolledCondition(t, self._request_from, self._report) for t in polled]
+        self._conditions = [PolledCondition(t, self.request_from, self._report) for t in polled]
         self._requests: dict[int, DumpRequest] = {}
         self._rotate_at_s = 0.0
         self._cost_at_s = 0.0
@@ -81,7 +81,8 @@ class Keeper:
         for condition in self._conditions:
             condition.join(until_s)
 
-    def _request_from(self, trigger: Trigger, detail: str) -> None:
+    def request_from(self, trigger: Trigger, detail: str) -> None:
+        """Request the dump of a trigger."""
         self.request_dump(Reason(trigger.name, detail))
 
     def request_dump(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:

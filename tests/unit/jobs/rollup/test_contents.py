@@ -1,13 +1,10 @@
 """What is added up of a trace: operators, lines, causes, memory, as the trace has them."""
 
-import numpy as np
 import pytest
 
-from opscope.analysis.account.find import find_account
-from opscope.columns.causes import Cause
 from opscope.columns.schema import EventKind
 from opscope.jobs.rollup.contents import contents_of
-from opscope.jobs.rollup.schema import ROLLUP_TABLES, cause_column
+from opscope.jobs.rollup.schema import ROLLUP_TABLES
 from opscope.storage.partition import Partition
 from support.build_trace import allocation, build_trace, kernel, span
 
@@ -97,21 +94,6 @@ def test_lines_are_the_innermost_of_the_program():
     assert (found["train.py", 20]["count"], found["train.py", 20]["self_ns"]) == (1, 10_000)
     assert found["train.py", 12]["function"] == "train"
     assert rows(build_trace([span("aten::mm", 0, 5)]), "rollup_lines") == []
-
-
-def test_steps_and_causes_are_those_of_the_account():
-    trace = two_steps()
-    account = find_account(trace, "all")
-    steps = rows(trace, "rollup_steps")
-    assert [r["step"] for r in steps] == [7, 8]
-    assert [r["wall_ns"] for r in steps] == [100_000, 100_000]
-    assert [r["own_ns"] for r in steps] == [80_000, 100_000]
-    table = [[r[cause_column(cause)] for cause in Cause] for r in steps]
-    assert np.array_equal(table, account.table())
-    causes = {
-        r["cause"]: r["time_ns"] for r in rows(trace, "rollup_causes") if r["period"] == "all"
-    }
-    assert causes == {e.cause.name.lower(): e.time_ns for e in account.entries()}
 
 
 @pytest.mark.parametrize("spans", ["", "aten::mm 0..1"])

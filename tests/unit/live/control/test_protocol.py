@@ -84,13 +84,3 @@ def test_more_files_than_anything_takes_are_refused_and_closed(pair):
         line.read_some()
     line.close()
     assert line.files == []
-
-
-def test_what_is_nested_too_deeply_is_refused(pair):
-    one, other = pair
-    one.sendall(b"[" * 50_000 + b"\n")
-    line = ReceivedLines(other)
-    line.read_some()
-    with pytest.raises(ValueError, match="brackets"):
-        while line.next() is None:
-            line.read_some()

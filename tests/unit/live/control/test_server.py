@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import threading
-import time
 
 import pytest
 
@@ -22,6 +21,7 @@ from opscope.live.control.address import (
 from opscope.live.control.answers import ControlSession
 from opscope.live.control.client import ControlClient
 from opscope.live.control.server import Server
+from support.processes import wait_until
 
 HELLO = b'{"opscope": 1, "do": "status"}\n'
 
@@ -41,12 +41,6 @@ def connected(server):
     asking.settimeout(20)
     asking.connect(str(server._path))
     return asking
-
-
-def wait_until(is_so, patience_s=60):
-    until_s = time.monotonic() + patience_s
-    while not is_so() and time.monotonic() < until_s:
-        time.sleep(0.01)
 
 
 def asked(server, line=HELLO):

@@ -9,19 +9,6 @@ from opscope.torch_api.drop_in import daemon as messages
 from opscope.torch_api.drop_in.daemon import TraceRequest
 
 
-def test_a_registration_is_a_length_a_type_and_three_numbers():
-    said = messages.registration(1, 4711, 99)
-    assert said[:8] == (16).to_bytes(8, "little")
-    assert said[8:40] == b"ctxt".ljust(32, b"\0")
-    assert said[40:] == b"\x01\0\0\0" + (4711).to_bytes(4, "little") + (99).to_bytes(8, "little")
-
-
-def test_a_question_names_the_processes():
-    kind, content = messages.read_message(messages.question([7, 8], 0))
-    assert kind == "req"
-    assert content == b"\x02\0\0\0\x02\0\0\0" + bytes(8) + b"\x07\0\0\0\x08\0\0\0"
-
-
 def test_what_is_cut_is_refused():
     with pytest.raises(ValueError, match="too short"):
         messages.read_message(b"x" * 39)
@@ -89,7 +76,3 @@ def test_nothing_is_wanted():
 def test_what_is_no_number_is_refused():
     with pytest.raises(ValueError, match="soon"):
         TraceRequest.parse("ACTIVITIES_LOG_FILE=a.json\nPROFILE_START_TIME=soon")
-
-
-def test_processes_above_this_one_are_found():
-    assert messages.ancestors()[:2] == [os.getpid(), os.getppid()]

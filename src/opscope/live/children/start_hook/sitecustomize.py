@@ -9,13 +9,8 @@ def _begin() -> None:
         from opscope_children import begin_in_new_process  # type: ignore[import-not-found]
 
         begin_in_new_process()
-    except Exception as error:  # the program must start as without opscope
-        _note_trouble(error)
-
-
-def _note_trouble(error: Exception) -> None:
-    if os.environ.get("OPSCOPE_CHILDREN_DEBUG") == "1" and sys.stderr is not None:
-        sys.stderr.write(f"opscope: this process is not recorded: {error}\n")
+    except Exception:  # the program must start as without opscope
+        pass
 
 
 def _make_way() -> None:
