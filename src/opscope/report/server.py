@@ -110,8 +110,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = 30
-    protocol_version = "HTTP/1.1"
+    timeout = 30  # each connection has one request: the body of a refused one is never read
     server_version, sys_version = "opscope", ""
 
     _HEADERS: ClassVar = {
@@ -131,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._keep_alive()
         if name == "":
             return self._send(200, "text/html; charset=utf-8", self._page())
-        query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
         try:
+            query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
             with self.server.is_computing:
                 answer = self.server.page.answer(name, query)
         except OpscopeError as error:
@@ -185,6 +184,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self._HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer other methods and damaged requests as all refused ones."""
+        self._send(403, "text/plain", b"")
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Print nothing."""
