@@ -44,7 +44,7 @@ def test_every_table_can_be_queried_and_joins_by_id(trace):
 
 def test_a_value_that_python_lacks_is_named_with_a_way_out(trace):
     for value in ("'infinity'::timestamp", "date '20000-01-01'", "{'x': [date '-infinity']}"):
-        with pytest.raises(UsageError, match="cannot be shown.*::varchar"):
+        with pytest.raises(UsageError, match=r"cannot be shown.*::varchar"):
             list(rows_of(trace.sql(f"select {value}", read_only=True)))
 
 
