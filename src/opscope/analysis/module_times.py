@@ -44,6 +44,7 @@ def module_times(trace: TraceData, listing: TorchListing | None = None) -> Modul
     path = attribution.path[rows]
     around = nearest_ancestor(listing.tree.parent, is_module)
     self_ns = minus_children(np.where(is_module, around, -1), listing.duration_ns)
+    self_ns = np.maximum(self_ns, 0)  # in a file of others, callees may take longer than a call
     device = measure_device_time(listing).total_ns
     backward = np.flatnonzero(attribution.is_backward)
     spent = self_times(listing.tree, listing.is_async)[backward]

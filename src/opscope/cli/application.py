@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -18,6 +19,7 @@ import opscope
 from opscope.base.memory_limit import memory_for
 from opscope.base.notice import notice
 from opscope.cli.parser import Parser
+from opscope.cli.session.termination import on_interrupt
 from opscope.errors import OpscopeError, not_installed
 
 COMMANDS = {
@@ -126,7 +128,8 @@ def _run_command(words: Sequence[str]) -> Any:
     if name not in COMMANDS:
         return _main_parser()[0].parse_args(words or ["--help"])
     with memory_for("this command"):
-        module, parser = _module(name), parser_of(name)
+        with on_interrupt(signal.SIG_DFL):
+            module, parser = _module(name), parser_of(name)
         if name == "run":
             return module.main(module.parsed(parser, rest))
         return module.main(parser.parse_intermixed_args(rest))

@@ -127,14 +127,15 @@ def main(args: Namespace) -> int:
         return code
     messages.say(rounds.outputs[1])
     text, code = _DECISIONS[decision]
-    messages.say(text)
+    has_advice = decision is Decision.UNDECIDED and diff.step is not None
+    messages.say(f"{text}; use more rounds" if has_advice else text)
     return code
 
 
 _DECISIONS = {
     Decision.ACCEPT: ("accept the new version", 0),
     Decision.REJECT: ("reject the new version", FAILED),
-    Decision.UNDECIDED: ("undecided; use more rounds", NOT_JUDGED),
+    Decision.UNDECIDED: ("undecided", NOT_JUDGED),
 }
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 import webbrowser
 from argparse import Namespace
@@ -21,6 +22,7 @@ from pathlib import Path
 from opscope.analysis.diff.step_costs import Side
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.report import page_of_several, page_stem
+from opscope.cli.session.termination import on_interrupt
 from opscope.cli.trace_argument import (
     Chosen,
     add_trace,
@@ -87,13 +89,17 @@ def main(args: Namespace) -> None:
     """Serve the page until it is closed."""
     messages = Messages()
     if args.trace is not None and is_snapshot(args.trace):
-        return _serve(_page_of_snapshot(args, messages), args, messages)
+        with on_interrupt(signal.SIG_DFL):
+            page = _page_of_snapshot(args, messages)
+        return _serve(page, args, messages)
     chosen = choose_trace(args)
     if args.perfetto and args.other is not None:
         raise UsageError(f"--perfetto shows one trace. Remove {args.other}.")
     if args.perfetto:  # the entire trace: a period is for verdicts, which Perfetto does not show
         return _serve_to_perfetto(args, replace(chosen, period=None), messages)
-    _serve(_page(chosen, args, messages), args, messages)
+    with on_interrupt(signal.SIG_DFL):
+        page = _page(chosen, args, messages)
+    _serve(page, args, messages)
 
 
 def _serve(page: LivePage, args: Namespace, messages: Messages) -> None:
@@ -102,8 +108,8 @@ def _serve(page: LivePage, args: Namespace, messages: Messages) -> None:
     if "SSH_CONNECTION" in os.environ:
         messages.say(f"from another machine, first run `{tunnel(server.port)}`")
     messages.say("closing the page or Ctrl-C ends this command")
-    _open(server.address, args)
-    with contextlib.suppress(KeyboardInterrupt):
+    with on_interrupt(server.close):
+        _open(server.address, args)
         server.serve()
 
 

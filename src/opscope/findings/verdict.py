@@ -35,6 +35,7 @@ _WORTH_FIXING, SLOW = 0.02, 0.05
 _MOST_OF_IT, _MUCH = 0.5, 0.3
 _TOO_BUSY = 0.9
 """Share of time waiting for a CPU above which "healthy" means nothing."""
+_MOST_NAME = 160  # characters of a name in a sentence
 _NOT_ABOUT_TIME = (Status.EVENT_LOOP, Status.MEMORY)
 _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
@@ -145,7 +146,7 @@ class Verdict:
         return f"verdict: {self.status.value}{takes}{unsure}"
 
     def _most(self) -> str:
-        names = ", ".join(f"{name} {share_text(share)}" for name, share in self.most)
+        names = ", ".join(f"{_shortened(name)} {share_text(share)}" for name, share in self.most)
         return f"most time: {names} of the {self.about}" if names else ""
 
     def _change(self, place_text: Callable[[Place], str]) -> str:
@@ -169,6 +170,10 @@ class Verdict:
             fix = "which rank the others wait for: opscope ranks"
         more = f"{self.others} more: opscope {where}" if self.others else ""
         return "; ".join(part for part in (fix, more, missing) if part)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"
 
 
 def find_verdict(trace: TraceData, which: Which | str = Which.STEADY) -> Verdict:

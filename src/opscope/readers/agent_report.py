@@ -14,6 +14,7 @@ from typing import Any
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers
 from opscope.readers.quoting import LEGEND, MOST_CHARACTERS, quoted
+from opscope.storage.sql import rows_of
 
 DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS = 2000, 300, 20_000
 BYTES_PER_TOKEN = 3
@@ -209,7 +210,10 @@ def brief(
 
 def _add_part(table: Any, part: Question, room: _Room, shows_query: bool) -> bool:
     """Add a part with its rows; False if not even the heading fits."""
-    rows = table.slice(0, part.most).to_pylist()
+    rows = [
+        dict(zip(table.column_names, row, strict=True))
+        for row in rows_of(table.slice(0, part.most))
+    ]
     heading = [f"## {part.title}", f"`{part.statement}`"] if shows_query else []
     if not rows and shows_query:
         return True

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from opscope.base.input_file import is_folder, status_of
 from opscope.base.python_process import opscope_command
+from opscope.storage.manifest import MANIFEST, unfinished_recordings
+from opscope.storage.partition import partition_folders
 
 MOST_LINES, MOST_BYTES = 20, 4000
 """Limits of the stored output: its last lines."""
@@ -72,7 +75,7 @@ class Run:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start ``opscope run OPTIONS -o TRACE WORDS``; see :func:`record_run`."""
-        self._trace = trace
+        self._trace, self._earlier = trace, _recordings(trace)
         self._stops: list[tuple[int, int]] = []
         self._stopped_at_ns: int | None = None
         # Files: pipes would need a reader, and a program that prints a lot would wait for it.
@@ -128,7 +131,7 @@ class Run:
     def result(self, is_late: bool = False) -> RecordedRun:
         """Result of a program that has ended."""
         return RecordedRun(
-            self._trace if self._trace.is_dir() else None,
+            self._trace if _recordings(self._trace) - self._earlier else None,
             self._process.returncode,
             _end_of(self._output),
             _end_of(self._messages),
@@ -186,6 +189,14 @@ def take_turns(runs: Sequence[TakesTurns]) -> None:
             run.resume()
             run.wait(TURN_S if len(running) > 1 else None)
             run.stop()
+
+
+def _recordings(trace: Path) -> set[tuple[Path, int, int]]:
+    """Identity of each recording in a trace folder, which may be from an earlier run."""
+    files = [folder / MANIFEST for folder in partition_folders(trace).values()]
+    files += unfinished_recordings(trace) if is_folder(trace) else []
+    found = ((file, status_of(file)) for file in files)
+    return {(file, one.st_ino, one.st_mtime_ns) for file, one in found if one is not None}
 
 
 def _end_of(file: IO[bytes]) -> str:

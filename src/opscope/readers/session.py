@@ -19,6 +19,7 @@ from opscope.api.job import Job
 from opscope.api.load import load
 from opscope.api.trace import Trace
 from opscope.base.address import address_of, shown_address
+from opscope.base.files import open_inside
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers, answers_of, answers_of_diff, answers_of_job
 from opscope.readers.decision import decision_of
@@ -193,9 +194,10 @@ def _local(path: str) -> str:
 
 
 def _append(file: Path, line: str) -> None:
-    # O_NOFOLLOW: another user may have made the folder, with links in it.
+    # Another user may have made the folder, with links and pipes in it.
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        descriptor = open_inside(file.parent, file.name, flags)
         with os.fdopen(descriptor, "a", encoding="utf-8") as stream:
             stream.write(line + "\n")
     except OSError as error:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from opscope.base.daemon_thread import OwnThread
 from opscope.base.http_access import Access
 from opscope.errors import OpscopeError, UsageError
 from opscope.report.live_page import LivePage
@@ -63,37 +62,27 @@ class PageServer:
 
     def serve(self) -> None:
         """Answer requests until the page was open and is closed, or :meth:`close` is called."""
-        watch = OwnThread(self._end_when_closed, self._server.ending.set)
-        watch.start()
-        try:
-            self._server.serve_forever(poll_interval=0.1)
-        finally:
-            self._server.ending.set()
-            watch.join()
-            self._server.server_close()
+        with self._server as server:
+            while not server.is_ending:
+                server.handle_request()
+                closed_s = server.closed_since_s
+                if closed_s is not None and time.monotonic() - closed_s > _RELOAD_S:
+                    server.is_ending = True
 
     def close(self) -> None:
-        """End :meth:`serve`; from another thread."""
-        self._server.ending.set()
-        self._server.shutdown()
-
-    def _end_when_closed(self) -> None:
-        server = self._server
-        while not server.ending.wait(_PING_INTERVAL_S):
-            closed_s = server.closed_since_s
-            if closed_s is not None and time.monotonic() - closed_s > _RELOAD_S:
-                server.ending.set()
-                server.shutdown()
+        """End :meth:`serve`; from another thread or a signal handler."""
+        self._server.is_ending = True
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    timeout = 0.1  # of handle_request()
     page: LivePage
     access: Access
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.ending = threading.Event()
+        self.is_ending = False
         self.closed_since_s: float | None = None  # None: a page is open, or none has been yet
         self.is_computing = threading.Lock()  # one answer at a time, which limits memory
         self._open, self._changes = 0, threading.Lock()
@@ -110,8 +99,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = 30
-    protocol_version = "HTTP/1.1"
+    timeout = 30  # each connection has one request: the body of a refused one is never read
     server_version, sys_version = "opscope", ""
 
     _HEADERS: ClassVar = {
@@ -131,8 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._keep_alive()
         if name == "":
             return self._send(200, "text/html; charset=utf-8", self._page())
-        query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
         try:
+            query = dict(parse_qsl(address.query, keep_blank_values=True, max_num_fields=20))
             with self.server.is_computing:
                 answer = self.server.page.answer(name, query)
         except OpscopeError as error:
@@ -160,9 +148,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._begin(200, "text/event-stream", None)
         self.server.opened(+1)
         try:
-            while not self.server.ending.wait(_PING_INTERVAL_S):
+            while not self.server.is_ending:
                 self.wfile.write(b": \n\n")
                 self.wfile.flush()
+                time.sleep(_PING_INTERVAL_S)
         except OSError:
             pass
         finally:
@@ -185,6 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self._HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer other methods and damaged requests as all refused ones."""
+        self._send(403, "text/plain", b"")
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Print nothing."""

@@ -35,6 +35,7 @@ from opscope.storage.remote import complete
 FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
 _MAX_BYTES = 1 << 22  # size limit of a manifest, which has a few numbers per table
+_LIMIT = 1 << 62  # of any number
 _MAX_NAMES = 5
 _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
@@ -226,7 +227,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value < _LIMIT:
         raise ValueError(f"{str(value)[:40]!r} is not a number of rows, bytes or a rank")
     return value
 

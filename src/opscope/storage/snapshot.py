@@ -23,6 +23,8 @@ from opscope.errors import TraceFormatError
 _ALLOCATE, _FREE = "alloc", ("free_completed", "free")
 _ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _MAX_STACKS = 100_000
+_MAX_TOTAL_BYTES = 1 << 62
+"""Limit of the sum of all sizes of a device: sums of 64 bits cannot exceed it."""
 _OTHER, _ALLOCATED, _FREED = range(3)
 
 
@@ -95,20 +97,21 @@ def read_snapshot(path: Path) -> MemorySnapshot:
             raise unreadable(path, error) from error
         try:
             pickle = _native.PlainPickle(data)
+            traces = pickle.items(pickle.get(pickle.root, "device_traces"))
+            segments = pickle.items(pickle.get(pickle.root, "segments"))
+            devices = tuple(_devices(pickle, traces, segments))
         except ValueError as error:
             raise TraceFormatError(
                 f"{shown_path(path)} is not a readable memory snapshot: {error}. Write it again "
                 "with torch.cuda.memory._dump_snapshot()."
             ) from error
-        traces = pickle.items(pickle.get(pickle.root, "device_traces"))
-        segments = pickle.items(pickle.get(pickle.root, "segments"))
         if not traces and not segments:
             raise TraceFormatError(
                 f"{shown_path(path)} holds no allocations. Call "
                 "torch.cuda.memory._record_memory_history() before the program, and then "
                 "torch.cuda.memory._dump_snapshot()."
             )
-        return MemorySnapshot(pickle, tuple(_devices(pickle, traces, segments)))
+        return MemorySnapshot(pickle, devices)
 
 
 def _devices(
@@ -118,8 +121,8 @@ def _devices(
 ) -> list[DeviceSnapshot]:
     segments_by_device: dict[int, list[_native.PickledValue]] = {}
     for segment in segments:
-        device = pickle.value(pickle.get(segment, "device"))
-        segments_by_device.setdefault(device if isinstance(device, int) else 0, []).append(segment)
+        device = max(_integer(pickle, segment, "device"), 0)
+        segments_by_device.setdefault(device, []).append(segment)
     snapshots = []
     for index in sorted({*range(len(traces)), *segments_by_device}):
         trace = traces[index] if index < len(traces) else None
@@ -153,12 +156,16 @@ def _device(
             kind = "list" if name == "frames" else "integer"
             columns[name] = pickle.column(trace, name, kind)[rows]
     blocks, free, reserved = _blocks(pickle, segments)
+    size = np.maximum(columns["size"], 0)
+    in_blocks = sum(block[1] for block in blocks) + sum(free)
+    if size.sum(dtype=np.float64) + in_blocks + reserved > _MAX_TOTAL_BYTES:
+        raise ValueError(f"the sizes of device {index} are impossible")
     used = np.array(blocks, dtype=np.int64).reshape(-1, 3)
     return DeviceSnapshot(
         index,
         is_free,
         columns["addr"],
-        np.maximum(columns["size"], 0),
+        size,
         columns["time_us"],
         columns["frames"],
         other_counts,

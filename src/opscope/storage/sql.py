@@ -16,7 +16,7 @@ from opscope.base.arrow import pa
 from opscope.columns.labels import LABELS
 from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
-from opscope.errors import TraceFormatError, UsageError, not_installed
+from opscope.errors import OpscopeError, TraceFormatError, UsageError, not_installed
 from opscope.storage.interop import to_arrow
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import PROCESS, RANK
@@ -241,13 +241,19 @@ from (
 
 @contextmanager
 def _bounded_time(connection: Any) -> Iterator[None]:
-    timer = threading.Timer(LONGEST_S, connection.interrupt)
+    is_late = threading.Event()
+
+    def stop() -> None:
+        is_late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(LONGEST_S, stop)
     timer.daemon = True
     timer.start()
     try:
         yield
-    except (duckdb.InterruptException, OSError) as error:
-        if isinstance(error, OSError) and "INTERRUPT" not in str(error):
+    except (duckdb.Error, OSError, OpscopeError):  # its kind depends on the operator it stopped
+        if not is_late.is_set():
             raise
         raise UsageError(
             f"The query was stopped after {LONGEST_S:.0f} s, the limit of a read-only query. "
@@ -259,9 +265,20 @@ def _bounded_time(connection: Any) -> Iterator[None]:
 
 
 def rows_of(relation: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of a relation as Python objects, converted in batches."""
+    """The rows of a relation or a table as Python objects, converted in batches.
+
+    Raises:
+        UsageError: Python has no such value, as a date after the year 9999.
+    """
     for batch in pa.RecordBatchReader.from_stream(relation):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        try:
+            columns = [column.to_pylist() for column in batch.columns]
+        except (ValueError, OverflowError) as error:
+            raise UsageError(
+                f"A value of the result cannot be shown: {error}. Convert it to text in the "
+                "query, as in time::varchar."
+            ) from error
+        yield from zip(*columns, strict=True)
 
 
 def _bounded_table(relation: Any) -> pa.Table:

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from opscope.readers.recorded_run import Run, record_turns
+from opscope.readers.recorded_run import Run, record_run, record_turns
+from support.build_trace import build_trace, span
 
 SLEEPS = """
 import os, subprocess, sys, time
@@ -43,6 +44,13 @@ def state(process):
             return file.read().rsplit(")", 1)[1].split()[0]
     except OSError:
         return "Z"
+
+
+def test_the_trace_of_an_earlier_run_is_not_that_of_a_program_without_one(tmp_path):
+    build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "t.opscope")
+    (tmp_path / "a.py").write_text("print('no torch')\n")
+    run = record_run(["a.py"], tmp_path / "t.opscope")
+    assert (run.trace, run.exit_code, run.output) == (None, 0, "no torch")
 
 
 def test_only_one_of_two_programs_runs_at_a_time(tmp_path):

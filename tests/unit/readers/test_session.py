@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -40,10 +41,14 @@ def test_a_decision_is_kept_with_what_it_rests_on(tmp_path):
     assert len(judged) == 1
 
 
-def test_a_link_in_the_place_of_decisions_is_not_followed(tmp_path):
+def test_a_link_or_pipe_in_the_place_of_decisions_is_not_opened(tmp_path):
     session = Session()
     name = session.compare([saved(tmp_path / "old")], [saved(tmp_path / "new")])
     (tmp_path / DECISIONS).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="cannot be written"):
+        session.decide(name, "count==", "")
+    (tmp_path / DECISIONS).unlink()
+    os.mkfifo(tmp_path / DECISIONS)  # opening it would wait for a reader, forever
+    with pytest.raises(UsageError, match="it is a pipe"):
         session.decide(name, "count==", "")
     assert not (tmp_path / "elsewhere").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,8 +96,9 @@ def test_the_page_is_that_of_the_trace_also_through_a_tunnel_from_another_port(s
     with pytest.raises(UsageError, match="cannot be used"):
         PageServer(server._server.page, server.port)
     assert server._server.server_address[0] == "127.0.0.1"
-    for method in ("POST", "DELETE"):
-        assert get_path(server, urlsplit(server.address).path, method)[0] == 501
+    for method in ("POST", "DELETE", "<script>"):
+        refused = get_path(server, urlsplit(server.address).path, method)
+        assert refused[:2] == (403, b"") and refused[2]["X-Content-Type-Options"] == "nosniff"
 
 
 def test_windows_searches_and_queries_are_answered(served: Any) -> None:
@@ -135,6 +137,11 @@ def test_what_is_not_the_page_and_another_site_get_nothing(served: Any) -> None:
     ):
         status, content, _ = get(server, "", **headers)
         assert (status, content) == (403, b""), headers
+    inside = f"GET /{token}/ HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = f"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(inside)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall((head + inside).encode())
+        assert connection.makefile("rb").read().count(b"HTTP/1.") == 1  # a body is no request
 
 
 def test_what_is_wrong_is_reported(served: Any) -> None:
@@ -146,6 +153,7 @@ def test_what_is_wrong_is_reported(served: Any) -> None:
         ("spans", {"from": "0", "to": "9" * 40}),
         ("find", {"text": "a"}),
         ("sql", {}),
+        ("sql", {str(number): "" for number in range(30)}),
         ("sql", {"query": "select * from read_csv('/etc/passwd')"}),
         ("sql", {"query": "copy events to '/tmp/x.csv'"}),
         ("sql", {"query": "select"}),

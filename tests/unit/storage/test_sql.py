@@ -7,6 +7,7 @@ import pytest
 
 from opscope.columns.schema import TABLES
 from opscope.errors import UsageError
+from opscope.storage.sql import rows_of
 from support.build_trace import build_trace, span, tensor
 
 
@@ -39,6 +40,12 @@ def test_every_table_can_be_queried_and_joins_by_id(trace):
         "join events on events.id = tensors.event join names on names.id = events.name"
     )
     assert rows.fetchall() == [("aten::add", [2, 3])]
+
+
+def test_a_value_that_python_lacks_is_named_with_a_way_out(trace):
+    for value in ("'infinity'::timestamp", "date '20000-01-01'", "{'x': [date '-infinity']}"):
+        with pytest.raises(UsageError, match=r"cannot be shown.*::varchar"):
+            list(rows_of(trace.sql(f"select {value}", read_only=True)))
 
 
 def test_results_can_be_refined_after_the_trace_is_gone(trace):

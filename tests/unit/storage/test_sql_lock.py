@@ -115,6 +115,7 @@ def test_what_is_forbidden_works_unlocked(trace, folder):
         "select count(*) from range(1000000000000) where range % 7 = 3",
         "with recursive r as (select 1 as i union all select i + 1 from r) select count(*) from r",
         "select count(*) from events, range(100000000000) as b",
+        "with recursive r as (select 1 as i union all select i + 1 from r) select * from r",
     ],
 )
 def test_a_query_without_end_is_stopped(trace, monkeypatch, statement):

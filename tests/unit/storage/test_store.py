@@ -275,7 +275,9 @@ def test_a_folder_with_rings_alone_says_of_which_processes(tmp_path):
     "text", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"[" * 100_000,
              b'{"format":"opscope-trace","schema_version":true,"tables":{},"rank":0}',
              b'{"format":"opscope-trace","schema_version":1,"tables":[],"rank":0}',
-             b'{"format":"opscope-trace","schema_version":1,"tables":{"events":3},"rank":0}'],
+             b'{"format":"opscope-trace","schema_version":1,"tables":{"events":3},"rank":0}',
+             b'{"format":"opscope-trace","schema_version":1,"rank":0,"tables":'
+             b'{"events":{"rows":9223372036854775808,"bytes":9}}}'],
 )  # fmt: skip
 def test_a_damaged_manifest_is_reported(saved, text):
     (saved / "manifest.json").write_bytes(text)

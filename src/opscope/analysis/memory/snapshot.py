@@ -39,7 +39,8 @@ class SnapshotMemory(ShownResult):
         stacks: the peak by stack, as ``PeakMemory.by_stack``.
         end_bytes: total bytes in use at the end.
         in_use_bytes: bytes in use after every allocation and free. Shape (events,).
-        time_us: their times since the first. Shape (events,).
+        time_us: their times since the first; those of an earlier event where unknown or in
+            disorder. Shape (events,).
         reserved_bytes: device memory that the allocator holds at the end.
         free_bytes: unused part of it.
         largest_free_bytes: its largest piece: a larger allocation needs more of the device.
@@ -115,7 +116,9 @@ def _memory(snapshot: MemorySnapshot, name: str, history: DeviceSnapshot) -> Sna
     peak = int(np.argmax(in_use))
     at_peak = np.flatnonzero((begin + 1 <= peak) & (end > peak - 1))
     at_end = np.flatnonzero(~ended)
-    first = int(history.time_us[0]) if events else 0
+    is_known = history.time_us >= 0
+    first = int(history.time_us[is_known][0]) if is_known.any() else 0
+    time_us = np.maximum.accumulate(np.where(is_known, np.maximum(history.time_us, first), first))
 
     def groups(rows: Values, name_of: Callable[[Any], str] = _place) -> tuple[PeakGroup, ...]:
         frames = snapshot.frames
@@ -131,7 +134,7 @@ def _memory(snapshot: MemorySnapshot, name: str, history: DeviceSnapshot) -> Sna
         stacks=groups(at_peak, _path),
         end_bytes=int(size[at_end].sum()),
         in_use_bytes=in_use[1:],
-        time_us=history.time_us - first,
+        time_us=time_us - first,
         reserved_bytes=history.reserved_bytes,
         free_bytes=int(history.free_bytes.sum()),
         largest_free_bytes=int(history.free_bytes.max(initial=0)),

@@ -157,6 +157,26 @@ def interrupts_wait() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def on_interrupt(action: Callable[[], object] | signal.Handlers) -> Iterator[None]:
+    """In this block, Ctrl-C has this action; ``SIG_DFL`` kills the process.
+
+    Both are certain. The exception that Python raises is not: imports and NumPy may drop it, and
+    the import of a C extension may raise another one instead. No effect if SIGINT is ignored or has
+    another handler, and in threads other than the main thread.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    is_default = isinstance(action, signal.Handlers)
+    signal.signal(signal.SIGINT, action if is_default else lambda *_: action())  # type: ignore[arg-type, operator]
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
 def unwound_when_ended() -> Iterator[None]:
     """A fatal signal raises KeyboardInterrupt in this block, and kills the process after it; a
     second one kills at once.

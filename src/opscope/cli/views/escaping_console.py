@@ -31,6 +31,10 @@ class EscapingConsole(Console):
             else:
                 yield Segment(self._escaped(segment.text), segment.style)
 
+    def show_cursor(self, show: bool = True) -> bool:
+        """Never hide the cursor: a killed process does not show it again."""
+        return False
+
     def on_broken_pipe(self) -> None:
         """Raise the error: rich would close standard output and end the process."""
         raise

@@ -74,6 +74,12 @@ def hostile():
         b"\x8c\x04%04dNs" % number for number in range(9000)
     ) + b"."  # fmt: skip
     yield "no dictionary", pickle.dumps([1, 2])
+    for name, key, value in (("size", "size", 1 << 62), ("block", "requested_size", (1 << 63) - 1)):
+        snapshot, _ = made_snapshot("plain", 0)
+        blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        for row in (*snapshot["device_traces"][0], *blocks):
+            row[key] = value
+        yield f"{name} of 2**62", pickle.dumps(snapshot)
     yield "other contents", pickle.dumps({"segments": 5, "device_traces": "x"})
 
 
@@ -84,6 +90,19 @@ def test_what_is_hostile_is_refused(tmp_path, monkeypatch, data):
     with pytest.raises(TraceFormatError):
         read_snapshot(tmp_path / "s.pickle")
     assert not (tmp_path / "ran").exists()
+
+
+def test_times_never_go_back_and_devices_count_from_0(tmp_path):
+    snapshot, protocol = made_snapshot("plain", 0)
+    times = (-1, 5, 1 << 62, 7, -(1 << 62), 1 << 63)
+    for number, event in enumerate(snapshot["device_traces"][0]):
+        event["time_us"] = times[number % len(times)]
+    for segment in snapshot["segments"]:
+        segment["device"] = -1
+    write_snapshot(tmp_path / "s", snapshot, protocol)
+    found = snapshot_memory(read_snapshot(tmp_path / "s"))
+    assert found.device == "cuda:0" and found.reserved_bytes == 40 * (2 << 20)
+    assert found.time_us[0] == 0 and (found.time_us[1:] >= found.time_us[:-1]).all()
 
 
 def test_damaged_ones_are_read_or_refused(tmp_path):
