@@ -5,14 +5,16 @@ Each command imports only what it needs, so that `opscope --help` and usage erro
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import opscope
 from opscope.base.memory_limit import memory_for
@@ -61,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if callable(outcome):
         # `opscope run` starts the program here, where the stack has few frames of opscope.
         outcome()
-    elif outcome:
+        return
+    if arguments is None and threading.active_count() == 1:
+        _leave(outcome or 0)
+    if outcome:
         sys.exit(outcome)
 
 
@@ -145,6 +150,15 @@ def _stop_listening() -> None:
     server = sys.modules.get("opscope.live.control.server")
     if server is not None:
         server.stop_listening()
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process without freeing its objects one by one, which takes 70 ms or more."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or None
+            stream.flush()
+    os._exit(code)
 
 
 def _failed(text: str, code: int) -> int:
