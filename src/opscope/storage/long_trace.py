@@ -328,8 +328,12 @@ class LongTrace:
                 else:
                     selected = np.flatnonzero((rows_among(event_rows, event) >= 0) | (event < 0))
                 if len(selected):
+                    begin, end = int(selected[0]), int(selected[-1]) + 1
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    yield _referring(_without_unknown(table.take(selected)), event_rows)
+                    table = table.between(begin, end)
+                    if len(selected) < end - begin:
+                        table = table.take(selected - begin)
+                    yield _referring(_without_unknown(table), event_rows)
                 first += rows
 
     def file(self, table: str) -> Path:
