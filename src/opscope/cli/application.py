@@ -63,10 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if callable(outcome):
         # `opscope run` starts the program here, where the stack has few frames of opscope.
         outcome()
-        return
-    if arguments is None and threading.active_count() == 1:
+    elif arguments is None and threading.active_count() == 1:
         _leave(outcome or 0)
-    if outcome:
+    elif outcome:
         sys.exit(outcome)
 
 
@@ -155,9 +154,8 @@ def _stop_listening() -> None:
 def _leave(code: int) -> NoReturn:
     """End the process without freeing its objects one by one, which takes 70 ms or more."""
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or None
-            stream.flush()
+    with contextlib.suppress(OSError, ValueError):  # it is closed
+        print(end="", flush=True)
     os._exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,8 +162,6 @@ class Table:
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
     """The name in ``names`` most similar to ``name``; None if none is similar."""
-    import difflib  # which only errors need
-
     return next(iter(difflib.get_close_matches(str(name), list(names), n=1)), None)
 
 

@@ -328,11 +328,10 @@ class LongTrace:
                 else:
                     selected = np.flatnonzero((rows_among(event_rows, event) >= 0) | (event < 0))
                 if len(selected):
-                    begin, end = int(selected[0]), int(selected[-1]) + 1
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    table = table.between(begin, end)
-                    if len(selected) < end - begin:
-                        table = table.take(selected - begin)
+                    table = table.between(selected[0], selected[-1] + 1)
+                    if len(selected) < len(table):
+                        table = table.take(selected - selected[0])
                     yield _referring(_without_unknown(table), event_rows)
                 first += rows
 

@@ -28,8 +28,7 @@ from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
 _NOTE = "state at the end"
-_FEWEST_RECORDS = 100
-"""Records of a program without operators that has work to show; imports alone make fewer."""
+_FEWEST_RECORDS = 100  # of work without operators; imports alone make fewer
 
 Known = Mapping[str, Any]  # state of listeners, by class name
 
@@ -106,10 +105,7 @@ def has_work() -> bool:
 
 
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
-    """Facts of this process, recorded with ``options``. The time does not depend on the length.
-
-    The cost of recording, which takes 70 ms to measure, is not measured for a program without work.
-    """
+    """Facts of this process; of one with work also the cost of recording, which takes 70 ms."""
     sources = _sources() if options.source_lines else {}
     overloads: dict[str, Any] = {}
     if knows_overloads(options):
