@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 from opscope.api.trace import Trace
 from opscope.errors import UsageError
-from opscope.jobs.chrome_files import ChromeFile, ChromeFolder
-from opscope.jobs.recordings import HostFolders, find_recordings
+from opscope.jobs.recordings import TraceFolder, find_recordings
 from opscope.recording.streams.load import load_trace as load_process
 from opscope.storage.partition import chosen_partition
 from opscope.storage.remote import addresses_in_errors, local_path
@@ -62,7 +61,7 @@ def load(
         source = find_recordings(path)
         if source is not None and part is None and len(source.parts) > 1:
             return _job(path)
-        if isinstance(source, ChromeFile | ChromeFolder | HostFolders):
+        if source is not None and not isinstance(source, TraceFolder):
             return _job(path)[source.parts[0] if part is None else part]
         return Trace.of(load_process(path, rank, process))
 

@@ -5,15 +5,17 @@ Each command imports only what it needs, so that `opscope --help` and usage erro
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
 import inspect
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import opscope
 from opscope.base.memory_limit import memory_for
@@ -63,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if callable(outcome):
         # `opscope run` starts the program here, where the stack has few frames of opscope.
         outcome()
+    elif arguments is None and threading.active_count() == 1:
+        _leave(outcome or 0)
     elif outcome:
         sys.exit(outcome)
 
@@ -148,6 +152,14 @@ def _stop_listening() -> None:
     server = sys.modules.get("opscope.live.control.server")
     if server is not None:
         server.stop_listening()
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process without freeing its objects one by one, which takes 70 ms or more."""
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # it is closed
+        print(end="", flush=True)
+    os._exit(code)
 
 
 def _failed(text: str, code: int) -> int:

@@ -20,7 +20,6 @@ from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.chrome_files import ChromeFile
 from opscope.jobs.recordings import Recordings, find_recordings, folder_of
 from opscope.storage.job import missing_ranks
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
@@ -148,7 +147,7 @@ def choose_trace(args: Namespace) -> Chosen:
 
         return Chosen(path, None, Job(path, ranks).parts, None, *part_options)
     source = find_recordings(path)
-    if isinstance(source, ChromeFile):
+    if source is not None and path.is_file():
         messages.say(f"{path} contains {len(source.parts)} processes in one file")
     return Chosen(path, part, () if source is None else source.parts, source, *part_options)
 

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.jobs.chrome_files import ChromeFolder, chrome_file, chrome_files
 from opscope.recording.streams.load import load_trace, parts_of, restarted_parts, unfinished_part
 from opscope.storage.job import ledger_with_ranks, place_in_job
 from opscope.storage.partition import RANK, Partition, in_order, partition_folders
@@ -151,6 +150,9 @@ def find_recordings(path: Path) -> Recordings | None:
     """
     if parts := parts_of(path):
         return TraceFolder(path, parts)
+    # Its parsers and archives take as long to import as a short trace takes to read.
+    from opscope.jobs.chrome_files import ChromeFolder, chrome_file, chrome_files
+
     if files := chrome_files(path):
         return ChromeFolder(path, files)
     return chrome_file(path) or _host_folders(path)

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -47,7 +46,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]
     return watcher.forget
 
 
-class _Watcher(MetaPathFinder):
+class _Watcher:
     """An import finder that lets the other finders find the module and wraps its loader."""
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from opscope.analysis.account.find import find_account
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.analysis.sites import Place
+from opscope.analysis.torch_listing.rows import list_rows
 from opscope.base.progress import report_progress
 from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData
@@ -25,7 +26,6 @@ from opscope.report.table_sections import (
     module_section,
     operator_section,
     recorded_flops,
-    shape_section,
     source_section,
 )
 from opscope.storage.job import missing_ranks
@@ -247,13 +247,15 @@ def gather(
         add_merged(packer, merged, spans.position)
     report_progress(2, _PARTS)
     own_listing, flops = OwnListing(part), recorded_flops(part)
-    operators = operator_section(part, own_listing, flops)
+    rows = list_rows(own_listing, flops)
+    operators = operator_section(own_listing, rows, flops)
     detailed = detailed_period_of(source, which)
     if detailed.in_detail:  # the following tables need data that only this part has
         part = detailed.trace
         part_listing, own_listing = TorchListing(part), OwnListing(part)
         flops = recorded_flops(part)
-    by_shape = shape_section(part, own_listing, flops)
+        rows = list_rows(own_listing, flops)
+    by_shape = operator_section(own_listing, rows, flops, by_shape=True)
     report_progress(4, _PARTS)
     finding_list = findings
     if finding_list is None:

@@ -10,7 +10,7 @@ from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.analysis.torch_listing.averages import Averages, key_averages
-from opscope.analysis.torch_listing.rows import RowSource
+from opscope.analysis.torch_listing.rows import ListedRows, RowSource
 from opscope.base.program_files import is_library
 from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
@@ -34,18 +34,14 @@ _RANKED_KINDS = (TimeKind.WORK, TimeKind.WAITING)
 Section = dict[str, Any]
 
 
-def operator_section(trace: TraceData, listing: OwnListing, flops: FlopCounts | None) -> Section:
-    """Averages by name."""
-    return _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
-
-
-def shape_section(
-    trace: TraceData, listing: OwnListing, flops: FlopCounts | None
+def operator_section(
+    listing: OwnListing, rows: ListedRows, flops: FlopCounts | None, by_shape: bool = False
 ) -> Section | None:
-    """Averages by name and argument shapes; None if no shapes were recorded."""
-    if flops is None:
+    """Averages by name, or by name and argument shapes: None if no shapes were recorded."""
+    if by_shape and flops is None:
         return None
-    averages = key_averages(trace, group_by_input_shape=True, flops=flops, listing=listing)
+    trace = listing.trace
+    averages = key_averages(trace, group_by_input_shape=by_shape, listing=listing, rows=rows)
     return _operators(trace, averages, flops)
 
 

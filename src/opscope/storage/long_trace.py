@@ -329,7 +329,10 @@ class LongTrace:
                     selected = np.flatnonzero((rows_among(event_rows, event) >= 0) | (event < 0))
                 if len(selected):
                     table = table_from_arrow(TABLES[name], file.read_row_group(group))
-                    yield _referring(_without_unknown(table.take(selected)), event_rows)
+                    table = table.between(selected[0], selected[-1] + 1)
+                    if len(selected) < len(table):
+                        table = table.take(selected - selected[0])
+                    yield _referring(_without_unknown(table), event_rows)
                 first += rows
 
     def file(self, table: str) -> Path:

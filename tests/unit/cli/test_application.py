@@ -57,6 +57,16 @@ def test_without_standard_output(trace_folder):
     assert (done.returncode, done.stderr) == (0, LOST)
 
 
+def test_handlers_of_the_process_run_at_the_end(trace_folder):
+    program = (
+        "import atexit, sys; from opscope.cli import main; atexit.register(print, 'the end')\n"
+        "sys.argv = ['opscope', 'sql', sys.argv[1], 'select 1 as one']; main()"
+    )
+    arguments = [sys.executable, "-c", program, str(trace_folder)]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "one\n1\nthe end\n")
+
+
 def first_line(name):
     return importlib.import_module(f"opscope.cli.{name}").__doc__.splitlines()[0]
 

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
 from opscope.cli.destination import reason, write_or_rescue
 from opscope.cli.session.finisher import WAIT, Finisher
 from opscope.cli.session.options import RunOptions
@@ -28,6 +27,7 @@ from opscope.columns.metadata_kinds import OVER, STEPS
 from opscope.live.children.job import ChildrenOfRun
 from opscope.recording.detailed_steps import START_S, DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
+from opscope.recording.facts.program_facts import has_work
 from opscope.recording.streams.keeper import dismiss_keepers
 from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest, JobRequest
@@ -38,9 +38,6 @@ from opscope.torch_api.steps import after_each_optimizer_step
 
 _START_OF_WHY_S = 20.0
 """Time recorded in detail of a program without steps, with ``--why``."""
-
-_FEWEST_RECORDS = 100
-"""Records of a program without operators that have an answer; imports alone make fewer."""
 
 
 class RecordingSession:
@@ -161,8 +158,7 @@ class RecordingSession:
         """
         options, files = self._options, self._destination
         is_needed = options.view or files.chrome or files.report or self._children
-        ran = _native.names_from(0) or _native.statistics()["records"] >= _FEWEST_RECORDS
-        return bool(is_needed or os.environ.get(WAIT) or ran)
+        return bool(is_needed or os.environ.get(WAIT) or has_work())
 
     def _request_last_output(self) -> None:
         """Request the output of the last recording and of the whole job."""

@@ -28,6 +28,7 @@ from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
 _NOTE = "state at the end"
+_FEWEST_RECORDS = 100  # of work without operators; imports alone make fewer
 
 Known = Mapping[str, Any]  # state of listeners, by class name
 
@@ -98,15 +99,20 @@ class ProgramFacts:
 NO_FACTS = ProgramFacts()
 
 
+def has_work() -> bool:
+    """Whether this process has recorded operators, or more than its imports."""
+    return bool(_native.names_from(0)) or _native.statistics()["records"] >= _FEWEST_RECORDS
+
+
 def facts_of_program(options: RecordingOptions) -> ProgramFacts:
-    """Facts of this process, recorded with ``options``. The time does not depend on the length."""
+    """Facts of this process; of one with work also the cost of recording, which takes 70 ms."""
     sources = _sources() if options.source_lines else {}
     overloads: dict[str, Any] = {}
     if knows_overloads(options):
         names = {name for name in _native.names_from(0) if "::" in name}
         with suppress(MemoryError):  # the trace is made without them
             overloads = {"overloads": described(sorted(names))}
-    return ProgramFacts(cost_by_kind(options), overloads, sources)
+    return ProgramFacts(cost_by_kind(options) if has_work() else {}, overloads, sources)
 
 
 def _sources() -> dict[str, str]:

@@ -12,7 +12,6 @@ from opscope.base.memory_limit import memory_for
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.storage.file_kind import FileKind, file_kind
 from opscope.storage.manifest import is_later, unfinished_recordings
 from opscope.storage.partition import Partition, chosen_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
@@ -132,9 +131,10 @@ def _load(path: Path, part: Partition | None) -> TraceData:
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
             "by trace.save() or opscope run, or a Chrome JSON file."
         )
+    from opscope.storage.chrome import load_chrome_trace
+    from opscope.storage.file_kind import FileKind, file_kind
+
     kind = file_kind(path)
     if kind not in (FileKind.CHROME, FileKind.OTHER):
         raise TraceFormatError(f"{shown_path(path)} is {kind.value}.")
-    from opscope.storage.chrome import load_chrome_trace
-
     return load_chrome_trace(path, part)
