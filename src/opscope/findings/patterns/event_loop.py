@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.account.processor import sampled_threads
+from opscope.analysis.function_lines import is_coroutine
 from opscope.analysis.requests import request_spans
+from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
 from opscope.findings.own_places import places_inside
@@ -40,10 +42,22 @@ def _find(subject: Subject) -> Evidence | None:
             f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
             "event loop wait for it, which makes the slowest requests slower."
         ),
-        places=places_inside(subject, events),
+        places=(*_handlers(subject, events), *places_inside(subject, events)),
         saved_ns=None,
         saved_by="no computing time is saved; other tasks wait less",
     )
+
+
+def _handlers(subject: Subject, events: Values) -> tuple[Place, ...]:
+    """The line of a coroutine of the program with most time: the one to move to a thread."""
+    frames, names, sites = subject.trace.table("frames"), subject.trace.names, subject.sites
+    is_async = np.zeros(len(frames) + 1, dtype=np.bool_)
+    inside = sites.called_here & subject.within(subject.flags(events))
+    for row in np.unique(sites.caller[inside]).tolist():
+        file, first = names[frames["file"][row]], int(frames["line"][row])
+        is_async[row] = is_coroutine(subject.recorded, file, first)
+    rows = np.flatnonzero(inside & is_async[sites.caller] & ~is_async[sites.frame])
+    return sites.places(rows, subject.duration_ns[rows], with_modules=False)[:1]
 
 
 def _delayed_ns(subject: Subject, events: Values) -> Values:
