@@ -16,9 +16,11 @@ from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.base.quantity_text import share_text
+from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import wall_bounds
+from opscope.timeline.signatures import medians, mix, shape_signatures
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.frame_text import python_events
 
@@ -100,7 +102,10 @@ class _Clock:
             inside = (moments[:-1] >= begin) & (moments[1:] <= until)
             lengths[inside] *= 1 - min(_MOST_SWITCHING_NS / (until - begin), 1.0)
         if samples is not None:
-            lengths = _without_waits(moments, lengths, samples, others)
+            usual = np.zeros(len(lengths))
+            if (waited or 0.0) >= BUSY:
+                usual = _usual_ns(trace, moments, lengths, (start, end))
+            lengths = _without_waits(moments, lengths, usual, samples, others)
         if costs is not None:
             # The recorder reads the clock last at a span's start, and first at its end.
             half = costs / 2
@@ -128,14 +133,36 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
     return [opened, closed] if trace.events["unfinished"][running].any() else [opened]
 
 
+def _usual_ns(
+    trace: TraceData, moments: Values, lengths: Amounts, changes: tuple[Values, Values]
+) -> Amounts:
+    """Median length of the stretches between the same two changes, such as the end of an operator
+    and the start of another, on tensors of the same shapes. Shape as ``lengths``."""
+    calls = trace.table("python_calls")
+    what = trace.events["name"].astype(np.int64)
+    what[calls["event"]] = len(trace.names) + calls["frame"].astype(np.int64)
+    what = (mix(what) ^ shape_signatures(trace)).view(np.int64)
+    change, is_change = np.zeros((2, len(moments)), dtype=np.int64)
+    for number, times in enumerate(changes):
+        at = np.searchsorted(moments, times)
+        change[at], is_change[at] = what + number, 1
+    # A stretch that a sample divides lies between the changes around it.
+    known = np.flatnonzero(is_change)
+    following = np.searchsorted(known, np.arange(1, len(moments))).clip(0, len(known) - 1)
+    before = np.searchsorted(known, np.arange(len(lengths)), "right") - 1
+    alike = group_rows(change[known[before.clip(0)]], change[known[following]])
+    typical = medians(lengths.astype(np.int64), alike.group, len(alike))
+    return np.asarray(typical[alike.group], dtype=np.float64)
+
+
 def _without_waits(
-    moments: Values, lengths: Amounts, samples: Intervals, others: ProcessWaits
+    moments: Values, lengths: Amounts, usual: Amounts, samples: Intervals, others: ProcessWaits
 ) -> Amounts:
     """Stretches between two moments without what the main thread waited for a CPU in each.
 
     Of waits for other processes, the part that counts is known. Elsewhere, a descheduled thread
-    waits for milliseconds. So the waits that the kernel counted between two samples go to the
-    longest stretches first, and the rest to all.
+    waits for milliseconds. So the waits that the kernel counted between two samples go to what is
+    longest beyond its usual length, then to the longest stretches, and the rest to all.
     """
     interval = np.searchsorted(samples.start_ns, moments[:-1], "right") - 1
     known = (interval >= 0) & (moments[:-1] < samples.end_ns)
@@ -149,16 +176,17 @@ def _without_waits(
     )
     counted = np.where(wait >= 0, lengths - left_out, 0.0)
     delayed = np.maximum(delayed - np.bincount(interval, without_cpu, count), 0.0)
-    lengths = np.where(wait >= 0, 0.0, lengths)
-    waits = np.zeros(len(lengths))
-    long = np.flatnonzero(lengths > _SHORTEST_WAIT_NS)
-    long = long[np.lexsort((-lengths[long], interval[long]))]
-    of, room = interval[long], lengths[long] - _LEFT_NS
-    earlier = np.cumsum(np.append(0, np.bincount(of, room, count)))[of]
-    waits[long] = np.clip(delayed[of] - (np.cumsum(room) - room - earlier), 0, room)
-    left = lengths - waits
-    rest = np.maximum(delayed - np.bincount(interval, waits, count), 0)
-    share = rest / np.maximum(np.bincount(interval, left, count), 1)
+    left = np.where(wait >= 0, 0.0, lengths)
+    long = np.flatnonzero(left > _SHORTEST_WAIT_NS)
+    for least in (np.maximum(usual, _LEFT_NS), np.full_like(usual, _LEFT_NS)):
+        room = np.maximum(left - least, 0.0)
+        rows = long[np.lexsort((-room[long], interval[long]))]
+        of, room = interval[rows], room[rows]
+        earlier = np.cumsum(np.append(0, np.bincount(of, room, count)))[of]
+        waits = np.clip(delayed[of] - (np.cumsum(room) - room - earlier), 0, room)
+        left[rows] -= waits
+        delayed = np.maximum(delayed - np.bincount(of, waits, count), 0.0)
+    share = delayed / np.maximum(np.bincount(interval, left, count), 1)
     return np.asarray(counted + left * (1 - np.minimum(share, _MOST_WAITED)[interval]))
 
 
