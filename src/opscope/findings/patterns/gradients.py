@@ -21,6 +21,9 @@ where it also delays the reuse of results."""
 _QUICKER_PERCENT = 25
 
 
+NO_GRAD = "Put inference and validation in `with torch.inference_mode():` (or torch.no_grad())."
+
+
 def _find_inference(subject: Subject) -> Evidence | None:
     rows = _without_backward(subject)
     if len(rows) < _FEWEST:
@@ -75,9 +78,11 @@ def _without_backward(subject: Subject) -> Values:
 
 
 def _calling(subject: Subject, rows: Values) -> Values:
-    """Outermost call of a network around each operator, or the operator itself."""
+    """Outermost call of a network around each operator; the operator itself, if its line is not
+    known."""
     network = subject.inside(subject.outermost_of(subject.is_module_call))[rows]
-    return np.where((network >= 0) & subject.sites.known, network, rows)
+    has_line = (network >= 0) & subject.sites.known & (subject.sites.at[1][network] >= 0)
+    return np.where(has_line, network, rows)
 
 
 def _find_anomaly(subject: Subject) -> Evidence | None:
@@ -134,7 +139,7 @@ def _writing_stacks_ns(subject: Subject) -> int:
 GRADIENTS_IN_INFERENCE = Pattern(
     id="gradients-in-inference",
     title="Inference runs with autograd on",
-    advice="Put inference and validation in `with torch.inference_mode():` (or torch.no_grad()).",
+    advice=NO_GRAD,
     find=_find_inference,
     needs=(Needs.SHAPES, Needs.MEMORY),
     worth_saying=0.005,

@@ -14,6 +14,7 @@ from opscope.columns.schema import AllocationAction, Role
 from opscope.findings.backward_passes import has_backward
 from opscope.findings.loop_lines import CHOOSING
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
+from opscope.findings.patterns.gradients import NO_GRAD
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
@@ -32,6 +33,10 @@ _READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
 """Operators that keep none of their inputs; backward() begins with the last one."""
 
 
+_DETACHED = (
+    "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
+    "state.detach() between steps. Clear lists that only grow."
+)
 _CACHE = (
     "Give the network only the new part, and keep what it computed of earlier ones: keys and values "
     "of attention (a KV cache, use_cache=True in transformers), or the state of a recurrent layer."
@@ -145,6 +150,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
         saved_bytes=total - typical,
         saved_bytes_share=(total - typical) / peak,
         places=_keeper(subject, rounds, events, weight),
+        advice="" if subject.is_backward.any() else f"{NO_GRAD} {_DETACHED}",
     )
 
 
@@ -282,10 +288,7 @@ MEMORY_THAT_GROWS = Pattern(
     id="memory-that-grows",
     status=Status.MEMORY,
     title="Memory leak: memory grows with every iteration",
-    advice=(
-        "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
-        "state.detach() between steps. Clear lists that only grow."
-    ),
+    advice=_DETACHED,
     find=_find_kept,
     needs=(*TENSORS, Needs.STACKS),
 )
