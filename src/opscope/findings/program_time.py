@@ -30,7 +30,8 @@ Amounts = npt.NDArray[np.float64]
 _MOST_WAITED = 0.98
 _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
 _MOST_SWITCHING_NS = 10_000_000  # longest time to open or close a recording
-BUSY = 0.2  # share of time waiting for a CPU on a busy machine; less is noise
+BUSY, _SOME = 0.2, 0.02
+"""Shares of time waiting for a CPU: on a busy machine, less is noise; worth a closer look."""
 _ENOUGH_KNOWN = 0.5  # share of the time that samples of the main thread have to cover to be used
 
 
@@ -103,7 +104,7 @@ class _Clock:
             lengths[inside] *= 1 - min(_MOST_SWITCHING_NS / (until - begin), 1.0)
         if samples is not None:
             usual = np.zeros(len(lengths))
-            if (waited or 0.0) >= BUSY:
+            if (waited or 0.0) >= _SOME:
                 usual = _usual_ns(trace, moments, lengths, (start, end))
             lengths = _without_waits(moments, lengths, usual, samples, others)
         if costs is not None:
