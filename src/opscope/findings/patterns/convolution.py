@@ -31,8 +31,8 @@ def _find(subject: Subject) -> Evidence | None:
         events=rows,
         explanation=(
             f"{len(rows):,} convolutions add a bias, and the batch normalisation of their "
-            "results subtracts it again with the mean. The bias has no effect on the result, but costs "
-            "parameters, gradients and optimizer work."
+            "results subtracts it again with the mean. The bias has no effect on the result, but "
+            "costs parameters, gradients and optimizer work."
         ),
         saved_ns=backward // _NORMALISATION_PASSES if backward else None,
         saved_by=(

@@ -61,23 +61,19 @@ def _handlers(subject: Subject, events: Values) -> tuple[Place, ...]:
 
 
 def _delayed_ns(subject: Subject, events: Values) -> Values:
-    """Time in which the thread of each event waited for a CPU, unless it is the main thread.
+    """Time in which the thread of each event waited for a CPU, evenly between two samples.
 
-    The main thread's waits are in no duration. In each interval between samples, the wait is in the
-    event that takes longest.
+    The main thread's waits are in no duration.
     """
-    columns, delayed = subject.recorded.events, np.zeros(len(events), dtype=np.int64)
+    columns, delayed = subject.recorded.events, np.zeros(len(events))
+    begin, took = columns["start_ns"][events], columns["duration_ns"][events]
     numbers = subject.recorded.table("threads")["system_thread_id"][columns["thread"][events]]
     for number, samples in sampled_threads(subject.recorded).items():
-        until = samples.start_ns + samples.length_ns
-        for row in np.flatnonzero((numbers == number) & ~subject.is_main[events]).tolist():
-            begin = columns["start_ns"][events[row]]
-            end = begin + columns["duration_ns"][events[row]]
-            during = slice(np.searchsorted(until, begin), np.searchsorted(samples.start_ns, end))
-            inside = np.minimum(until[during], end)
-            inside -= np.maximum(samples.start_ns[during], begin)
-            delayed[row] = np.minimum(samples.delayed_ns[during], inside).sum()
-    return delayed
+        own = (numbers == number) & ~subject.is_main[events]
+        known = (np.append(samples.start_ns, samples.end_ns), np.append(0, samples.delayed_ns))
+        until = (np.interp(at, known[0], np.cumsum(known[1])) for at in (begin, begin + took))
+        delayed[own] = np.diff([*until], axis=0)[0][own]
+    return delayed.astype(np.int64)
 
 
 def runs_other_tasks(subject: Subject) -> Flags:

@@ -38,8 +38,8 @@ _DETACHED = (
     "state.detach() between steps. Clear lists that only grow."
 )
 _CACHE = (
-    "Give the network only the new part, and keep what it computed of earlier ones: keys and values "
-    "of attention (a KV cache, use_cache=True in transformers), or the state of a recurrent layer."
+    "Give the network only the new part, and keep what it computed of earlier ones: keys and "
+    "values of attention (a KV cache, use_cache=True in transformers), or a recurrent state."
 )
 
 
@@ -83,8 +83,8 @@ def _makers(subject: Subject, tensors: Values) -> Values:
 
 
 def _reading_again(subject: Subject, growing: Values) -> tuple[Values, int]:
-    """Calls of networks without a backward pass on results of growing concatenations outside networks,
-    and the time in which they compute, in proportion to what an earlier call read already."""
+    """Calls of networks without a backward pass on results of growing concatenations, and their
+    computing time in proportion to what an earlier call read already."""
     values, network = computed_values(subject), subject.outermost_of(subject.is_module_call)
     around, joined = subject.inside(network), subject.flags(growing)
     reads = joined[values.producer] & (around[values.event] >= 0)
