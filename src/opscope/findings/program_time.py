@@ -105,7 +105,7 @@ class _Clock:
         if samples is not None:
             usual = np.zeros(len(lengths))
             if (waited or 0.0) >= _SOME:
-                usual = _usual_ns(trace, moments, lengths, (start, end))
+                usual = _usual_ns(trace, moments, (start, end))
             lengths = _without_waits(moments, lengths, usual, samples, others)
         if costs is not None:
             # The recorder reads the clock last at a span's start, and first at its end.
@@ -134,26 +134,18 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
     return [opened, closed] if trace.events["unfinished"][running].any() else [opened]
 
 
-def _usual_ns(
-    trace: TraceData, moments: Values, lengths: Amounts, changes: tuple[Values, Values]
-) -> Amounts:
+def _usual_ns(trace: TraceData, moments: Values, changes: tuple[Values, Values]) -> Amounts:
     """Median length of the stretches between the same two changes, such as the end of an operator
-    and the start of another, on tensors of the same shapes. Shape as ``lengths``."""
+    and the start of another, on tensors of the same shapes. Shape (moments - 1,)."""
     calls = trace.table("python_calls")
     what = trace.events["name"].astype(np.int64)
     what[calls["event"]] = len(trace.names) + calls["frame"].astype(np.int64)
     what = (mix(what) ^ shape_signatures(trace)).view(np.int64)
-    change, is_change = np.zeros((2, len(moments)), dtype=np.int64)
-    for number, times in enumerate(changes):
-        at = np.searchsorted(moments, times)
-        change[at], is_change[at] = what + number, 1
-    # A stretch that a sample divides lies between the changes around it.
-    known = np.flatnonzero(is_change)
-    following = np.searchsorted(known, np.arange(1, len(moments))).clip(0, len(known) - 1)
-    before = np.searchsorted(known, np.arange(len(lengths)), "right") - 1
-    alike = group_rows(change[known[before.clip(0)]], change[known[following]])
-    typical = medians(lengths.astype(np.int64), alike.group, len(alike))
-    return np.asarray(typical[alike.group], dtype=np.float64)
+    at, first = np.unique(np.concatenate(changes), return_index=True)
+    change = np.concatenate([what, what + 1])[first]
+    alike = group_rows(change[:-1], change[1:])
+    usual = medians(np.diff(at), alike.group, len(alike))[alike.group]
+    return np.append(usual, 0)[np.searchsorted(at, moments[:-1], "right") - 1].astype(np.float64)
 
 
 def _without_waits(

@@ -27,10 +27,7 @@ _Alike = tuple[Values, Values]  # events, and a number for the value of each
 def _find(
     what: str, select: Callable[[Subject], _Alike], subject: Subject, of_calls: bool = False
 ) -> Evidence | None:
-    """Evidence for all but the first of the events with equal values.
-
-    ``of_calls``: at the line that calls a function or network that only repeats results.
-    """
+    """Evidence for all but the first of equal values; ``of_calls``: at calls that only repeat."""
     rows, number = select(subject)
     alike = group_rows(number)
     again = np.setdiff1d(rows, rows[alike.first])
