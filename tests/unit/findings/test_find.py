@@ -193,7 +193,7 @@ def test_gradients_filled_with_zeros():
     assert found(without, "gradients-set-to-zero") is None
 
 
-def convolution(bias, *between, training=None, backward=True):
+def convolution(bias, *between, training=True, backward=True):
     """A convolution, an operator on its result or not, and the normalisation of the last result."""
     made = [tensor(2, 4, 8, 8, storage=i + 50, impl=i + 50, allocation_id=i) for i in range(2)]
     arguments = [tensor(2, 3, 8, 8, impl=1), tensor(4, 3, 3, 3, impl=2)]
@@ -201,8 +201,7 @@ def convolution(bias, *between, training=None, backward=True):
     return build_trace([
         span("aten::conv2d", 0, 10, inputs=[*arguments, tensor(4, impl=3) if bias else None]),
         *(span(name, 11, 12, inputs=made[:1]) for name in between),
-        span("aten::batch_norm", 13, 20, sequence_number=5,
-             inputs=given[:1] if training is None else given),
+        span("aten::batch_norm", 13, 20, sequence_number=5, inputs=given),
         *[span("NativeBatchNormBackward0", 30, 40, "autograd", sequence_number=5, forward_thread=1,
                scope=RecordScope.BACKWARD_FUNCTION)] * backward,
     ], allocations=[
@@ -219,7 +218,7 @@ def test_a_bias_before_batch_normalisation():
 
 @pytest.mark.parametrize(
     ("training", "backward", "expected"),
-    [(True, True, True), (True, False, True), (False, True, False), (None, False, False)],
+    [(True, True, True), (True, False, True), (False, True, False)],
 )
 def test_a_bias_stays_where_a_running_mean_is_subtracted(training, backward, expected):
     trace = convolution(True, training=training, backward=backward)

@@ -8,7 +8,7 @@ from opscope.base.quantity_text import time_text
 from opscope.findings.benchmark import measure_convolution_bias
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import computed_values
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.subject import Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
@@ -45,26 +45,19 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _of_batches(subject: Subject) -> Flags:
-    """Batch normalisations in training, which subtract the mean of the batch.
-
-    In evaluation they subtract the running mean, so the bias has an effect. If the argument was not
-    recorded, a backward pass means training.
-    """
-    said, names = subject.scalar_argument(_TRAINING), subject.trace.names
-    true = [row for row in np.unique(said[said >= 0]).tolist() if names[row] in _TRUE]
-    has_backward = subject.flags(_backward_nodes(subject)[1])[:-1]
-    in_training = np.where(said >= 0, np.isin(said, true), has_backward)
-    return np.asarray(subject.named("aten::batch_norm") & in_training)
-
-
 def _normalised(subject: Subject) -> tuple[Values, Values]:
-    """Convolutions with a bias, and the batch normalisation that gets the result of each."""
+    """Convolutions with a bias, and the batch normalisation in training that gets each result.
+
+    In evaluation it subtracts the running mean, so the bias has an effect.
+    """
     values, bias = computed_values(subject), subject.tensor_argument(_BIAS)
     biased = subject.named(*_CONVOLUTIONS) & (bias >= 0)
     biased &= subject.tensor_column("impl", bias) != 0
+    names, said = subject.trace.names, subject.scalar_argument(_TRAINING)
+    true = [row for row in np.unique(said[said >= 0]).tolist() if names[row] in _TRUE]
+    norms = subject.named("aten::batch_norm") & np.isin(said, true)
     gets = subject.trace.table("tensors")["argument"][values.rows] == 0
-    gets &= _of_batches(subject)[values.event] & np.append(biased, False)[values.producer]
+    gets &= norms[values.event] & np.append(biased, False)[values.producer]
     return values.producer[gets], values.event[gets]
 
 
