@@ -30,6 +30,7 @@ Amounts = npt.NDArray[np.float64]
 _MOST_WAITED = 0.98
 _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
 _MOST_SWITCHING_NS = 10_000_000  # longest time to open or close a recording
+_FEWEST = 3  # stretches that have a usual length
 BUSY, _SOME = 0.2, 0.02
 """Shares of time waiting for a CPU: on a busy machine, less is noise; worth a closer look."""
 _ENOUGH_KNOWN = 0.5  # share of the time that samples of the main thread have to cover to be used
@@ -136,7 +137,7 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
 
 def _usual_ns(trace: TraceData, moments: Values, changes: tuple[Values, Values]) -> Amounts:
     """Median length of the stretches between the same two changes, such as the end of an operator
-    and the start of another, on tensors of the same shapes. Shape (moments - 1,)."""
+    and the start of another, on tensors of the same shapes; 0 for few. Shape (moments - 1,)."""
     calls = trace.table("python_calls")
     what = trace.events["name"].astype(np.int64)
     what[calls["event"]] = len(trace.names) + calls["frame"].astype(np.int64)
@@ -144,8 +145,10 @@ def _usual_ns(trace: TraceData, moments: Values, changes: tuple[Values, Values])
     at, first = np.unique(np.concatenate(changes), return_index=True)
     change = np.concatenate([what, what + 1])[first]
     alike = group_rows(change[:-1], change[1:])
-    usual = medians(np.diff(at), alike.group, len(alike))[alike.group]
-    return np.append(usual, 0)[np.searchsorted(at, moments[:-1], "right") - 1].astype(np.float64)
+    usual = medians(np.diff(at), alike.group, len(alike)) * (alike.count >= _FEWEST)
+    return np.append(usual[alike.group], 0)[np.searchsorted(at, moments[:-1], "right") - 1].astype(
+        np.float64
+    )
 
 
 def _without_waits(

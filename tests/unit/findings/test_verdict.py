@@ -56,7 +56,7 @@ def test_waits_for_a_processor_were_where_an_interval_is_longer_than_usual():
     rows = ((0, 0, 0), (1_000, 80, 920))
     samples = [(1001, *row, 0, WaitsFor.NOTHING) for row in rows]
     regular = find_verdict(sampled(python_between_products(*[2] * 10), *samples))
-    assert regular.status is Status.PYTHON and regular.gain_share == pytest.approx(0.25, abs=0.02)
+    assert regular.status is Status.PYTHON and regular.gain_share == pytest.approx(0.24, abs=0.02)
     once = find_verdict(sampled(python_between_products(20, *[0.02] * 9), *samples))
     assert once.status is Status.BUSY and not once.title
     assert find_verdict(python_between_products(*[2] * 10)).status is Status.HEALTHY
