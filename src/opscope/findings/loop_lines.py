@@ -18,9 +18,8 @@ from opscope.timeline.signatures import medians
 _MUCH = 0.3
 """Share of a line's time in one callee; below a half, as list() and its generator both count."""
 
-_MOSTLY, _LEVELS = 0.5, 3
-"""Share of a line's iterations that use an earlier result, for a loop-carried dependency; most
-calls of the program's functions between a loop and an operator."""
+_MOSTLY = 0.5
+"""Share of a line's iterations that use an earlier result, for a loop-carried dependency."""
 
 VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
@@ -197,17 +196,12 @@ def _carries(subject: Subject, calls: LineCalls, rounds: Values) -> Flags:
     event, producer = values.event, values.producer
     known = (producer >= 0) & (site[event] >= 0) & (site[producer] >= 0)
     known &= ~(subject.named(*_GATHERING)[event] & (name[event] == name[producer]))
-    number, above = _round_numbers(subject, calls, rounds), subject.inside(calls.row >= 0)
-    users, makers, found = site[event[known]], site[producer[known]], []
-    for _ in range(_LEVELS):
-        inside = (users >= 0) & (makers >= 0) & (calls.row[users] >= 0) & (calls.row[makers] >= 0)
-        users, makers = users[inside], makers[inside]
-        user, maker = calls.row[users], calls.row[makers]
-        again = (calls.function[user] == calls.function[maker]) & (number[maker] < number[user])
-        again &= 2 * rounds[calls.group[maker]] > rounds[calls.group[user]]
-        found.append(user[again])
-        users, makers = above[users], above[makers]  # in a function that the loop calls
-    count = np.bincount(calls.group[np.unique(np.concatenate(found))], minlength=len(rounds))
+    user, maker = calls.row[site[event[known]]], calls.row[site[producer[known]]]
+    user, maker = user[(user >= 0) & (maker >= 0)], maker[(user >= 0) & (maker >= 0)]
+    number = _round_numbers(subject, calls, rounds)
+    again = (calls.function[user] == calls.function[maker]) & (number[maker] < number[user])
+    again &= 2 * rounds[calls.group[maker]] > rounds[calls.group[user]]
+    count = np.bincount(calls.group[np.unique(user[again])], minlength=len(rounds))
     functions = group_rows(calls.group, calls.function).columns[0]
     runs = rounds * np.bincount(functions, minlength=len(rounds))
     return np.asarray(count > _MOSTLY * np.maximum(runs, 1))

@@ -106,11 +106,10 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     in_order &= chosen
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
     rounds = np.maximum(lines.rounds, 1)
-    joins = lines.joins & (rounds < kind.fewest)
-    work = np.where(joins, 0, lines.work_ns)
+    work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work + backward, 0)
     saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
-    others = lines.frame[chosen & ~lines.is_linear & ~joins]
+    others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
     part = np.where(np.isin(lines.frame, others), _IN_ORDER, _LINEAR)
     saved *= np.where(in_order, part, 1.0)
     total = int(saved.sum())
