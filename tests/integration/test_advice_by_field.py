@@ -53,6 +53,49 @@ def recommended(whole):
         (best if whole else best[:, :10]).sum().item()
 
 
+READER = torch.nn.Sequential(torch.nn.Embedding(50, 64), torch.nn.Linear(64, 256))
+
+
+@torch.no_grad()
+def decoded(whole):
+    """Words from the best two beams, each from all words so far or from the last one alone."""
+    words = torch.zeros(2, 40, dtype=torch.long)
+    for _ in range(40):
+        best = READER(words if whole else words[:, -1:])[:, -1, :50].argmax(-1)  # read
+        words = torch.cat([words[torch.tensor([1, 0])], best[:, None]], 1)
+
+
+class OnFrozen(torch.nn.Module):
+    """A head on a network that is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU())
+        self.body.requires_grad_(False)
+        self.head = torch.nn.Linear(512, 8)
+
+    def forward(self, data):
+        features = self.body(data)  # features
+        return self.head(features)
+
+
+def trained_on_the_same():
+    network, data = OnFrozen(), torch.rand(256, 512)
+    optimizer = torch.optim.SGD(network.head.parameters(), lr=0.1)
+    for _ in range(12):
+        optimizer.zero_grad()
+        network(data).square().mean().backward()
+        optimizer.step()
+
+
+def scaled(matrix=64):
+    """By the largest singular value, of which there are many."""
+    for _ in range(8):
+        weight = torch.rand(matrix, matrix)
+        _, values, _ = torch.linalg.svd(weight)  # decomposed
+        weight.div_(values[0])
+
+
 def sums_that_differ():
     degrees(once=False, weight=0)
 
@@ -175,6 +218,24 @@ def test_sorting_for_the_first_few_is_found():
     assert in_some_recording(lambda: recommended(whole=False), here, LEVELS[1])
     found = advice.findings_of(lambda: recommended(whole=True), **LEVELS[1])
     assert "partly-used-results" in found.absent
+
+
+@pytest.mark.parametrize(
+    ("program", "finding", "mark"),
+    [
+        (scaled, "partly-used-results", "decomposed"),
+        (trained_on_the_same, "repeated-results", "features"),
+        (lambda: decoded(whole=True), "growing-concatenation", "read"),
+    ],
+    ids=["one value", "frozen", "prefix"],
+)
+def test_what_is_computed_for_little_is_at_the_line_that_calls_it(program, finding, mark):
+    assert in_some_recording(program, is_at(finding, __file__, mark), advice.EVERYTHING)
+
+
+def test_reading_the_last_word_alone_is_not_reading_everything_again():
+    found = advice.findings_of(lambda: decoded(whole=False), **advice.EVERYTHING)
+    assert all(one.id != "growing-concatenation" or one.saved_share < 0.1 for one in found)
 
 
 def test_a_loop_that_takes_numbers_of_a_schedule_does_not_go_over_it():

@@ -100,6 +100,11 @@ def widest_gaps(
     return list(zip(*(column[widest].tolist() for column in gaps.columns), strict=True))
 
 
+def is_coroutine(trace: TraceData, file: str, first: int) -> bool:
+    """Whether the function that begins at a line is an ``async def``."""
+    return isinstance(_function_at(_source(trace, file), first, first), ast.AsyncFunctionDef)
+
+
 def keeping_line(trace: TraceData, file: str, first: int, line: int = -1) -> int:
     """Line at which a function stores what another line assigned in a list, dict or set; -1: none.
 

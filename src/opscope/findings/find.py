@@ -69,8 +69,7 @@ def _find(
         else:
             found.append(_finding(subject, pattern, evidence, benchmark))
     general = {pattern.id for pattern in patterns if pattern.is_general}
-    waited = waited_share(period.trace)
-    found = _with_remainder(subject, found, general, 1 - (waited or 0.0))
+    found = _with_remainder(subject, found, general)
     found.sort(key=lambda one: (not one.is_known, -one.weight, -one.time_ns))
     return Findings(
         found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
@@ -82,7 +81,7 @@ def _find(
         start_up_ns=period.start_up.took_ns,
         start_up=str(period.start_up) if period.which is Which.STEADY else "",
         unexplained=unexplained(subject, found),
-        waited_share=waited,
+        waited_share=waited_share(period.trace),
         dropped_share=dropped_share(trace),
         sampled=recorded_for(trace.ledger),
         is_recorded_time=bool(trace.ledger) and not has_measured_cost(trace),
@@ -90,15 +89,10 @@ def _find(
     )
 
 
-def _with_remainder(
-    subject: Subject, found: list[Finding], general: set[str], cpu_share: float
-) -> list[Finding]:
+def _with_remainder(subject: Subject, found: list[Finding], general: set[str]) -> list[Finding]:
     """Reduce general findings by the savings of findings with a specific cause."""
     others = [one for one in found if one.id not in general and one.saved_ns]
-    return [
-        _left(subject, replace(one, cpu_share=cpu_share), others) if one.id in general else one
-        for one in found
-    ]
+    return [_left(subject, one, others) if one.id in general else one for one in found]
 
 
 def _left(subject: Subject, general: Finding, others: list[Finding]) -> Finding:

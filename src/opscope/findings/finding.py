@@ -48,7 +48,6 @@ class Finding:
         place_note: what to record to get the lines; empty if they are known.
         link: further reading.
         status: status of a program whose main finding this is.
-        cpu_share: of a general finding, share of the time in which the program had a CPU.
         saved_bytes: memory that the fix saves; None if it is not about memory.
         saved_bytes_share: the same as a share of the peak.
     """
@@ -69,7 +68,6 @@ class Finding:
     place_note: str
     link: str
     status: Status = Status.OPERATORS
-    cpu_share: float = 1.0
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
 
@@ -84,18 +82,9 @@ class Finding:
         return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
 
     @property
-    def certain_weight(self) -> float:
-        """The weight that a verdict may rest on.
-
-        Of a general finding, the share of all time, waits for a CPU included: times are its only
-        evidence, and an error in these waits is as large as a part of all time.
-        """
-        return max((self.saved_share or 0.0) * self.cpu_share, self.saved_bytes_share / 2)
-
-    @property
     def severity(self) -> Severity:
         """Severity: high from 10 % of the time saved, medium from 2 %; twice that of memory."""
-        share = self.certain_weight
+        share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
     def __repr__(self) -> str:

@@ -16,9 +16,11 @@ from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.account.processor import Intervals, sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.base.quantity_text import share_text
+from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.period import wall_bounds
+from opscope.timeline.signatures import medians, mix, shape_signatures
 from opscope.timeline.tree.event_tree import event_tree
 from opscope.timeline.tree.frame_text import python_events
 
@@ -28,7 +30,9 @@ Amounts = npt.NDArray[np.float64]
 _MOST_WAITED = 0.98
 _SHORTEST_WAIT_NS, _LEFT_NS = 200_000, 20_000
 _MOST_SWITCHING_NS = 10_000_000  # longest time to open or close a recording
-BUSY = 0.2  # share of time waiting for a CPU on a busy machine; less is noise
+_FEWEST = 3  # stretches that have a usual length
+BUSY, _SOME = 0.2, 0.02
+"""Shares of time waiting for a CPU: on a busy machine, less is noise; worth a closer look."""
 _ENOUGH_KNOWN = 0.5  # share of the time that samples of the main thread have to cover to be used
 
 
@@ -100,7 +104,10 @@ class _Clock:
             inside = (moments[:-1] >= begin) & (moments[1:] <= until)
             lengths[inside] *= 1 - min(_MOST_SWITCHING_NS / (until - begin), 1.0)
         if samples is not None:
-            lengths = _without_waits(moments, lengths, samples, others)
+            usual = np.zeros(len(lengths))
+            if (waited or 0.0) >= _SOME:
+                usual = _usual_ns(trace, moments, (start, end))
+            lengths = _without_waits(moments, lengths, usual, samples, others)
         if costs is not None:
             # The recorder reads the clock last at a span's start, and first at its end.
             half = costs / 2
@@ -128,14 +135,30 @@ def _switching(trace: TraceData, start: Values, end: Values) -> list[tuple[int, 
     return [opened, closed] if trace.events["unfinished"][running].any() else [opened]
 
 
+def _usual_ns(trace: TraceData, moments: Values, changes: tuple[Values, Values]) -> Amounts:
+    """Median length of the stretches between the same two changes, such as the end of an operator
+    and the start of another, on tensors of the same shapes; 0 for few. Shape (moments - 1,)."""
+    calls = trace.table("python_calls")
+    what = trace.events["name"].astype(np.int64)
+    what[calls["event"]] = len(trace.names) + calls["frame"].astype(np.int64)
+    what = (mix(what) ^ shape_signatures(trace)).view(np.int64)
+    at, first = np.unique(np.concatenate(changes), return_index=True)
+    change = np.concatenate([what, what + 1])[first]
+    alike = group_rows(change[:-1], change[1:])
+    usual = medians(np.diff(at), alike.group, len(alike)) * (alike.count >= _FEWEST)
+    return np.append(usual[alike.group], 0)[np.searchsorted(at, moments[:-1], "right") - 1].astype(
+        np.float64
+    )
+
+
 def _without_waits(
-    moments: Values, lengths: Amounts, samples: Intervals, others: ProcessWaits
+    moments: Values, lengths: Amounts, usual: Amounts, samples: Intervals, others: ProcessWaits
 ) -> Amounts:
     """Stretches between two moments without what the main thread waited for a CPU in each.
 
     Of waits for other processes, the part that counts is known. Elsewhere, a descheduled thread
-    waits for milliseconds. So the waits that the kernel counted between two samples go to the
-    longest stretches first, and the rest to all.
+    waits for milliseconds. So the waits that the kernel counted between two samples go to what is
+    longest beyond its usual length, then to the longest stretches, and the rest to all.
     """
     interval = np.searchsorted(samples.start_ns, moments[:-1], "right") - 1
     known = (interval >= 0) & (moments[:-1] < samples.end_ns)
@@ -149,16 +172,17 @@ def _without_waits(
     )
     counted = np.where(wait >= 0, lengths - left_out, 0.0)
     delayed = np.maximum(delayed - np.bincount(interval, without_cpu, count), 0.0)
-    lengths = np.where(wait >= 0, 0.0, lengths)
-    waits = np.zeros(len(lengths))
-    long = np.flatnonzero(lengths > _SHORTEST_WAIT_NS)
-    long = long[np.lexsort((-lengths[long], interval[long]))]
-    of, room = interval[long], lengths[long] - _LEFT_NS
-    earlier = np.cumsum(np.append(0, np.bincount(of, room, count)))[of]
-    waits[long] = np.clip(delayed[of] - (np.cumsum(room) - room - earlier), 0, room)
-    left = lengths - waits
-    rest = np.maximum(delayed - np.bincount(interval, waits, count), 0)
-    share = rest / np.maximum(np.bincount(interval, left, count), 1)
+    left = np.where(wait >= 0, 0.0, lengths)
+    long = np.flatnonzero(left > _SHORTEST_WAIT_NS)
+    for least in (np.maximum(usual, _LEFT_NS), np.full_like(usual, _LEFT_NS)):
+        room = np.maximum(left - least, 0.0)
+        rows = long[np.lexsort((-room[long], interval[long]))]
+        of, room = interval[rows], room[rows]
+        earlier = np.cumsum(np.append(0, np.bincount(of, room, count)))[of]
+        waits = np.clip(delayed[of] - (np.cumsum(room) - room - earlier), 0, room)
+        left[rows] -= waits
+        delayed = np.maximum(delayed - np.bincount(of, waits, count), 0.0)
+    share = delayed / np.maximum(np.bincount(interval, left, count), 1)
     return np.asarray(counted + left * (1 - np.minimum(share, _MOST_WAITED)[interval]))
 
 

@@ -22,7 +22,6 @@ from opscope.findings.line_calls import LineCalls, calls_of_lines
 from opscope.findings.program_time import program_time
 from opscope.timeline.listing import WORK_KINDS, TorchListing, launched_work
 from opscope.timeline.period import wall_bounds
-from opscope.timeline.signatures import medians
 from opscope.timeline.tree.event_tree import (
     event_tree,
     minus_children,
@@ -39,8 +38,6 @@ _FIXED_COST_PERCENTILE = 5
 MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """Limits of the cost of a call; large operators say nothing about it, even the fastest."""
 
-_ODD, _SHORT_NS = 4, 500_000
-"""Calls this many times longer than the median were interrupted; CPU time slices are a few ms."""
 _MUCH_OF_A_CALL = 0.4
 """Share of a call that its operators take, below which it does something else too."""
 FLOPS_A_NS = 64  # Floating-point operations per nanosecond of one thread on an ordinary CPU
@@ -382,18 +379,10 @@ class Subject:
         rows = self.outermost
         if not len(rows):
             return result
-        took, median = self.duration_ns[rows], self._medians(rows)
-        calling = np.minimum(took, self.call_cost_ns * self.sums(self.is_operator)[rows])
-        # A short operator is rarely interrupted, and then for much longer than it takes.
-        result[rows] = np.where(median < _SHORT_NS, np.minimum(took, _ODD * median), took) - calling
+        took = self.duration_ns[rows]
+        inner = self.call_cost_ns * self.sums(self.is_operator)[rows]
+        result[rows] = took - np.minimum(took, inner)
         return result
-
-    def _medians(self, rows: Values) -> Values:
-        """The median duration of operators of the same name at the same line, for each of them."""
-        unknown = np.zeros(len(self.parent), dtype=np.int64)
-        frame, line = self.sites.at if self.sites.known else (unknown, unknown)
-        alike = group_rows(self.events["name"][rows], frame[rows], line[rows])
-        return medians(self.duration_ns[rows], alike.group, len(alike))[alike.group]
 
     # Arguments and memory.
 

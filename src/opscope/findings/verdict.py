@@ -233,20 +233,20 @@ def _unsure_of_others(verdict: Verdict, waits: ProcessWaits) -> Verdict:
 
 def _foremost(findings: Findings) -> Finding | None:
     """Finding that makes the program slow; else one that matters without saving time."""
-    ranked = sorted(findings, key=lambda one: -one.certain_weight)
-    worth = [one for one in ranked if one.certain_weight >= _WORTH_FIXING]
+    ranked = sorted(findings, key=lambda one: -one.weight)
+    worth = [one for one in ranked if one.weight >= _WORTH_FIXING]
     general = {one.id for one in all_patterns() if one.is_general}
     if worth and worth[0].id in general:
         # A blocked event loop explains time outside torch. A specific finding precedes a general
         # one if it saves at least half as much.
-        enough = max(SLOW, _MOST_OF_IT * worth[0].certain_weight)
+        enough = max(SLOW, _MOST_OF_IT * worth[0].weight)
         for one in sorted(
             ranked, key=lambda one: (one.status is not Status.EVENT_LOOP, one.id in general)
         ):
             blocks = one.status is Status.EVENT_LOOP and one.time_share >= _MUCH
-            if blocks or (one.id not in general and one.certain_weight >= enough):
+            if blocks or (one.id not in general and one.weight >= enough):
                 return one
-    if worth and worth[0].certain_weight >= SLOW:
+    if worth and worth[0].weight >= SLOW:
         return worth[0]
     matters = [one for one in ranked if one.status in _NOT_ABOUT_TIME]
     return next(iter([*matters, *worth]), None)
@@ -259,12 +259,12 @@ def _outweighs(cause: tuple[Cause, float] | None, finding: Finding) -> bool:
     """
     if cause is None or cause[0] is Cause.DESCHEDULED:
         return cause is not None and not _is_named(finding)
-    return cause[0] is Cause.COLLECTIVE and cause[1] > 2 * finding.certain_weight
+    return cause[0] is Cause.COLLECTIVE and cause[1] > 2 * finding.weight
 
 
 def _is_named(finding: Finding) -> bool:
     """Whether the program has the finding's status if the finding is the foremost one."""
-    return finding.certain_weight >= SLOW or finding.status in _NOT_ABOUT_TIME
+    return finding.weight >= SLOW or finding.status in _NOT_ABOUT_TIME
 
 
 def _of_cause(
@@ -275,8 +275,8 @@ def _of_cause(
     Counts time in steps, if there are enough; time between steps may be opscope's own. A cause does
     not count if its pattern found nothing. Waits for other ranks count without the time in which
     these waited for a CPU. While a device works, it sets the pace, so causes count as far as the
-    busiest one is idle. If waits for a CPU are most of the time, a cause or a finding has to be
-    large as a share of all time, as an error in these waits is. Otherwise, they are the cause.
+    busiest one is idle. If waits for a CPU are most of the time, a cause has to be large as a share
+    of all time, as an error in these waits is. Otherwise, they are the cause.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
@@ -301,8 +301,7 @@ def _of_cause(
     is_busy = waited >= _MOST_OF_IT
     if leads and (not is_busy or share[first] * (1 - waited) >= _MUCH):
         return (first, share[first])
-    is_busy &= leads or any(one.certain_weight < SLOW <= one.weight for one in findings)
-    return (Cause.DESCHEDULED, 0.0) if is_busy or waited >= _TOO_BUSY else None
+    return (Cause.DESCHEDULED, 0.0) if (is_busy and leads) or waited >= _TOO_BUSY else None
 
 
 def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict:

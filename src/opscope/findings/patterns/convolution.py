@@ -6,8 +6,9 @@ import numpy as np
 
 from opscope.base.quantity_text import time_text
 from opscope.findings.benchmark import measure_convolution_bias
-from opscope.findings.pattern import Evidence, Needs, Pattern
-from opscope.findings.subject import Flags, Subject, Values
+from opscope.findings.pattern import TENSORS, Evidence, Pattern
+from opscope.findings.repeated_values import computed_values
+from opscope.findings.subject import Subject, Values
 from opscope.timeline.tree.links import forward_backward_links
 
 _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
@@ -21,14 +22,7 @@ and writes one gradient. The gradient of a bias takes one more, reading the grad
 
 
 def _find(subject: Subject) -> Evidence | None:
-    follower = _following(subject)
-    rows = _with_bias(subject)
-    norms = follower[rows]
-    # nn.BatchNorm counts batches with an add_ in between.
-    counting = subject.named("aten::add_")
-    norms = np.where(counting[norms], follower[norms], norms)
-    normalised = (norms >= 0) & _of_batches(subject)[norms]
-    rows, norms = rows[normalised], norms[normalised]
+    rows, norms = _normalised(subject)
     if not len(rows):
         return None
     nodes, norm = _backward_nodes(subject)
@@ -36,9 +30,9 @@ def _find(subject: Subject) -> Evidence | None:
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} convolutions add a bias, and the batch normalisation right after "
-            "subtracts it again with the mean. The bias has no effect on the result, but costs "
-            "parameters, gradients and optimizer work."
+            f"{len(rows):,} convolutions add a bias, and the batch normalisation of their "
+            "results subtracts it again with the mean. The bias has no effect on the result, but "
+            "costs parameters, gradients and optimizer work."
         ),
         saved_ns=backward // _NORMALISATION_PASSES if backward else None,
         saved_by=(
@@ -51,42 +45,20 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _of_batches(subject: Subject) -> Flags:
-    """Batch normalisations in training, which subtract the mean of the batch.
+def _normalised(subject: Subject) -> tuple[Values, Values]:
+    """Convolutions with a bias, and the batch normalisation in training that gets each result.
 
-    In evaluation they subtract the running mean, so the bias has an effect. If the argument was not
-    recorded, a backward pass means training.
+    In evaluation it subtracts the running mean, so the bias has an effect.
     """
-    said, names = subject.scalar_argument(_TRAINING), subject.trace.names
+    values, bias = computed_values(subject), subject.tensor_argument(_BIAS)
+    biased = subject.named(*_CONVOLUTIONS) & (bias >= 0)
+    biased &= subject.tensor_column("impl", bias) != 0
+    names, said = subject.trace.names, subject.scalar_argument(_TRAINING)
     true = [row for row in np.unique(said[said >= 0]).tolist() if names[row] in _TRUE]
-    has_backward = subject.flags(_backward_nodes(subject)[1])[:-1]
-    in_training = np.where(said >= 0, np.isin(said, true), has_backward)
-    return np.asarray(subject.named("aten::batch_norm") & in_training)
-
-
-def _with_bias(subject: Subject) -> Values:
-    """Convolutions with a bias; files without tensor identity only have its sizes."""
-    bias, tensors = subject.tensor_argument(_BIAS), subject.trace.table("tensors")
-    defined = bias >= 0
-    if len(tensors):
-        has_sizes = np.diff(tensors.lists("sizes").offsets) > 0
-        is_there = tensors["impl"] != 0 if tensors["impl"].any() else has_sizes
-        defined &= is_there[bias]
-    return np.flatnonzero(subject.named(*_CONVOLUTIONS) & defined)
-
-
-def _following(subject: Subject) -> Values:
-    """Next operator at the same level of the same thread, for each operator; -1 for none.
-
-    Shape (events + 1,): the last is for row -1.
-    """
-    parent, thread = subject.operator_parent, subject.events["thread"]
-    rows = np.flatnonzero(subject.is_operator)
-    rows = rows[np.lexsort((rows, parent[rows], thread[rows]))]
-    same = (np.diff(parent[rows]) == 0) & (np.diff(thread[rows]) == 0)
-    result = np.full(len(parent) + 1, -1, dtype=np.int64)
-    result[rows[:-1][same]] = rows[1:][same]
-    return result
+    norms = subject.named("aten::batch_norm") & np.isin(said, true)
+    gets = subject.trace.table("tensors")["argument"][values.rows] == 0
+    gets &= norms[values.event] & np.append(biased, False)[values.producer]
+    return values.producer[gets], values.event[gets]
 
 
 def _backward_nodes(subject: Subject) -> tuple[Values, Values]:
@@ -102,7 +74,7 @@ CONVOLUTION_BIAS = Pattern(
     title="Convolutions have a bias that batch normalisation removes",
     advice="Make these convolutions with bias=False.",
     find=_find,
-    needs=(Needs.SHAPES,),
+    needs=TENSORS,
     measure=measure_convolution_bias,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-bias-for-convolutions-directly-followed-by-a-batch-norm",
 )

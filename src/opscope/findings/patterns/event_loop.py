@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.account.processor import sampled_threads
+from opscope.analysis.function_lines import is_coroutine
 from opscope.analysis.requests import request_spans
+from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
 from opscope.findings.own_places import places_inside
@@ -40,30 +42,38 @@ def _find(subject: Subject) -> Evidence | None:
             f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
             "event loop wait for it, which makes the slowest requests slower."
         ),
-        places=places_inside(subject, events),
+        places=(*_handlers(subject, events), *places_inside(subject, events)),
         saved_ns=None,
         saved_by="no computing time is saved; other tasks wait less",
     )
 
 
-def _delayed_ns(subject: Subject, events: Values) -> Values:
-    """Time in which the thread of each event waited for a CPU, unless it is the main thread.
+def _handlers(subject: Subject, events: Values) -> tuple[Place, ...]:
+    """The line of a coroutine of the program with most time: the one to move to a thread."""
+    frames, names, sites = subject.trace.table("frames"), subject.trace.names, subject.sites
+    is_async = np.zeros(len(frames) + 1, dtype=np.bool_)
+    inside = sites.called_here & subject.within(subject.flags(events))
+    for row in np.unique(sites.caller[inside]).tolist():
+        file, first = names[frames["file"][row]], int(frames["line"][row])
+        is_async[row] = is_coroutine(subject.recorded, file, first)
+    rows = np.flatnonzero(inside & is_async[sites.caller] & ~is_async[sites.frame])
+    return sites.places(rows, subject.duration_ns[rows], with_modules=False)[:1]
 
-    The main thread's waits are in no duration. In each interval between samples, the wait is in the
-    event that takes longest.
+
+def _delayed_ns(subject: Subject, events: Values) -> Values:
+    """Time in which the thread of each event waited for a CPU, evenly between two samples.
+
+    The main thread's waits are in no duration.
     """
-    columns, delayed = subject.recorded.events, np.zeros(len(events), dtype=np.int64)
+    columns, delayed = subject.recorded.events, np.zeros(len(events))
+    begin, took = columns["start_ns"][events], columns["duration_ns"][events]
     numbers = subject.recorded.table("threads")["system_thread_id"][columns["thread"][events]]
     for number, samples in sampled_threads(subject.recorded).items():
-        until = samples.start_ns + samples.length_ns
-        for row in np.flatnonzero((numbers == number) & ~subject.is_main[events]).tolist():
-            begin = columns["start_ns"][events[row]]
-            end = begin + columns["duration_ns"][events[row]]
-            during = slice(np.searchsorted(until, begin), np.searchsorted(samples.start_ns, end))
-            inside = np.minimum(until[during], end)
-            inside -= np.maximum(samples.start_ns[during], begin)
-            delayed[row] = np.minimum(samples.delayed_ns[during], inside).sum()
-    return delayed
+        own = (numbers == number) & ~subject.is_main[events]
+        known = (np.append(samples.start_ns, samples.end_ns), np.append(0, samples.delayed_ns))
+        until = (np.interp(at, known[0], np.cumsum(known[1])) for at in (begin, begin + took))
+        delayed[own] = np.diff([*until], axis=0)[0][own]
+    return delayed.astype(np.int64)
 
 
 def runs_other_tasks(subject: Subject) -> Flags:

@@ -21,13 +21,17 @@ where it also delays the reuse of results."""
 _QUICKER_PERCENT = 25
 
 
+NO_GRAD = "Put inference and validation in `with torch.inference_mode():` (or torch.no_grad())."
+
+
 def _find_inference(subject: Subject) -> Evidence | None:
     rows = _without_backward(subject)
     if len(rows) < _FEWEST:
         return None
-    kept = int(subject.bytes_made[rows].sum())
+    kept, called = int(subject.bytes_made[rows].sum()), _calling(subject, rows)
     return Evidence(
         events=rows,
+        places=subject.sites.places(called, subject.duration_ns[rows]),
         explanation=(
             f"{len(rows):,} operators were recorded by autograd, but no backward pass followed. "
             f"Autograd kept their results, {bytes_text(kept)} in total, which delays the reuse "
@@ -67,11 +71,18 @@ def _without_backward(subject: Subject) -> Values:
     # By line: an operator may make several nodes, or the graph's last one before a detach.
     every = np.arange(len(events))
     frame, line = subject.sites.at if subject.sites.known else (every, every)
-    network = subject.inside(subject.outermost_of(subject.is_module_call))[rows]
-    called = np.where((network >= 0) & subject.sites.known, network, rows)
+    called = _calling(subject, rows)
     group = group_rows(frame[called], line[called]).group
     used = np.bincount(group, weights=has_backward(subject, rows))
     return np.asarray(rows[used[group] == 0])
+
+
+def _calling(subject: Subject, rows: Values) -> Values:
+    """Outermost call of a network around each operator; the operator itself, if its line is not
+    known."""
+    network = subject.inside(subject.outermost_of(subject.is_module_call))[rows]
+    has_line = (network >= 0) & subject.sites.known & (subject.sites.at[1][network] >= 0)
+    return np.where(has_line, network, rows)
 
 
 def _find_anomaly(subject: Subject) -> Evidence | None:
@@ -128,7 +139,7 @@ def _writing_stacks_ns(subject: Subject) -> int:
 GRADIENTS_IN_INFERENCE = Pattern(
     id="gradients-in-inference",
     title="Inference runs with autograd on",
-    advice="Put inference and validation in `with torch.inference_mode():` (or torch.no_grad()).",
+    advice=NO_GRAD,
     find=_find_inference,
     needs=(Needs.SHAPES, Needs.MEMORY),
     worth_saying=0.005,

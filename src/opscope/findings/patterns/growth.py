@@ -11,7 +11,10 @@ from opscope.analysis.sites import Place
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, Role
+from opscope.findings.backward_passes import has_backward
+from opscope.findings.loop_lines import CHOOSING
 from opscope.findings.pattern import TENSORS, Evidence, Needs, Pattern
+from opscope.findings.patterns.gradients import NO_GRAD
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
@@ -30,32 +33,69 @@ _READING = ("aten::item", "aten::is_nonzero", "aten::detach", "aten::ones_like")
 """Operators that keep none of their inputs; backward() begins with the last one."""
 
 
+_DETACHED = (
+    "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
+    "state.detach() between steps. Clear lists that only grow."
+)
+_CACHE = (
+    "Give the network only the new part, and keep what it computed of earlier ones: keys and "
+    "values of attention (a KV cache, use_cache=True in transformers), or a recurrent state."
+)
+
+
 def _find_growing(subject: Subject) -> Evidence | None:
-    """Concatenations of everything gathered so far, and operators on their results."""
+    """Concatenations of everything gathered so far, and what is computed of their results again:
+    operators outside networks, or networks that read a longer prefix in each call."""
     is_join = subject.named(*CONCATENATIONS) & subject.is_outermost
-    # The first tensor of a list may be the previous result.
+    # The first tensor of a list may be the previous result, or chosen from it, as beams are.
     first, values = subject.tensor_argument(0), computed_values(subject)
     joins = np.flatnonzero(is_join & (first >= 0))
-    allocation = subject.trace.table("tensors")["allocation_id"][first[joins]]
+    maker = _makers(subject, first[joins])
+    choosing = np.append(subject.named(*CHOOSING), False)
+    maker = np.where(choosing[maker], _makers(subject, np.append(first, -1)[maker]), maker)
     longer = _of_longer_lists(subject, joins)
-    growing = joins[np.append(is_join, False)[values.makers_of(allocation)] | longer]
+    growing = joins[np.append(is_join, False)[maker] | longer]
     if len(growing) < _FEWEST:
         return None
+    networks, reading_ns = _reading_again(subject, growing)
     inside = subject.within(subject.is_module_call | subject.is_training)
     apart = subject.is_outermost & ~subject.wants_gradients & ~inside
     computed = apart & values.leads_to(subject.flags(joins[longer])[:-1], apart)
     events = np.union1d(growing, np.flatnonzero(computed))
     total = subject.time_ns(events)
+    reads = f" Networks read all of it again in {len(networks):,} calls." if len(networks) else ""
     return Evidence(
-        events=events,
+        events=np.concatenate([networks, events]),
         explanation=(
             f"{len(growing):,} concatenations each copy what the previous one copied: the "
             "cost grows with the square of their number. So far, with the operators on their "
-            f"results outside networks, it is {subject.share(total)} of the time."
+            f"results outside networks, it is {subject.share(total)} of the time.{reads}"
         ),
-        saved_ns=total - total // len(growing),
-        saved_by="all concatenations but one, and the operators on their results",
+        saved_ns=total - total // len(growing) + reading_ns,
+        saved_by="all concatenations but one, and what computes the earlier part of results again",
+        advice=_CACHE if reading_ns > total else "",
     )
+
+
+def _makers(subject: Subject, tensors: Values) -> Values:
+    """Outermost operator that made each of these rows of ``tensors``; -1 for none."""
+    return computed_values(subject).makers_of(subject.tensor_column("allocation_id", tensors))
+
+
+def _reading_again(subject: Subject, growing: Values) -> tuple[Values, int]:
+    """Calls of networks without a backward pass on results of growing concatenations, and their
+    computing time in proportion to what an earlier call read already."""
+    values, network = computed_values(subject), subject.outermost_of(subject.is_module_call)
+    around, joined = subject.inside(network), subject.flags(growing)
+    reads = joined[values.producer] & (around[values.event] >= 0)
+    reads &= (around[values.producer] < 0) & ~has_backward(subject, values.event)
+    calls, at = np.unique(around[values.event[reads]], return_index=True)
+    size = subject.elements[values.rows[reads]][at]
+    before = np.minimum(np.append(0, size[:-1]), size)
+    if len(calls) < _FEWEST or (np.diff(size) > 0).mean() < _STEADY:
+        return calls[:0], 0
+    work = subject.sums(np.maximum(subject.work_ns, 0))[calls]
+    return calls, int((work * (before / size)).sum())
 
 
 def _of_longer_lists(subject: Subject, joins: Values) -> Flags:
@@ -110,6 +150,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
         saved_bytes=total - typical,
         saved_bytes_share=(total - typical) / peak,
         places=_keeper(subject, rounds, events, weight),
+        advice="" if subject.is_backward.any() else f"{NO_GRAD} {_DETACHED}",
     )
 
 
@@ -233,7 +274,7 @@ def _find_device_growth(subject: Subject) -> Evidence | None:
 
 GROWING_CONCATENATION = Pattern(
     id="growing-concatenation",
-    title="Everything gathered so far is concatenated again each time",
+    title="Everything gathered so far is processed again each time",
     advice=(
         "Call torch.cat once, at the end, or write into one preallocated tensor; compute a metric "
         "of all that was gathered every N steps, or from running sums as torchmetrics does."
@@ -247,10 +288,7 @@ MEMORY_THAT_GROWS = Pattern(
     id="memory-that-grows",
     status=Status.MEMORY,
     title="Memory leak: memory grows with every iteration",
-    advice=(
-        "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
-        "state.detach() between steps. Clear lists that only grow."
-    ),
+    advice=_DETACHED,
     find=_find_kept,
     needs=(*TENSORS, Needs.STACKS),
 )

@@ -10,7 +10,6 @@ from opscope.findings.patterns.synchronisation import waiting_calls
 from opscope.findings.saving import Saves
 from opscope.findings.status import Status
 from opscope.findings.subject import CUDA, Flags, Subject, Values
-from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import union_of
 
 _MANY, _WORTH_SAYING = 100, 0.08
@@ -30,7 +29,7 @@ def _find(subject: Subject) -> Evidence | None:
     called |= above[outermost] < 0
     call, group = np.unique(np.where(called, outermost, above[outermost]), return_inverse=True)
     count = np.bincount(group)
-    within = np.bincount(group, weights=_launched_ns(subject)[outermost])
+    within = np.bincount(group, weights=subject.sums(subject.launched_ns)[outermost])
     held = np.bincount(group, weights=on_device & ~waits[outermost]) == count
     chosen = held & (within < took[call]) if len(call) else held
     launches = int(count[chosen].sum())
@@ -54,20 +53,11 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
-def _launched_ns(subject: Subject) -> Values:
-    """Device work of each outermost operator; the last entry is for no operator."""
-    gpu, work = subject.trace.table("gpu"), np.zeros(len(subject.parent) + 1, dtype=np.int64)
-    launched = launched_work(subject.trace)
-    around = subject.outermost_operator[gpu["launch"][launched]]
-    np.add.at(work, around, gpu["duration_ns"][launched])
-    return work
-
-
 def is_on_device(subject: Subject, operators: Values) -> Flags:
     """Which outermost operators launch work, or have a tensor on a GPU as first argument."""
     tensor = subject.tensor_argument(0)[operators]
     there = subject.tensor_column("device_type", tensor) == CUDA
-    return np.asarray(there | (_launched_ns(subject)[operators] > 0))
+    return np.asarray(there | (subject.sums(subject.launched_ns)[operators] > 0))
 
 
 LAUNCH_BOUND = Pattern(

@@ -12,11 +12,11 @@ from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import VIEWS, Subject, Values
 
-_BY_ROWS = (
+_WHOLE = (
     "aten::stack", "aten::cat", "aten::concat", "aten::linear", "aten::addmm", "aten::mm",
-    "aten::matmul",
+    "aten::matmul", "aten::linalg_svd", "aten::linalg_svdvals", "aten::linalg_eigh",
 )  # fmt: skip
-"""Operators that compute each row separately, in time proportional to the rows."""
+"""Operators that compute each row or value, in time proportional to their number."""
 
 _SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
 """Operators that sort; time per element to find only the first few (topk: 2.8 ns)."""
@@ -33,7 +33,7 @@ _LITTLE, _FEWEST = 0.25, 3
 def _find(subject: Subject) -> Evidence | None:
     read, sorting = _read(subject), subject.named(*_SORTING)
     made = np.where(sorting, subject.bytes_made, _result_bytes(subject))
-    candidate = (subject.named(*_BY_ROWS) | sorting) & subject.is_outermost
+    candidate = (subject.named(*_WHOLE) | sorting) & subject.is_outermost
     rows = np.flatnonzero(candidate & (read > 0) & (read <= _LITTLE * made))
     if len(rows) < _FEWEST:
         return None
@@ -100,8 +100,9 @@ PARTLY_USED = Pattern(
     advice=(
         "Select before computing: stack only the sampled items; index the hidden state before "
         "the layer (head(hidden[:, -1]), not head(hidden)[:, -1]). Use torch.topk or "
-        "torch.kthvalue instead of a full sort. Build tensors that are used repeatedly once, "
-        "before the loop."
+        "torch.kthvalue instead of a full sort, and power iteration (as in "
+        "parametrizations.spectral_norm) instead of a decomposition for the largest value. Build "
+        "tensors that are used repeatedly once, before the loop."
     ),
     find=_find,
     needs=TENSORS,

@@ -24,14 +24,20 @@ _BUFFERS = tuple(f"aten::{n}" for n in ("zeros", "zeros_like", "new_zeros", "det
 _Alike = tuple[Values, Values]  # events, and a number for the value of each
 
 
-def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> Evidence | None:
-    """Evidence for all but the first of the events with equal values."""
+def _find(
+    what: str, select: Callable[[Subject], _Alike], subject: Subject, of_calls: bool = False
+) -> Evidence | None:
+    """Evidence for all but the first of equal values; ``of_calls``: at calls that only repeat."""
     rows, number = select(subject)
     alike = group_rows(number)
     again = np.setdiff1d(rows, rows[alike.first])
     if not len(again):
         return None
-    saved = subject.with_callers_ns(again)
+    saved, calls = subject.with_callers_ns(again), subject.flags(again)[:-1]
+    if of_calls:
+        repeats = subject.sums(_again(subject, 2)) == subject.sums(subject.is_outermost)
+        calls |= repeats & (subject.sums(calls) > 0)
+    outer = np.flatnonzero(subject.outermost_of(calls))
     return Evidence(
         events=again,
         explanation=(
@@ -40,6 +46,7 @@ def _find(what: str, select: Callable[[Subject], _Alike], subject: Subject) -> E
         ),
         saved_ns=saved,
         saved_by="all computations of each result but the first, with the calls around them",
+        places=subject.sites.places(outer, subject.duration_ns[outer]),
     )
 
 
@@ -166,6 +173,7 @@ RESULTS = Pattern(
         _find,
         "repeat a computation of an earlier iteration, on tensors that have not changed since",
         _results,
+        of_calls=True,
     ),
     needs=TENSORS,
     worth_saying=_WORTH_SAYING,
@@ -175,7 +183,9 @@ TWICE = Pattern(
     id="computed-twice",
     title="Two lines compute the same result",
     advice="Keep the first result and use it again; detach() it if no gradient is needed.",
-    find=partial(_find, "repeat a computation of another line on the same tensors", _twice),
+    find=partial(
+        _find, "repeat a computation of another line on the same tensors", _twice, of_calls=True
+    ),
     needs=(*TENSORS, Needs.STACKS),
     worth_saying=_WORTH_SAYING,
 )

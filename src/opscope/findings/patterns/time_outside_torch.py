@@ -27,8 +27,8 @@ _OF_SLEEP = (
     "coroutine await asyncio.sleep(). A pause between requests delays no request."
 )
 _OF_A_THREAD = (
-    "Make what another thread computes there faster, as on whole arrays, or give it to several "
-    "processes (DataLoader workers): the main thread waits for it at the next line."
+    "Make what another thread does faster, as on whole arrays, with locks held only where data is "
+    "shared, or give it to several processes (DataLoader workers): the main thread waits for it."
 )
 _MUCH = 0.3
 """A call with more than this share outside torch counts as outside, including the torch calls in
@@ -67,10 +67,11 @@ def _find(subject: Subject) -> Evidence | None:
     words = "; ".join(f"{one.what} {subject.share(one.time_ns)}" for one in named[:3])
     is_approximate = any(one.is_between_calls for one in named)
     caution = " Lines of Python are approximate, derived from the calls around them."
-    asleep, blocked = (
+    asleep, locked, blocked = (
         int(main_time(subject.recorded, causes=causes).time_ns.sum())
-        for causes in ((Cause.TIMER,), WAITS)
+        for causes in ((Cause.TIMER,), (Cause.LOCK,), WAITS)
     )
+    is_locked = locked > _MOSTLY * total
     beside = line_beside(subject) if blocked - asleep > _MOSTLY * total else ()
     runs = subject.trace.table("task_runs")["event"][runs_other_tasks(subject)].astype(np.int64)
     keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
@@ -89,7 +90,9 @@ def _find(subject: Subject) -> Evidence | None:
             "this work"
         ),
         places=(*beside, *(one.place for one in named)),
-        advice=_OF_A_THREAD if beside else _OF_SLEEP if asleep > _MOSTLY * total else "",
+        advice=_OF_A_THREAD
+        if beside or is_locked
+        else (_OF_SLEEP if asleep > _MOSTLY * total else ""),
         status=waiting if blocked > _MOSTLY * total else None,
     )
 
