@@ -22,10 +22,11 @@ from opscope.cli.views import console as shown
 
 IMAGES = Path(__file__).parent
 WIDTH = 118
+SCREENS = ((390, 844), (1440, 900), (1920, 1080))
 
 
 def picture_of_report(page_file: Path) -> None:
-    """The report at the width of a laptop: its overview, its findings, its memory."""
+    """The report at the width of a laptop: overview, findings, memory; overview on other screens."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -36,6 +37,13 @@ def picture_of_report(page_file: Path) -> None:
         for panel in ("findings", "memory"):
             page.click(f"[data-tab={panel}]")
             page.screenshot(path=IMAGES / f"{panel}.png")
+        for width, height in SCREENS:
+            for scheme in ("light", "dark"):
+                size = {"width": width, "height": height}
+                page = browser.new_page(viewport=size, color_scheme=scheme)
+                page.goto(page_file.resolve().as_uri())
+                page.wait_for_selector("#opscope[data-ready=true]")
+                page.screenshot(path=IMAGES / f"report-{width}-{scheme}.png")
         browser.close()
 
 
