@@ -32,6 +32,12 @@ class _TorchProfiler(ModuleType):
     def _is_profiler_enabled(self, enabled: bool) -> None:
         self.__dict__[_FLAG] = enabled
 
+    def __getattr__(self, name: str) -> Any:
+        # From Python 3.14 on, warm code reads the dictionary of modules whose class has no
+        # __getattr__, and so would not see the property.
+        message = f"module {self.__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
 
 _TorchProfiler.__name__ = _TorchProfiler.__qualname__ = "module"
 _TorchProfiler.__module__ = "builtins"
