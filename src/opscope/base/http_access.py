@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Collection
 from typing import Protocol
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d*)?", re.ASCII)
 
 
 class Headers(Protocol):
@@ -64,7 +66,7 @@ def _is_loopback(client: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Host without port: ``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """Host without port: ``localhost`` of ``localhost:8000``, ``::1`` of ``[::1]:8000``; empty if
+    it has anything else, such as a user."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""

@@ -33,6 +33,8 @@ def head(method="GET", path="/profile_status", client="127.0.0.1", **headers):
         (head(host="evil.example"), 421),
         (head(host=None), 421),
         (head(host="127.0.0.1.evil.example"), 421),
+        (head(host="127.0.0.1:1@evil.example"), 421),
+        (head(host="[::1]evil.example"), 421),
         (head(path="/../profile_status"), 404),
         (head(method="GET", path="/start_profile"), 405),
         (head(content_length="-1"), 400),
