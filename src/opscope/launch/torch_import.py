@@ -38,7 +38,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]
     Returns:
         A function that cancels the call.
     """
-    watcher = _Watcher(name, callback)
+    watcher = ImportWatcher(name, callback)
     if name in sys.modules:
         callback()
     else:
@@ -46,7 +46,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]
     return watcher.forget
 
 
-class _Watcher:
+class ImportWatcher:
     """An import finder that lets the other finders find the module and wraps its loader."""
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
@@ -55,6 +55,7 @@ class _Watcher:
         self._is_searching = False
 
     def forget(self) -> None:
+        """Wait no longer."""
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
 

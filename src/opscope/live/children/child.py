@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from opscope.base.artefacts import unfinished_name
 from opscope.base.files import read_inside
-from opscope.launch.torch_import import when_imported
+from opscope.launch.torch_import import ImportWatcher, when_imported
 from opscope.live.children.start_hook.opscope_children import ANCESTOR_WITH_RANK, note
 from opscope.recording.detailed_steps import DetailedSteps
 from opscope.recording.facts.process_facts import launched_rank
@@ -156,12 +155,12 @@ _FINALIZERS_LAST = -1000
 """Exit priority in children of multiprocessing: after all others."""
 
 
-def expect_torch(folder: str) -> MetaPathFinder | None:
+def expect_torch(folder: str) -> ImportWatcher | None:
     """Record this process once torch is imported; returns the finder that waits for torch."""
     child = ChildRecording(ChildSettings.read(Path(folder)))
     when_imported("torch", child.begin)
     finder = sys.meta_path[0]
-    return finder if isinstance(finder, MetaPathFinder) else None
+    return finder if isinstance(finder, ImportWatcher) else None
 
 
 def own_rank() -> int | None:
