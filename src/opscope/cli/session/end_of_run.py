@@ -41,7 +41,7 @@ from opscope.jobs.saving import save_trace
 from opscope.live.recovery import recover_ended
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts
 from opscope.recording.recovered import about_ended, is_long, is_of_another_run, recover, save_long
-from opscope.recording.streams.trace_request import EndRequest, JobRequest
+from opscope.recording.streams.trace_request import Destination, EndRequest, JobRequest
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.partition import chosen_partition, cycle_folders
 from opscope.storage.read_part import load_part
@@ -90,12 +90,18 @@ class _RunOutput:
         request = self._request
         return request.rank in (None, 0) and not (request.why and request.with_children)
 
+    @property
+    def _files(self) -> Destination:
+        """Files of this process alone; with children, ``show_job`` writes them of all."""
+        files = self._request.destination
+        return replace(files, chrome=None, report=None) if self._request.with_children else files
+
     def show_trace(self) -> None:
         """Write the trace of this process and other files, and print its summary."""
         saved = self._save_trace()
         if saved is None or not self._request.is_awaited:
             return
-        files = () if self._request.with_children else self._write_files(saved)
+        files = self._write_files(saved)
         if self._request.is_shown:
             self._print_results(saved, files)
         else:
@@ -255,7 +261,7 @@ class _RunOutput:
 
     def _write_files(self, saved: _SavedTrace) -> Iterator[tuple[str, Path]]:
         """Write the requested files: the Chrome trace of all, the report of a typical stretch."""
-        files, whole = self._request.destination, saved.trace
+        files, whole = self._files, saved.trace
         with self._failures_reported("Chrome trace"):
             if saved.long is not None and files.chrome is not None:
                 part = chosen_partition(self._request.rank, self._request.process)
@@ -264,7 +270,7 @@ class _RunOutput:
         yield from draw(saved.trace, replace(files, chrome=None), self._messages)
 
     def _written_files(self) -> Iterator[tuple[str, Path]]:
-        files = self._request.destination
+        files = self._files
         for what, file in (("Chrome trace", files.chrome), ("report", files.report)):
             if file is not None and file.exists():
                 yield what, file

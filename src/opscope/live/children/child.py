@@ -10,7 +10,6 @@ import atexit
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -28,7 +27,7 @@ from opscope.recording.streams.stream import Streams
 from opscope.storage.processes import reserve_number
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.profile_recording import ProfileRecording
-from opscope.torch_api.schedule import schedule
+from opscope.torch_api.schedule import CyclicSchedule
 from opscope.torch_api.settings import ProfileSettings
 from opscope.torch_api.steps import after_each_optimizer_step
 
@@ -107,9 +106,7 @@ class _WholeOrSomeSteps:
     def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
         steps: dict[str, Any] = {}
         if settings.schedule is not None:
-            with warnings.catch_warnings():  # the first process printed the same warnings
-                warnings.simplefilter("ignore")
-                steps["schedule"] = schedule(**settings.schedule)
+            steps["schedule"] = CyclicSchedule(**settings.schedule)
             steps["on_trace_ready"] = _save_if_devices_were_used
         self._profile = ProfileRecording(**settings.arguments, **steps)
         self._profile.stream_into(streams)
