@@ -28,7 +28,6 @@ from opscope.base.quantity_text import share_text, time_text
 from opscope.cli.parser import Parser, example
 from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, shared_notes
 from opscope.cli.views.findings import (
-    MOST_EVENTS,
     findings_of_all,
     findings_result,
     foremost_section,
@@ -46,6 +45,7 @@ from opscope.findings.program_time import busy_text
 from opscope.findings.verdict import Verdict, weighed
 from opscope.storage.partition import Partition
 from opscope.timeline.period import Which
+from opscope.timeline.typical_stretch import SAMPLE_EVENTS
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -112,7 +112,7 @@ def _account(chosen: Chosen, period: Which) -> Result:
     def of_all(results: Mapping[Partition, Why]) -> Result:
         return _of_all(results, chosen.job.only(results))
 
-    return answer(chosen, "adding up", find, result_of, of_all, MOST_EVENTS)
+    return answer(chosen, "adding up", find, result_of, of_all, SAMPLE_EVENTS)
 
 
 def _findings(chosen: Chosen, args: Namespace) -> Result:
@@ -130,7 +130,7 @@ def _findings(chosen: Chosen, args: Namespace) -> Result:
         find,
         lambda findings: findings_result(*findings, explain=args.explain),
         of_all,
-        MOST_EVENTS,
+        SAMPLE_EVENTS,
     )
 
 

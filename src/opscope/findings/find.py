@@ -56,7 +56,8 @@ def _find(
 ) -> Findings:
     period = detailed_period_of(trace, which)
     require_times(period.trace)
-    subject = Subject(period.trace, None if period.in_detail else listing)
+    is_listed = listing is not None and listing.trace is period.trace
+    subject = Subject(period.trace, listing if is_listed else None)
     patterns = all_patterns()
     found, absent, unchecked = [], [], []
     for pattern in patterns:

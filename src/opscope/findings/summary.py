@@ -14,13 +14,10 @@ from opscope.findings.verdict import Verdict, find_verdict
 from opscope.storage.job import missing_ranks
 from opscope.timeline.doubts import NO_TIMES
 from opscope.timeline.listing import OwnListing
-from opscope.timeline.period import Which, period_of
-from opscope.timeline.typical_stretch import typical_part
+from opscope.timeline.period import period_of
 from opscope.timeline.waits import TimeKind, time_kind
 
 _ROWS = 10
-_MOST_EVENTS = 300_000
-"""With more events, a notebook's verdict covers a typical stretch of the steady state only."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,7 @@ class Summary:
     """Verdict and table of names, shown by ``print`` and by notebooks.
 
     Attributes:
-        verdict: why the program is slow; None without times. For more than 300,000 events it covers
-            a stretch of steps, and says so; ``trace.verdict()`` covers all.
+        verdict: why the program is slow; None without times.
         table: the names with the most time of their own.
     """
 
@@ -75,9 +71,8 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
         "trace.to_pandas() returns a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
-    part = typical_part(trace, _MOST_EVENTS) if period.which is Which.STEADY else None
-    verdict = find_verdict(trace if part is None else part.trace, which)
-    return Summary(verdict, ShownTable("opscope: most self time", columns, rows, note))
+    table = ShownTable("opscope: most self time", columns, rows, note)
+    return Summary(find_verdict(trace, which), table)
 
 
 def _missing(trace: TraceData) -> str:

@@ -23,6 +23,7 @@ from opscope.timeline.doubts import doubts_text, require_times
 from opscope.timeline.steady_state import StartUp, find_start_up
 from opscope.timeline.steps import count_steps, describe_step_boundaries
 from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.typical_stretch import typical_part
 
 
 class Which(str, Enum):
@@ -102,14 +103,18 @@ def period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
 
 
 def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> Period:
-    """One part of a recording; its detailed steps, if any, in place of the steady state."""
+    """One part of a recording, as far as verdict, findings and causes cover it.
+
+    In place of the steady state: its detailed steps, if any, or a typical stretch of a long one.
+    """
     which = find_which(which)
-    part = detailed_part(trace) if which is Which.STEADY else None
-    if part is None:
+    detailed = detailed_part(trace)
+    part = typical_part(trace) if detailed is None else detailed
+    if part is None or which is not Which.STEADY:
         return period_of(trace, which)
     inner = period_of(part.trace, which)
     rows = part.rows if inner.rows is None else part.rows[inner.rows]
-    return replace(inner, rows=rows, in_detail=True)
+    return replace(inner, rows=rows, in_detail=detailed is not None)
 
 
 def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:

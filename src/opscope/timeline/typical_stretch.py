@@ -8,7 +8,7 @@ step: occasional delays are included in proportion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,16 @@ from opscope.columns.metadata_kinds import SAMPLE, WARM
 from opscope.columns.names import Names, step_number
 from opscope.columns.part import Part, part_from
 from opscope.columns.schema import EventKind
-from opscope.columns.trace_data import TraceData
+from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
 from opscope.timeline.detail import has_detail
 
 MOST_EVENTS = 3_000_000
-"""Recordings with more events are long: this many take about 5 s and 1.5 GB for a verdict."""
+"""Recordings with more events are long: of them, only the typical stretch is read from disk."""
 
-SAMPLE_EVENTS = 1_000_000  # maximum events of the stretch
+SAMPLE_EVENTS = 500_000
+"""Maximum events of the stretch: a verdict on this many takes about a second and 0.3 GB."""
+
 COLUMNS = ("name", "kind", "start_ns", "duration_ns")  # columns of events that steps are found from
 _EVERY = 1024  # sampling interval, in events, of known times
 _FEWEST_STEPS = 5
@@ -108,14 +110,19 @@ def find_stretch(
     return None
 
 
-def typical_part(trace: TraceData, most: int) -> Part | None:
+@derived
+def typical_part(trace: TraceData) -> Part | None:
     """Representative stretch of a trace; None for short traces and traces with detailed steps."""
-    if len(trace.events) <= most or has_detail(trace):
+    if len(trace.events) <= SAMPLE_EVENTS or has_detail(trace):
         return None
-    stretch = find_stretch(trace.names, [{name: trace.events[name] for name in COLUMNS}], most)
+    columns = [{name: trace.events[name] for name in COLUMNS}]
+    stretch = find_stretch(trace.names, columns, SAMPLE_EVENTS)
     if stretch is None:
         return None
-    part = part_from(trace, stretch.begin_ns, stretch.end_ns)
+    part, whole = part_from(trace, stretch.begin_ns, stretch.end_ns), trace.metadata.get(SAMPLE)
+    if whole is not None:  # the trace is a longer stretch of the recording
+        of_steps = whole["of_steps"] if stretch.steps else 0
+        stretch = replace(stretch, of_steps=of_steps, of_ns=whole["of_ns"])
     return Part(part.trace.with_metadata(stretch.facts()), part.rows)
 
 

@@ -13,6 +13,7 @@ import pytest
 from opscope.cli.application import COMMANDS, parser_of, parser_of_all
 from opscope.cli.parser import Parser, add_row_limit, one_of, seconds, whole_number
 from opscope.errors import UsageError
+from support.processes import run_python
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
 """What every command says of this trace."""
@@ -69,6 +70,29 @@ def test_handlers_of_the_process_run_at_the_end(trace_folder):
 
 def first_line(name):
     return importlib.import_module(f"opscope.cli.{name}").__doc__.splitlines()[0]
+
+
+THREADS = """
+import os
+from opscope.cli import application
+application._module = lambda name: print("threads:", len(os.listdir("/proc/self/task")))
+try:
+    application.main(["sql"])
+finally:
+    print("variable:", os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "2"])
+def test_reading_starts_no_threads_for_matrix_products(chosen):
+    """Programs that the command starts have theirs, as the user chose."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": chosen or ""}
+    if chosen is None:
+        del environment["OPENBLAS_NUM_THREADS"]
+    done = run_python("-c", THREADS, env=environment)
+    assert f"variable: {chosen}" in done.stdout
+    if chosen is None:
+        assert "threads: 1\n" in done.stdout
 
 
 @pytest.mark.parametrize("width", [60, 200])

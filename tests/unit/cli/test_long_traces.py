@@ -11,11 +11,11 @@ from opscope.analysis.long_top_operators import find_long_top_operators
 from opscope.analysis.top_operators import find_top_operators
 from opscope.base import memory_limit
 from opscope.cli import trace_argument, view, why
-from opscope.cli.views import summary_sections
 from opscope.columns.schema import EventKind
 from opscope.errors import UsageError
 from opscope.storage import parquet
 from opscope.storage.long_trace import LongTrace
+from opscope.timeline import typical_stretch
 from opscope.timeline.period import Which, period_of
 from support.build_trace import build_trace, span
 from support.processes import run_python
@@ -37,8 +37,9 @@ def long(tmp_path, monkeypatch):
         ]
     )
     repeat_trace(one, STEPS, STEP_NS).save(tmp_path / "long.opscope")
-    for module in (trace_argument, why, summary_sections):
-        monkeypatch.setattr(module, "MOST_EVENTS", 5_000)
+    monkeypatch.setattr(trace_argument, "MOST_EVENTS", 5_000)
+    for module in (why, typical_stretch):
+        monkeypatch.setattr(module, "SAMPLE_EVENTS", 5_000)
     monkeypatch.setattr(trace_argument.long_trace, "__defaults__", (5_000,))
     monkeypatch.setattr(trace_argument.stretch_of, "__defaults__", (5_000,))
     return tmp_path / "long.opscope"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opscope.columns.schema import EventKind
-from opscope.findings import summary as module
 from opscope.findings.summary import summary_of
+from opscope.timeline import typical_stretch
 from opscope.torch_api.event_list.event_list import make_event_list
 from support.build_trace import build_trace, span
 from support.repeat_trace import repeat_trace
@@ -20,7 +20,7 @@ def test_a_trace_shows_its_summary():
 
 
 def test_the_verdict_on_a_long_trace_is_of_a_stretch(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_EVENTS", 5_000)
+    monkeypatch.setattr(typical_stretch, "SAMPLE_EVENTS", 5_000)
     one = build_trace([span("aten::mm", at, at + 9) for at in range(0, 1000, 10)])
     trace = repeat_trace(one, 300, 1_000_000)
     verdict = summary_of(trace).verdict

@@ -32,7 +32,7 @@ from opscope.cli.session.job_results import JobResults, draw, job_of_last_rank, 
 from opscope.cli.trace_argument import stretch_of
 from opscope.cli.views.completeness import describe_completeness
 from opscope.cli.views.console import Messages
-from opscope.cli.views.findings import MOST_EVENTS, headline, place_text, top_findings
+from opscope.cli.views.findings import headline, place_text, top_findings
 from opscope.cli.views.operator_table import operator_text
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, TraceFormatError
@@ -47,13 +47,10 @@ from opscope.storage.partition import chosen_partition, cycle_folders
 from opscope.storage.read_part import load_part
 from opscope.timeline.detail import describe_basis
 from opscope.timeline.period import period_of
-from opscope.timeline.typical_stretch import typical_part
+from opscope.timeline.typical_stretch import SAMPLE_EVENTS
 
 _NEVER_FIRST = 1000
 """Score with which the OOM killer ends this process before others; the recording's file remains."""
-
-_JUDGED_EVENTS = 300_000
-"""Maximum number of events that the verdict on a long recording is computed from."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,7 @@ class _RunOutput:
             )
         trace = saved.trace
         self._write_report(trace)
-        typical = typical_part(trace, MOST_EVENTS)  # as in ``headline``
-        verdict = find_verdict(trace if typical is None else typical.trace)
+        verdict = find_verdict(trace)
         requests = find_requests(trace)
         lines = verdict.lines(place_text)
         answer = {**verdict.as_dict(), "lines": lines, "events": len(trace.events)}
@@ -154,7 +150,7 @@ class _RunOutput:
         part = chosen_partition(request.rank, request.process)
         folder = request.destination.trace
         with contextlib.suppress(OpscopeError, OSError):  # the trace was not written, or removed
-            if LongTrace.at(folder, part).rows["events"] > _JUDGED_EVENTS:
+            if LongTrace.at(folder, part).rows["events"] > SAMPLE_EVENTS:
                 saved = self._long_trace(folder)
             else:
                 facts = {} if request.facts is None else request.facts["metadata"]
@@ -225,7 +221,7 @@ class _RunOutput:
     def _long_trace(self, folder: Path) -> _SavedTrace:
         part = chosen_partition(self._request.rank, self._request.process)
         long = LongTrace.at(folder, part)
-        typical = stretch_of(long, _JUDGED_EVENTS)
+        typical = stretch_of(long)
         return _SavedTrace(folder, load_part(folder, part) if typical is None else typical, long)
 
     def _print_results(self, saved: _SavedTrace, files: Iterable[tuple[str, Path]]) -> None:

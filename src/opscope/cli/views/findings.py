@@ -18,7 +18,6 @@ from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import SAMPLES_LOST, Needs
 from opscope.findings.verdict import Verdict, find_verdict
 from opscope.storage.partition import Partition, parts_text
-from opscope.timeline.typical_stretch import typical_part
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,8 +29,6 @@ CSV_COLUMNS = (
     *("file", "line", "function"),
 )
 _MOST_FINDINGS = 3
-MOST_EVENTS = 1_000_000
-"""Most events of a verdict, 2 µs and 500 bytes each: of more, it judges a typical stretch."""
 COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
@@ -177,8 +174,7 @@ def headline(trace: TraceData) -> list[str]:
     """Lines of the verdict; none for a trace without operators."""
     if not has_work(trace) or not trace.has_times:
         return []
-    part = typical_part(trace, MOST_EVENTS)
-    return verdict_lines(find_verdict(trace if part is None else part.trace))
+    return verdict_lines(find_verdict(trace))
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:

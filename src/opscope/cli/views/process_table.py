@@ -13,7 +13,7 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.api.job import Job
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.views.console import Messages
-from opscope.cli.views.findings import MOST_EVENTS, verdict_section
+from opscope.cli.views.findings import verdict_section
 from opscope.cli.views.results import Result, RowsFormat, Section
 from opscope.cli.whole_job import report_missing
 from opscope.columns.trace_data import TraceData
@@ -28,6 +28,7 @@ from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_o
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _LONGEST_COMMAND = 80
 _MOST_COMPARED = 16
+_MOST_EVENTS = 1_000_000  # of one of the processes that are compared for a verdict
 _MOST_ERRORS = 3
 _TIMES = {"start_ns", "end_ns"}
 _PYTHON = "python"
@@ -190,7 +191,7 @@ def _verdict(job: Job) -> Verdict | None:
     """Verdict on a job that can be compared quickly; None for others."""
     if len(job.compared) > _MOST_COMPARED or job.unfinished:
         return None
-    if job.processes.rows_of(job.most_recorded, "events") > MOST_EVENTS:
+    if job.processes.rows_of(job.most_recorded, "events") > _MOST_EVENTS:
         return None
     try:
         with Messages().progress("comparing the processes"):

@@ -15,7 +15,6 @@ from opscope.analysis.module_times import module_times
 from opscope.analysis.source_lines import program_lines
 from opscope.base.quantity_text import bytes_text, time_text
 from opscope.cli.views.findings import (
-    MOST_EVENTS,
     foremost_section,
     local_line,
     relative_file,
@@ -24,14 +23,14 @@ from opscope.cli.views.findings import (
 from opscope.cli.views.results import Section
 from opscope.columns.labels import device_title
 from opscope.columns.location import LineTexts, line_texts
+from opscope.columns.metadata_kinds import SAMPLE
 from opscope.columns.trace_data import TraceData
 from opscope.findings.find import find_findings
 from opscope.findings.finding import Findings
 from opscope.findings.verdict import Verdict, weighed
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import module_text
-from opscope.timeline.period import Period, Which, detailed_period_of
-from opscope.timeline.typical_stretch import typical_part
+from opscope.timeline.period import Period, detailed_period_of
 
 MOST_MODULES = 5
 MOST_LINES = 5
@@ -72,8 +71,6 @@ def find_sections(trace: TraceData, period: Period, has_memory: bool = True) -> 
     memory = _memory(trace) if has_memory else []
     if not period.trace.has_times:
         return Sections([], [], memory, None, line_texts(trace))
-    part = typical_part(trace, MOST_EVENTS) if period.which is Which.STEADY else None
-    trace = trace if part is None else part.trace
     period = detailed_period_of(trace, period.which)
     listing = TorchListing(period.trace)
     findings = find_findings(trace, listing=listing, which=period.which)
@@ -85,7 +82,7 @@ def find_sections(trace: TraceData, period: Period, has_memory: bool = True) -> 
         findings=findings,
         texts=line_texts(trace),
         verdict=weighed(trace, period.which, findings, account),
-        stretch="" if part is None else str(period),
+        stretch=str(period) if SAMPLE in period.trace.metadata else "",
     )
 
 

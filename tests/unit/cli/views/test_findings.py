@@ -3,7 +3,6 @@
 import re
 
 from opscope.analysis.account.find import find_account
-from opscope.cli.views import findings as module
 from opscope.cli.views.findings import headline
 from opscope.cli.views.operator_table import describe_period
 from opscope.cli.why import Why, result_of
@@ -11,6 +10,7 @@ from opscope.columns.metadata_kinds import OVER
 from opscope.columns.schema import EventKind
 from opscope.findings.find import find_findings
 from opscope.findings.verdict import find_verdict
+from opscope.timeline import typical_stretch
 from opscope.timeline.period import period_of
 from support.build_trace import ORIGIN_NS, build_trace, span
 from support.repeat_trace import repeat_trace
@@ -39,7 +39,7 @@ def test_what_python_does_at_its_end_is_left_out():
 
 
 def test_of_what_takes_long_a_stretch_is_judged(monkeypatch):
-    monkeypatch.setattr(module, "MOST_EVENTS", 5_000)
+    monkeypatch.setattr(typical_stretch, "SAMPLE_EVENTS", 5_000)
     one = build_trace([span("aten::mm", at, at + 9) for at in range(0, 1000, 10)])
     said = headline(repeat_trace(one, 300, 1_000_000))
     assert said[0].startswith("verdict: ")
