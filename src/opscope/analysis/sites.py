@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.cached_property import cached_property
 from opscope.base.program_files import is_library
 from opscope.columns.location import Location

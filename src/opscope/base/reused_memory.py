@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
-from opscope import _native
+import opscope._native as _native
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

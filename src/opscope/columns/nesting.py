@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 
 Int64 = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 
 Values = npt.NDArray[np.int64]
 Column = npt.NDArray[np.integer[Any]] | npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.collectives.calls import find_collectives
 from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.columns.labels import DEVICES

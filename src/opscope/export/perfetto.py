@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.analysis.memory.counters import MemoryCounter, memory_counters
 from opscope.base.reused_memory import reusing_memory

@@ -32,18 +32,18 @@ def when_torch_is_imported(callback: Callable[[], None]) -> None:
     when_imported("torch", call_in_this_process)
 
 
-def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]:
+def when_imported(name: str, callback: Callable[[], None]) -> ImportWatcher:
     """Call ``callback`` once, after module ``name`` is imported; at once if it already is.
 
     Returns:
-        A function that cancels the call.
+        The import finder that waits for the module.
     """
     watcher = ImportWatcher(name, callback)
     if name in sys.modules:
         callback()
     else:
         sys.meta_path.insert(0, watcher)
-    return watcher.forget
+    return watcher
 
 
 class ImportWatcher:

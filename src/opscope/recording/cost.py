@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.codes import Want
 from opscope.columns.ledger import KIND_COST, CostKind
 from opscope.recording.facts.coexistence import is_recording, is_torch_recording

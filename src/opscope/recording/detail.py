@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener

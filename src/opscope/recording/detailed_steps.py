@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.daemon_thread import OwnThread
 from opscope.recording.facts.process_facts import is_rank_of_several
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.ma  # noqa: F401 (np.unique imports it; not in a forked child, where that may hang)
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.memory_limit import default_growth_bytes, memory_for
 from opscope.base.notice import notice
 from opscope.columns.confidential_copy import apply_confidentiality

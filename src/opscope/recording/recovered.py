@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.artefacts import Artefact, LeftKind, at, claimed, find, is_alive, remove
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import COUNT, Shape, has_shape, parsed_json, reading

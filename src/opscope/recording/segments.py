@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.artefacts import SEGMENTS, LeftKind
 from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.input_file import unreadable

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 
 
 def trace_as_torch_annotations(classes: Iterable[type]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.torch_listing.rows import plain_shapes
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData

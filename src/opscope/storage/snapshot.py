@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.input_file import open_plain, shown_path, unreadable
 from opscope.base.memory_limit import memory_for
 from opscope.columns.location import Location

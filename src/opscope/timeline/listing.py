@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.codes import EventKind, GpuKind
 from opscope.columns.names import STEP_PREFIX

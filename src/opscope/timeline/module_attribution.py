@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows
 from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags
 from opscope.timeline.tree.event_tree import event_arrays, event_tree

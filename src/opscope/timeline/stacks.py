@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.signatures import Signature, mix

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.row_groups import group_rows
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived

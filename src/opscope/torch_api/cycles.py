@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.names import STEP_PREFIX
 from opscope.errors import UsageError
 from opscope.recording.recorder import Recording

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import IO
 
-from opscope import _native
+import opscope._native as _native
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file

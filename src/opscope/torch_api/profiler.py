@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.concat import concat_traces
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 
 _listeners: tuple[Callable[[], object], ...] = ()
 

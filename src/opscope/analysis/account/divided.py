@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.account.account import MainTime
 from opscope.analysis.account.helper_threads import passes_of_engine, transfers
 from opscope.analysis.account.pieces import thread_of_program, time_of_threads

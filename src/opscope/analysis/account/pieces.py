@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.account.helper_threads import threads_of_engine
 from opscope.analysis.requests import rows_of_requests
 from opscope.columns.causes import Cause

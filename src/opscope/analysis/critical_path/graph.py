@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.base.cached_property import cached_property

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text

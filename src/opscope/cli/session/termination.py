@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from opscope import _native
+import opscope._native as _native
 
 FATAL_SIGNALS = tuple(
     number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None

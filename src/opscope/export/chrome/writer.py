@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.base.address import refuse_address
 from opscope.base.reused_memory import reusing_memory

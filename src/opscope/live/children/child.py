@@ -152,12 +152,9 @@ _FINALIZERS_LAST = -1000
 """Exit priority in children of multiprocessing: after all others."""
 
 
-def expect_torch(folder: str) -> ImportWatcher | None:
+def expect_torch(folder: str) -> ImportWatcher:
     """Record this process once torch is imported; returns the finder that waits for torch."""
-    child = ChildRecording(ChildSettings.read(Path(folder)))
-    when_imported("torch", child.begin)
-    finder = sys.meta_path[0]
-    return finder if isinstance(finder, ImportWatcher) else None
+    return when_imported("torch", ChildRecording(ChildSettings.read(Path(folder))).begin)
 
 
 def own_rank() -> int | None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.private_files import OwnFile
 from opscope.errors import OpscopeError, ReachError
 from opscope.live.control.protocol import VERSION

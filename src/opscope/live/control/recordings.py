@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.memory_limit import default_growth_bytes
 from opscope.base.private_files import OwnFile
 from opscope.errors import ReachError

@@ -164,7 +164,7 @@ def _begin(until_unused: bool) -> None:
         server = Server(until_unused)
         server.begin()
         _server = server
-    server.watch(when_imported("torch", _import_recorder))
+    server.watch(when_imported("torch", _import_recorder).forget)
 
 
 def _import_recorder() -> None:

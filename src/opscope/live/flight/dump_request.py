@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 
 
 @dataclass(frozen=True)

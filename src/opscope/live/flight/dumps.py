@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.artefacts import at, in_use, is_free, new_name
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.files import remove_inside

@@ -10,7 +10,7 @@ from functools import partial
 from shlex import quote
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
 from opscope.live.flight.dump_request import DumpLimits

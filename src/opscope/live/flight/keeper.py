@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.daemon_thread import OwnThread, let_others_run, short_turns
 from opscope.base.notice import notice
 from opscope.live.flight.dump_request import DumpLimits, DumpRequest, Reason

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import LifecycleError
 from opscope.live.flight.dump_request import DumpRequest, Reason

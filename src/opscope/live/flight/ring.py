@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.artefacts import IN_MEMORY, new_name, owner
 from opscope.base.locks import lock_shared
 from opscope.base.memory_limit import default_growth_bytes

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.daemon_thread import OwnThread
 from opscope.base.quantity_text import count_bytes, nanoseconds
 from opscope.errors import UsageError

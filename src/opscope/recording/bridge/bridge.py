@@ -28,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.cache_folder import cache_folder
 from opscope.base.folder_swap import replace_folder
 from opscope.base.notice import notice

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 
 _ROOT = 0
 

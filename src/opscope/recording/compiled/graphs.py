@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.launch.torch_import import when_imported
 from opscope.recording.compiled import generated_code
 from opscope.recording.compiled.compilations import listen_to_compilations, note_calls

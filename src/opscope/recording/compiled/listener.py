@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.columns.names import Names
 from opscope.columns.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES

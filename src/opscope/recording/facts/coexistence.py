@@ -13,7 +13,7 @@ import weakref
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 
 _FLAG = "_is_profiler_enabled"
 _COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")

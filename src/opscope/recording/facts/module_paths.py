@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.columns.names import Names
 from opscope.columns.table import Table

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.recording.decoded import Decoded
 from opscope.recording.facts.process_facts import JOB_KEY, joined_job
 from opscope.recording.listeners import Listener

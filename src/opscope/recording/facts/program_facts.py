@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.overloads import described
 from opscope.recording.assemble import knows_overloads

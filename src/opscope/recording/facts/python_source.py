@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.program_files import ALWAYS_RECORDED, LIBRARY_ENDINGS, LIBRARY_MARKS
 from opscope.recording.parameters import read_parameters
 from opscope.recording.torch_compile import report_optimizer_step

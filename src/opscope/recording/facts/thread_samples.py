@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.schema import THREAD_SAMPLES
 from opscope.recording.decoded import Decoded, delivered_table
 from opscope.recording.facts.process_facts import is_rank_of_several

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.memory_limit import memory_for
 from opscope.base.untrusted_files import Shape, has_shape, reading

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.codes import AllocationAction, Role
 from opscope.columns.concat import joined
 from opscope.columns.names import Names

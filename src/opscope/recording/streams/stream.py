@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.artefacts import SEGMENTS, new_name, owner
 from opscope.base.files import remove_inside
 from opscope.base.notice import notice

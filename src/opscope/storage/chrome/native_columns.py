@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.input_file import shown_path, status_of
 from opscope.base.memory_limit import require_memory
 from opscope.columns.ledger import Doubt

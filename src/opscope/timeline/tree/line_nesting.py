@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.trace_data import TraceData, derived

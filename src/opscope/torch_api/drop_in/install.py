@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.notice import notice
 from opscope.errors import LifecycleError
 from opscope.launch.kineto_switch import hidden_from_kineto, is_daemon_enabled, restore_variable

@@ -160,4 +160,4 @@ class _TorchFinder:
         except Exception as error:  # the program runs without being recorded
             note(self._folder, "refused", why=f"opscope cannot be used in it ({error})")
             return None
-        return watcher.find_spec(name, path, target) if watcher is not None else None
+        return watcher.find_spec(name, path, target)

@@ -10,7 +10,7 @@ import functools
 import warnings
 from typing import TYPE_CHECKING
 
-from opscope import _native
+import opscope._native as _native
 from opscope.errors import OpscopeError
 
 if TYPE_CHECKING:

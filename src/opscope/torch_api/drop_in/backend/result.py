@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.base.cached_property import cached_property
 from opscope.columns.trace_data import TraceData
 from opscope.torch_api.event.function_event import FunctionEvent

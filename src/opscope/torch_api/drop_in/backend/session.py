@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope import _native
+import opscope._native as _native
 from opscope.columns.device_kinds import keep_device_kinds
 from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
