@@ -24,6 +24,7 @@ from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.jobs.merged_trace import moved_by, versions_together
+from opscope.report.window_spans import WindowSpans, merged_below, no_spans
 from opscope.storage.long_trace import LongTrace
 from opscope.timeline.tree.frame_text import MODULE_PREFIX, frame_text, module_names
 
@@ -48,86 +49,6 @@ _MOST_UNMERGED = 100_000
 """Windows with at most this many spans are shown unmerged, with arguments and tensors."""
 
 _COLUMNS = ("thread", "parent", "name", "kind", "start_ns", "duration_ns", "is_async", "unfinished")
-
-
-@dataclass(frozen=True)
-class WindowSpans:
-    """Spans in order of start; arrays of shape (spans,)."""
-
-    row: Values  # row in the trace's events; -1 for merged spans
-    parent: Values  # row of the parent in the trace's events, or -1
-    thread: npt.NDArray[np.int32]
-    name: npt.NDArray[np.int32]  # row in names; -1 for Python calls without a name
-    frame: npt.NDArray[np.int32]  # row in frames, -1 for none
-    kind: npt.NDArray[np.uint8]
-    start_ns: Values
-    duration_ns: Values
-    is_async: npt.NDArray[np.bool_]
-    unfinished: npt.NDArray[np.bool_]
-    merged: npt.NDArray[np.int32]  # number of represented spans; 0: only itself
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def end_ns(self) -> Values:
-        """End of each span, Unix nanoseconds."""
-        return self.start_ns + self.duration_ns
-
-    def take(self, rows: npt.NDArray[Any]) -> WindowSpans:
-        """Spans in these rows, or with these flags."""
-        return WindowSpans(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
-
-    def replaced(self, **columns: Any) -> WindowSpans:
-        """Copy with some columns replaced."""
-        return WindowSpans(**{one.name: getattr(self, one.name) for one in fields(self)} | columns)
-
-    @staticmethod
-    def joined(parts: list[WindowSpans]) -> WindowSpans:
-        """Spans of all parts in order of start; longer ones first if they start together."""
-        columns = {
-            one.name: np.concatenate([getattr(part, one.name) for part in parts])
-            for one in fields(WindowSpans)
-        }
-        spans = WindowSpans(**columns)
-        return spans.take(np.lexsort((-spans.duration_ns, spans.start_ns)))
-
-
-def merged_below(spans: WindowSpans, least_ns: int, unmerged_rows: Values) -> WindowSpans:
-    """``spans`` with those shorter than ``least_ns`` merged.
-
-    Args:
-        spans: spans of all threads, in order of start.
-        least_ns: shortest duration of an unmerged span.
-        unmerged_rows: rows of unmerged spans that are not in ``spans``, ascending.
-    """
-    is_long = spans.duration_ns >= least_ns
-    kept = spans.take(is_long)
-    kept_rows = np.union1d(kept.row[kept.row >= 0], unmerged_rows)
-    outer = ~is_long & ((spans.parent < 0) | (rows_among(kept_rows, spans.parent) >= 0))
-    short = spans.take(outer)
-    if not len(short):
-        return kept
-    cell = short.start_ns // max(least_ns, 1)
-    order = np.lexsort((-short.duration_ns, cell, short.parent, short.thread))
-    short, cell = short.take(order), cell[order]
-    begins = np.ones(len(short), dtype=np.bool_)
-    begins[1:] = (
-        (cell[1:] != cell[:-1])
-        | (short.parent[1:] != short.parent[:-1])
-        | (short.thread[1:] != short.thread[:-1])
-    )
-    first = np.flatnonzero(begins)
-    start = np.minimum.reduceat(short.start_ns, first)
-    longest = short.take(first)  # of each group
-    groups = longest.replaced(
-        row=np.full(len(first), -1, dtype=np.int64),
-        start_ns=start,
-        duration_ns=np.maximum.reduceat(short.end_ns, first) - start,
-        unfinished=np.zeros(len(first), dtype=np.bool_),
-        merged=np.add.reduceat(np.maximum(short.merged, 1), first).astype(np.int32),
-    )
-    return WindowSpans.joined([kept, groups])
 
 
 @dataclass
@@ -201,7 +122,7 @@ class Windows:
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
         kept = {one.name: arrays[f"kept_{one.name}"] for one in fields(WindowSpans)}
-        dtypes = {f"kept_{name}": column.dtype for name, column in vars(_no_spans()).items()}
+        dtypes = {f"kept_{name}": column.dtype for name, column in vars(no_spans()).items()}
         limits = {
             "row": self.spans,
             "parent": self.spans,
@@ -237,7 +158,7 @@ class Windows:
         return self._trace.rows["events"]
 
     def _read_all(self) -> WindowSpans:
-        parts, open_spans = [], _no_spans()
+        parts, open_spans = [], no_spans()
         for spans in self._groups(None):
             self._count(spans)
             open_rows = np.sort(open_spans.row[open_spans.row >= 0])
@@ -247,7 +168,7 @@ class Windows:
             open_spans = WindowSpans.joined([open_spans, part])
             open_spans = open_spans.take((open_spans.end_ns > begins) & (open_spans.row >= 0))
             parts.append(part)
-        return WindowSpans.joined(parts) if parts else _no_spans()
+        return WindowSpans.joined(parts) if parts else no_spans()
 
     def _count(self, spans: WindowSpans) -> None:
         label, occurrences = self.labels_of(spans), self.occurrences
@@ -441,17 +362,6 @@ class _Frames:
             _, rows = next(self._trace.groups("python_calls", ["event", "frame"], wanted))
             self._read = number, rows
         return self._read[1]
-
-
-def _no_spans() -> WindowSpans:
-    dtypes = {"thread": np.int32, "name": np.int32, "frame": np.int32, "kind": np.uint8,
-              "is_async": np.bool_, "unfinished": np.bool_, "merged": np.int32}  # fmt: skip
-    return WindowSpans(
-        **{
-            one.name: np.zeros(0, dtype=dtypes.get(one.name, np.int64))
-            for one in fields(WindowSpans)
-        }
-    )
 
 
 class WindowsOfTwo:
