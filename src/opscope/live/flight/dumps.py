@@ -32,6 +32,9 @@ class Dumps:
         self._process = os.getpid()
         self._started: list[Path] = []
         self._failed: list[Path] = []
+        self._writer: list[str] = []  # command that makes a trace; empty: no Python can be started
+        with contextlib.suppress(OSError):
+            self._writer = own_python(_START_WRITER)
 
     def spool(self) -> Path:
         """Path of a new spool, which is not created yet."""
@@ -42,9 +45,7 @@ class Dumps:
 
     def command(self, spool: Path) -> list[str]:
         """Command that makes the trace of a spool; empty if no process can be started."""
-        with contextlib.suppress(OSError):
-            return own_python(_START_WRITER, str(spool))
-        return []
+        return [*self._writer, str(spool)] if self._writer else []
 
     def write(
         self,
