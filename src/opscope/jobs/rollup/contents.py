@@ -18,8 +18,7 @@ from opscope.analysis.memory.life_categories import categories_of_lives, categor
 from opscope.analysis.memory.lives import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.sites import Sites
 from opscope.columns.causes import Cause
-from opscope.columns.codes import AllocationAction, EventKind
-from opscope.columns.column import TableSchema
+from opscope.columns.codes import EventKind
 from opscope.columns.labels import device_name
 from opscope.columns.row_groups import RowGroups, group_rows
 from opscope.columns.table import Table
@@ -34,7 +33,6 @@ from opscope.jobs.rollup.schema import (
     LEDGER,
     LINES,
     MEMORY,
-    OPERATOR_DETAILS,
     OPERATORS,
     PLACES,
     ROLLUP_TABLES,
@@ -50,19 +48,16 @@ from opscope.timeline.listing import TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.period import Which
 from opscope.timeline.phases import NO_PHASE, PHASE_NAMES, find_phases
-from opscope.timeline.signatures import group_sums, medians
-from opscope.timeline.steps import program_steps
-from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.line_nesting import outermost_of, own_times
 
 Columns = dict[str, Any]
 
 HOST = "cpu"
-_FEWEST = -1
 
 
 def operator_columns(trace: TraceData) -> Columns:
-    """Columns of ``rollup_operators`` and ``rollup_operator_details``, without the process."""
+    """Columns of ``rollup_operators``, without the process."""
     host = _of_host(trace)
     return joined([host, _of_devices(trace)]) if len(trace.table("gpu")) else host
 
@@ -107,8 +102,6 @@ def _of_host(trace: TraceData) -> Columns:
         "count": groups.count,
         "total_ns": group_sums(np.where(outer, took_ns, 0), groups.group, len(groups)),
         "self_ns": group_sums(own_ns, groups.group, len(groups)),
-        **_of_steps(trace, groups, event_tree(trace).start_ns[events], own_ns),
-        "allocated_bytes": _allocated_bytes(trace, events, groups),
     }
 
 
@@ -126,8 +119,6 @@ def _of_devices(trace: TraceData) -> Columns:
         "count": groups.count,
         "total_ns": took_ns,
         "self_ns": took_ns,
-        **_of_steps(trace, groups, gpu["start_ns"], gpu["duration_ns"]),
-        "allocated_bytes": np.full(len(groups), -1, dtype=np.int64),
     }
 
 
@@ -145,40 +136,6 @@ def _texts(trace: TraceData, name: Values, phase: Values, path: Values) -> Colum
         "phase": [PHASE_NAMES[one] if one >= 0 else "" for one in phase.tolist()],
         "module": [modules.text(one) if one >= 0 else "" for one in path.tolist()],
     }
-
-
-def _of_steps(trace: TraceData, row_groups: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
-    """Number of steps with each group, and its own time in these steps."""
-    count = len(row_groups)
-    step = program_steps(trace)[0].row_at(start_ns)
-    inside = np.flatnonzero(step >= 0)
-    cells = group_rows(row_groups.group[inside], step[inside])
-    group = cells.columns[0]
-    times = group_sums(own_ns[inside], cells.group, len(cells))
-    shortest, longest = np.full((2, count), _FEWEST, dtype=np.int64)
-    shortest[group] = np.iinfo(np.int64).max
-    np.minimum.at(shortest, group, times)
-    np.maximum.at(longest, group, times)
-    steps = np.bincount(group, minlength=count)
-    middle = medians(times, group, count) if len(times) else longest.copy()
-    return {
-        "steps": steps,
-        "step_min_ns": shortest,
-        "step_median_ns": np.where(steps > 0, middle, _FEWEST),
-        "step_max_ns": longest,
-    }
-
-
-def _allocated_bytes(trace: TraceData, events: Values, groups: RowGroups) -> Values:
-    """Bytes allocated by the events of each group; -1 if memory was not recorded."""
-    if not memory_was_recorded(trace):
-        return np.full(len(groups), -1, dtype=np.int64)
-    table = trace.table("allocations")
-    group = np.full(len(trace.events) + 1, -1, dtype=np.int64)  # last: no event
-    group[events] = groups.group
-    group_of_row = group[table["event"]]
-    made = (table["action"] == AllocationAction.ALLOCATE) & (group_of_row >= 0)
-    return group_sums(table["size_bytes"][made], group_of_row[made], len(groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +170,10 @@ def contents_of(trace: TraceData, part: Partition, may_import_torch: bool = True
     sites = Sites(TorchListing(detailed))
     steps = len(find_account(detailed, Which.ALL).steps)
     all_steps = len(accounts[Which.ALL].steps)
-    operators = operator_columns(trace)
     columns = {
         STEPS.name: _step_columns(accounts[Which.ALL]),
         CAUSES.name: joined([_cause_columns(one, which) for which, one in accounts.items()]),
-        OPERATORS.name: _columns_of(OPERATORS, operators),
-        OPERATOR_DETAILS.name: _columns_of(OPERATOR_DETAILS, operators),
+        OPERATORS.name: operator_columns(trace),
         LINES.name: line_columns(sites),
         PLACES.name: place_columns(sites, all_steps / steps if steps else 1.0),
         MEMORY.name: _memory_columns(
@@ -241,10 +196,6 @@ def _table(name: str, columns: Columns, part: Partition) -> Table:
     own = {"rank": part.number if is_rank else -1, "process": -1 if is_rank else part.number}
     of = {key: np.full(rows, number, dtype=np.int64) for key, number in own.items()}
     return Table(ROLLUP_TABLES[name], {**of, **columns})
-
-
-def _columns_of(schema: TableSchema, columns: Columns) -> Columns:
-    return {one.name: columns[one.name] for one in schema.columns if one.name in columns}
 
 
 def _step_columns(account: Account) -> Columns:

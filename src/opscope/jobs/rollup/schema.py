@@ -9,7 +9,7 @@ from __future__ import annotations
 from opscope.columns.causes import Cause
 from opscope.columns.column import Column, TableSchema
 
-VERSION = 7
+VERSION = 8
 """Raised when a column is added, removed or changes meaning; older rollups are then made again."""
 
 ALL_CATEGORIES = "all"  # category of ``rollup_memory`` for the total
@@ -59,35 +59,18 @@ CAUSES = TableSchema(
     ),
 )
 
-_OF_OPERATOR = (
-    *_OF,
-    Column("name", "string", "name of the operator"),
-    Column("device", "string", "cpu for the host, else the device"),
-    Column("phase", "string", "forward, backward, optimizer, data loading; empty for none"),
-    Column("module", "string", "path and class; empty for none"),
-)
-
 OPERATORS = TableSchema(
     "rollup_operators",
     "one operator, kernel or copy of one part of a step and one module",
     (
-        *_OF_OPERATOR,
+        *_OF,
+        Column("name", "string", "name of the operator"),
+        Column("device", "string", "cpu for the host, else the device"),
+        Column("phase", "string", "forward, backward, optimizer, data loading; empty for none"),
+        Column("module", "string", "path and class; empty for none"),
         Column("count", "int64", "calls"),
         Column("total_ns", "int64", "time in them; of nested calls the outer ones count"),
         Column("self_ns", "int64", "the same without other spans in them"),
-    ),
-)
-
-OPERATOR_DETAILS = TableSchema(
-    "rollup_operator_details",
-    f"one row of {OPERATORS.name}: its time per step, and its allocations",
-    (
-        *_OF_OPERATOR,
-        Column("steps", "int64", "number of steps in which it ran"),
-        Column("step_min_ns", "int64", "least self_ns of these steps; -1 for no step", -1),
-        Column("step_median_ns", "int64", "median self_ns", -1),
-        Column("step_max_ns", "int64", "largest self_ns", -1),
-        Column("allocated_bytes", "int64", "allocated directly in it; -1 not recorded", -1),
     ),
 )
 
@@ -171,6 +154,6 @@ COLLECTIVES = TableSchema(
 ROLLUP_TABLES = {
     one.name: one
     for one in (
-        STEPS, CAUSES, OPERATORS, OPERATOR_DETAILS, LINES, PLACES, MEMORY, LEDGER, COLLECTIVES,
+        STEPS, CAUSES, OPERATORS, LINES, PLACES, MEMORY, LEDGER, COLLECTIVES,
     )
 }  # fmt: skip
