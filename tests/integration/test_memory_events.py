@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 import opscope  # noqa: E402
 import opscope.drop_in  # noqa: E402
 from opscope.analysis.memory.peak import ALLOCATED_BEFORE  # noqa: E402
-from opscope.errors import UsageError  # noqa: E402
+from opscope.errors import MissingDependencyError, UsageError  # noqa: E402
 from opscope.timeline.tree.node import MemoryDetail, NodeKind  # noqa: E402
 from programs import torch_programs  # noqa: E402
 
@@ -153,6 +153,13 @@ def test_the_page_needs_nothing_else_and_has_every_category(trained, tmp_path):
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
     for name in ("Parameter", "Optimizer state", "Input", "Activation", "Gradient"):
         assert name in page
+
+
+def test_without_matplotlib_it_says_what_to_do(trained, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+
+    with pytest.raises(MissingDependencyError, match=r"pip install matplotlib, or write an \.html"):
+        trained.export_memory_timeline(tmp_path / "memory.png")
 
 
 def test_what_makes_no_timeline_is_refused(trained, tmp_path):

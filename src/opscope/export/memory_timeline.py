@@ -1,17 +1,19 @@
 """Memory over time by category, in the files of torch's ``export_memory_timeline``.
 
-The suffix of the path selects the file: ``.raw.json.gz`` has every action, ``.html``
-is a page, anything else (``.json``, ``.json.gz``) has the bytes per category over time.
+The suffix of the path selects the file: ``.raw.json.gz`` has every action, ``.html`` and ``.png``
+are pictures, anything else (``.json``, ``.json.gz``) has the bytes per category over time.
 """
 
 from __future__ import annotations
 
 import html
+import io
 import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +30,12 @@ from opscope.analysis.memory.data_flow import (
 )
 from opscope.analysis.memory.over_time import extreme_positions
 from opscope.columns.trace_data import TraceData
-from opscope.errors import UsageError
+from opscope.errors import MissingDependencyError, UsageError
 from opscope.export.format import Format
 from opscope.export.output_file import to_json, write_file
 
 _ROWS_PER_BLOCK = 50_000
+_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 
 
 def write_memory_timeline(
@@ -44,7 +47,7 @@ def write_memory_timeline(
       of 9 numbers: 0, then bytes of parameters, optimizer state, inputs, temporaries, activations,
       gradients, autograd detail, unknown.
     - ``.raw.json.gz``: a row (time in nanoseconds or -1, action, bytes, category) per action.
-    - ``.html``: a page that loads nothing.
+    - ``.html``: a page that loads nothing; ``.png``: a picture, drawn with matplotlib.
 
     Args:
         trace: recorded with ``record_shapes`` and ``profile_memory``.
@@ -52,7 +55,7 @@ def write_memory_timeline(
 
     Raises:
         UsageError: there are no memory events, none on ``device``, or the file cannot be written.
-        MissingDependencyError: torch is not installed.
+        MissingDependencyError: torch, or for ``.png`` matplotlib, is not installed.
     """
     name = os.fspath(path)
     timeline = memory_accounts(trace).timeline
@@ -62,6 +65,8 @@ def write_memory_timeline(
         write_file(path, _raw_blocks(timeline))
     elif name.endswith(".html"):
         write_file(path, [draw_html(sizes_by_category(timeline), device).encode()])
+    elif name.endswith(".png"):
+        write_file(path, [_png(sizes_by_category(timeline), device)])
     else:
         write_file(path, _blocks(sizes_by_category(timeline)))
 
@@ -105,6 +110,41 @@ def _raw_blocks(timeline: MemoryTimeline) -> Iterator[bytes]:
     yield b"]"
 
 
+def _png(sizes: SizesByCategory, device: str) -> bytes:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "A .png file of the memory timeline needs matplotlib, which is not installed. Run: "
+            "pip install matplotlib, or write an .html file, which needs no package."
+        ) from error
+    unit, name = _unit(int(sizes.size_bytes.sum(axis=1).max(initial=0)))
+    stacked = np.cumsum(np.pad(sizes.size_bytes, ((0, 0), (1, 0))), axis=1) / unit
+    time_ms = (np.array(sizes.time_us) - (sizes.time_us[0] if sizes.time_us else 0)) / 1000
+    figure = Figure(figsize=(20, 12), dpi=80)
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    for i, category in enumerate(SHOWN_CATEGORIES):
+        below, above = stacked[:, i], stacked[:, i + 1]
+        style: dict[str, Any] = {"color": COLORS[category], "linewidth": 0, "step": "post"}
+        axes.fill_between(time_ms, below, above, label=label(category), **style)
+    axes.margins(x=0)
+    axes.set_xlabel("Time (ms)")
+    axes.set_ylabel(f"Memory ({name})")
+    axes.set_title(f"Memory of {device}; most at once: {stacked[:, -1].max():.2f} {name}")
+    axes.legend(loc="upper right", reverse=True)
+    file = io.BytesIO()
+    canvas.print_png(file)
+    return file.getvalue()
+
+
+def _unit(peak_bytes: int) -> tuple[int, str]:
+    for unit, name in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+        if peak_bytes >= unit:
+            return unit, name
+    return 1, "bytes"
+
+
 def _write_recorded(trace: TraceData, path: str | os.PathLike[str]) -> None:
     """Like ``write_memory_timeline``, but raise UsageError if no memory was recorded."""
     check_memory_recorded(trace)
@@ -116,7 +156,7 @@ FORMAT = Format(
     suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
     help=(
         "memory by category over time, in the files of torch's "
-        "export_memory_timeline; .html is a page"
+        "export_memory_timeline; .html is a page and .png a picture"
     ),
     write=_write_recorded,
 )
