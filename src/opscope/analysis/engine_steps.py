@@ -29,6 +29,7 @@ _VLLM = re.compile(rf"execute_context_{_COUNT}\({_COUNT}\)_generation_{_COUNT}\(
 _SGLANG = re.compile(r"step\[(\w+)((?: \w+=\d{1,18})*)\]")
 _SLOW = 2.0  # a step is slow if it takes this many times the median of its phase
 _MOST_SLOW, _MOST_OPERATORS = 3, 3
+_MOST_OF_STAGE = 5  # operators of a stage
 
 
 class EnginePhase(IntEnum):
@@ -223,9 +224,6 @@ def _top_text(trace: TraceData, inside: Values, self_ns: Values, total_ns: int) 
     return ", ".join(shares) or "nothing inside it was recorded"
 
 
-_MOST_OPERATORS = 5
-
-
 @dataclass(frozen=True)
 class Stage:
     """One stage: its steps, and its operators with most time, as name and self time in ns."""
@@ -271,7 +269,7 @@ def find_stages(trace: TraceData) -> list[Stage]:
         inside = np.flatnonzero(is_operator & np.isin(around, mine))
         names, where = np.unique(trace.events["name"][inside], return_inverse=True)
         took = np.bincount(where, weights=self_ns[inside], minlength=len(names))
-        most = np.argsort(-took, kind="stable")[:_MOST_OPERATORS]
+        most = np.argsort(-took, kind="stable")[:_MOST_OF_STAGE]
         operators = tuple((trace.names[int(names[row])], int(took[row])) for row in most)
         stages.append(Stage(summary, operators))
     return stages

@@ -41,6 +41,7 @@ from opscope.base.cache_folder import cache_folder
 from opscope.cli.parser import Parser, example, one_of
 from opscope.cli.session.keeper import recover_all
 from opscope.cli.views.console import Messages, Output, console_for
+from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.errors import BridgeError, OpscopeError
@@ -217,8 +218,8 @@ def _recording() -> Iterator[Check]:
     )
     yield Check("recording", Health.GOOD if works else Health.FATAL, detail)
     if len(trace.table("gpu")):  # otherwise _sources() has a line about it
-        for line in describe_devices(trace):
-            yield Check("devices", Health.FATAL if "BROKEN" in line else Health.GOOD, line)
+        health = Health.FATAL if check_device_rules(trace).doubts else Health.GOOD
+        yield from (Check("devices", health, line) for line in describe_devices(trace))
     yield from _sources(trace)
 
 
