@@ -40,10 +40,11 @@ within the second one, because an iteration may call an operator several times."
 _OF_CALLS = 0.25  # least share of a line's calls that are such operators on tensors
 _OF_INNER = 0.2  # a line with this share of its time in an inner loop is no loop itself
 
-_IN_ORDER, _LINEAR = 0.5, 0.95
-"""Share of the call overhead that the fix saves if an iteration needs the previous one (measured
-for nn.GRU: 0.4 to 0.5), and if all are sums and products with numbers: a convolution or running
-sum."""
+_IN_ORDER, _BACKWARD_IN_ORDER, _LINEAR = 0.5, 0.35, 0.95
+"""Share of the call overhead that the fix saves if an iteration needs the previous one, in the
+forward and the backward pass (measured for 40 time steps: nn.GRU and nn.RNN 0.4 to 0.6 and 0.1 to
+0.3, nn.LSTM, which has a backward pass of its own on CPU, 0.7 and 0.6), and if all are sums and
+products with numbers: a convolution or running sum."""
 
 _OTHERS = 2  # most parts that one iteration visits, of each ``FEWEST_ROUNDS`` parts
 _LEVELS = 3  # most calls of the program's functions between the loop and the operator on a part
@@ -107,12 +108,13 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
     rounds = np.maximum(lines.rounds, 1)
     work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
-    saved = np.where(chosen, lines.time_ns - work + backward, 0)
-    saved = saved * np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
     others = lines.frame[chosen & ~lines.is_linear & ~lines.joins]
-    part = np.where(np.isin(lines.frame, others), _IN_ORDER, _LINEAR)
-    saved *= np.where(in_order, part, 1.0)
-    total = int(saved.sum())
+    needs_previous = in_order & np.isin(lines.frame, others)
+    linear = np.where(in_order, _LINEAR, 1.0)
+    saved = (lines.time_ns - work) * np.where(needs_previous, _IN_ORDER, linear)
+    saved += backward * np.where(needs_previous, _BACKWARD_IN_ORDER, linear)
+    saved *= np.where(rounds < kind.fewest, 1.0, 1 - 1 / rounds)
+    total = int(saved[chosen].sum())
     if not chosen.any() or total <= 0:
         return None
     first = int(np.argmax(np.where(chosen, lines.time_ns, -1)))
@@ -134,9 +136,10 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
             f"the time of the loop{passes} without one iteration and without the computing time "
             "of its operators, which remains when all parts are handled at once"
             + (
-                f"; {_IN_ORDER:.0%} of it, as each iteration depends on the previous one: a "
-                "layer such as nn.GRU still runs one operator after the other, in C++"
-                if in_order.any()
+                f"; {_IN_ORDER:.0%} of it ({_BACKWARD_IN_ORDER:.0%} of the backward pass), as each "
+                "iteration depends on the previous one: a layer such as nn.GRU still runs one "
+                "operator after the other, in C++"
+                if needs_previous.any()
                 else ""
             )
         ),
