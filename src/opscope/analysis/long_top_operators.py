@@ -58,7 +58,9 @@ def _add(part: Slice, working: dict[str, Counter[str]], waiting: dict[str, Count
     top = find_top_operators(period, sort_by="self_cpu_time_total", row_limit=-1)
     for rows, sums in ((top.rows, working), (top.waiting, waiting)):
         for row in rows:
-            sums.setdefault(row["name"], Counter()).update({key: row[key] for key in _TIMES})
+            # A slice of an imported file may have no times.
+            times = {key: row[key] or 0 for key in _TIMES}
+            sums.setdefault(row["name"], Counter()).update(times)
     if part.carried:
         events = part.trace.events.take(np.arange(part.carried))
         alone = _period(part.trace.with_tables({"events": events}), part.begin_ns, part.end_ns)

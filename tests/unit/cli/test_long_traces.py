@@ -132,6 +132,20 @@ def saved(tmp_path, monkeypatch):
     return trace, LongTrace.at(tmp_path / "t")
 
 
+def test_a_stretch_of_an_imported_file_may_have_no_times(saved, tmp_path):
+    build_trace(
+        [span("timed", 0, 10), *(span("untimed", at, at) for at in range(20, 300))],
+        metadata={"imported_from": "a.json"},
+    ).save(tmp_path / "imported")
+    found = find_long_top_operators(
+        LongTrace.at(tmp_path / "imported"), sort_by="cpu_time_total", row_limit=-1
+    )
+    assert [(row["name"], row["calls"], row["cpu_total_ns"]) for row in found.rows] == [
+        ("timed", 1, 10_000),
+        ("untimed", 280, 0),
+    ]
+
+
 @pytest.mark.parametrize("sort_by", ["self_cpu_time_total", "count"])
 def test_rows_are_those_of_the_whole(saved, sort_by):
     trace, long = saved
