@@ -37,7 +37,11 @@ export function goToAddress(state: State, address: string): void {
   if (tab) state.setTab(tab);
 }
 
+// A page in a notebook's cell has no address of its own, and no dialogs.
+export const isEmbedded = (): boolean => location.protocol === "about:";
+
 export function keepAddress(state: State): void {
+  if (isEmbedded()) return;
   let timer = 0;
   const write = () => {
     const address = addressOf(state);

@@ -1,6 +1,8 @@
 // Keys and gestures, on a sheet over the page.
+import { isEmbedded } from "./address";
 import { element } from "./dom";
 
+const NOTE_KEY = "M";
 const KEYS: [string, string][] = [
   ["W S  or  + −", "zoom in, out"],
   ["A D", "move left, right"],
@@ -14,7 +16,7 @@ const KEYS: [string, string][] = [
   ["N   Shift + N", "next, previous match"],
   ["1 to 9", "panels"],
   ["P", "show or hide calls of Python functions in the timeline"],
-  ["M", "note at the pointer; without a text it goes. Notes and pinned lines are in the address"],
+  [NOTE_KEY, "note at the pointer; without a text it goes. Notes and pinned lines are in the address"],
   ["T", "light or dark"],
   ["Esc", "clear selection and search"],
 ];
@@ -24,7 +26,14 @@ export class Help {
     "dialog",
     { class: "help" },
     element("h2", {}, "Keyboard and mouse"),
-    element("dl", {}, ...KEYS.flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)])),
+    element(
+      "dl",
+      {},
+      ...KEYS.filter(([keys]) => keys !== NOTE_KEY || !isEmbedded()).flatMap(([keys, what]) => [
+        element("dt", {}, keys),
+        element("dd", {}, what),
+      ]),
+    ),
     element("button", { class: "button", on: { click: () => this.dialog.close() } }, "Close"),
   );
 

@@ -1,4 +1,5 @@
 // The page by keyboard alone. Keys that move keep moving while they are held.
+import { isEmbedded } from "./address";
 import type { State } from "./state";
 import type { Timeline } from "./view/timeline";
 
@@ -71,7 +72,7 @@ function press(
   else if (key === "/") actions.focusSearch();
   else if (key === "?") actions.toggleHelp();
   else if (key === "t") actions.toggleTheme();
-  else if (key === "m") timeline.editNote();
+  else if (key === "m" && !isEmbedded()) timeline.editNote();
   else if (key === "p") actions.togglePython();
   else if (key === "n") actions.nextMatch(event.shiftKey ? -1 : 1);
   else if (key === "arrowup" || key === "arrowdown") timeline.scrollBy(key === "arrowup" ? -54 : 54);

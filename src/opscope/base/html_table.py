@@ -50,9 +50,10 @@ def html_table(
 
     All text is escaped: names come from recorded programs.
     """
-    head = "".join(_cell("th", text, i in texts) for i, text in enumerate(columns))
+    longest = LONGEST_TEXT if columns else None  # without columns, rows are sentences
+    head = "".join(_cell("th", text, i in texts, longest) for i, text in enumerate(columns))
     body = "".join(
-        f"<tr>{''.join(_cell('td', text, i in texts) for i, text in enumerate(row))}</tr>"
+        f"<tr>{''.join(_cell('td', text, i in texts, longest) for i, text in enumerate(row))}</tr>"
         for row in rows
     )
     below = f"<p>{escape(note)}</p>" if note else ""
@@ -62,8 +63,8 @@ def html_table(
     )
 
 
-def _cell(tag: str, text: str, is_text: bool) -> str:
-    if len(text) > LONGEST_TEXT:
-        text = text[: LONGEST_TEXT - 1] + "…"
+def _cell(tag: str, text: str, is_text: bool, longest: int | None) -> str:
+    if longest is not None and len(text) > longest:
+        text = text[: longest - 1] + "…"
     style = _TEXT_STYLE if is_text else _NUMBER_STYLE
     return f'<{tag} style="{style}">{escape(printable(text))}</{tag}>'

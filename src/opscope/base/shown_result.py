@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 from opscope.base.html_table import html_table
@@ -69,6 +70,7 @@ def _words(name: str) -> str:
 
 
 def _text(name: str, value: Any) -> str:
+    value = value.value if isinstance(value, Enum) else value
     if value is None or isinstance(value, str | bool):
         return "" if value is None else str(value)
     if name.endswith(("share", "coverage")):

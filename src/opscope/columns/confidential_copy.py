@@ -46,6 +46,11 @@ def apply_confidentiality(trace: _Data) -> _Data:
     return confidential_copy(trace, names=omitted != ARGUMENTS) if omitted else trace
 
 
+def without_message(detail: str) -> str:
+    """The cause of a dump without the message of an exception, which may have values."""
+    return detail.partition(":")[0]
+
+
 def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
     """Copy without argument values, texts of annotations, and the command line.
 
@@ -61,6 +66,8 @@ def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
     tables["scalars"] = {}
     metadata.pop("command_line", None)
     metadata.pop("user", None)
+    if dump := metadata.get("dump"):
+        metadata["dump"] = {**dump, "detail": without_message(str(dump.get("detail", "")))}
     if names:
         tables["source_lines"] = {}
         metadata = {key: value for key, value in metadata.items() if key in _METADATA}

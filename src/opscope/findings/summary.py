@@ -67,7 +67,7 @@ def summary_of(trace: TraceData, which: str = "steady") -> Summary:
     ]
     note = (
         f"{period} ({len(trace.events):,} events, {len(averages):,} names).{_missing(trace)} "
-        "export_report(path) writes an HTML page, trace.sql() answers questions, "
+        "trace.findings() explains what to change, trace.sql() answers questions, "
         "trace.to_pandas() returns a DataFrame."
     )
     columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]

@@ -197,6 +197,7 @@ def brief(
     room = _Room(tokens)
     room.add(f"About {quoted(answers.about)}. {LEGEND}")
     left_out = []
+    parts = [part for part in parts if answers.has(part.tables)]  # a job has few
     with answers.opened(dict.fromkeys(name for part in parts for name in part.tables)) as run_query:
         for part in parts:
             if not _add_part(run_query(part.statement), part, room, shows_query):

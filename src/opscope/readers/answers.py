@@ -97,6 +97,10 @@ class Answers:
         """Names of the tables with results."""
         return [name for name in self._makers if name in (*_SCHEMAS, OCCURRENCES)]
 
+    def has(self, tables: Iterable[str]) -> bool:
+        """Whether there are all of these tables."""
+        return all(name in self._makers for name in tables)
+
     def columns(self, name: str) -> list[str]:
         """Column names of a table."""
         return list(self._table(name).column_names)

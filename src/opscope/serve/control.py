@@ -291,6 +291,14 @@ class Control:
         return self._last is not None
 
     @property
+    def awaits_step(self) -> str:
+        """What a requested recording waits for; empty if none waits."""
+        running = self._running
+        if running is None or running.has_begun:
+            return ""
+        return f"waiting for the end of a step; {self._steps} steps so far"
+
+    @property
     def is_being_written(self) -> bool:
         """Whether another process writes the last recording, or is about to."""
         last = self._last

@@ -108,13 +108,22 @@ def detailed_period_of(trace: TraceData, which: Which | str = Which.STEADY) -> P
     In place of the steady state: its detailed steps, if any, or a typical stretch of a long one.
     """
     which = find_which(which)
-    detailed = detailed_part(trace)
-    part = typical_part(trace) if detailed is None else detailed
-    if part is None or which is not Which.STEADY:
+    if which is not Which.STEADY:
         return period_of(trace, which)
-    inner = period_of(part.trace, which)
-    rows = part.rows if inner.rows is None else part.rows[inner.rows]
-    return replace(inner, rows=rows, in_detail=detailed is not None)
+    if (detailed := detailed_part(trace)) is not None:
+        return replace(_of_part(detailed), in_detail=True)
+    whole = period_of(trace, which)
+    if (typical := typical_part(whole.trace)) is None:
+        return whole
+    inner = _of_part(typical)
+    assert inner.rows is not None
+    return replace(inner, rows=whole.in_recording(inner.rows), start_up=whole.start_up)
+
+
+def _of_part(part: Part) -> Period:
+    """The steady state of a part, with rows in the recording."""
+    inner = period_of(part.trace)
+    return replace(inner, rows=part.rows if inner.rows is None else part.rows[inner.rows])
 
 
 def _part(trace: TraceData, which: Which, start_up: StartUp) -> Part:

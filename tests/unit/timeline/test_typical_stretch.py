@@ -8,7 +8,7 @@ import pytest
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.timeline import typical_stretch
-from opscope.timeline.period import period_of
+from opscope.timeline.period import detailed_period_of, period_of
 from opscope.timeline.typical_stretch import COLUMNS, find_stretch, typical_part
 from support.build_trace import build_trace, span
 from support.repeat_trace import repeat_trace
@@ -114,6 +114,24 @@ def test_a_part_of_a_trace_says_of_how_much_it_is(monkeypatch):
     part = typical_part(trace.with_metadata({}))
     assert 5_000 < len(part.trace.events) < 11_000
     assert (trace.events["name"][part.rows] == part.trace.events["name"]).all()
+    period = detailed_period_of(trace)
+    assert (trace.events["name"][period.rows] == period.trace.events["name"]).all()
     said = str(period_of(part.trace))
     assert said.startswith("steady state, ") and "of 299 steps of the optimizer" in said
     assert not period_of(part.trace).start_up.is_any, "there is no start-up in it"
+
+
+def test_a_short_steady_state_after_a_long_start_is_judged_whole(monkeypatch):
+    set_up = [span("file", at, at + 8, kind=EventKind.ANNOTATION) for at in range(0, 40_000, 10)]
+    steps = [
+        one
+        for begin in range(60_000, 68_000, 1000)
+        for one in (
+            span("aten::mm", begin, begin + 900),
+            span("Optimizer.step#SGD.step", begin + 910, begin + 990, kind=EventKind.ANNOTATION),
+        )
+    ]
+    trace = build_trace([*set_up, *steps])
+    monkeypatch.setattr(typical_stretch, "SAMPLE_EVENTS", 1000)
+    period = detailed_period_of(trace)
+    assert period.start_up.took_ns and period.wall_ns < 10_000_000

@@ -122,6 +122,7 @@ class Unknown:
     noise_ns: float = 0.0  # additional constant part
 
 
+_CONTRADICTING = 2.0  # standard deviations between measures of one time
 _OF_PROCESSES = 0.015  # expected standard deviation of the ratio of two processes of one program
 
 
@@ -203,7 +204,12 @@ def estimate_rounds(a: Amounts, b: Amounts) -> Estimate:
     ratio, rounds = ratios @ weight, len(ratios)
     degrees = rounds - 1 + _WORTH_OF_UNKNOWN
     expected = _WORTH_OF_UNKNOWN * _OF_PROCESSES**2
-    error = sqrt((float(ratio.var()) * rounds + expected) / degrees / rounds)
+    variance = (float(ratio.var()) * rounds + expected) / degrees / rounds
+    # Measures that contradict each other by more than their noise are all doubtful.
+    each, of_each = ratios.mean(axis=0), ratios.var(axis=0, ddof=1) + _OF_PROCESSES**2
+    noise = _CONTRADICTING**2 * float(weight @ of_each) / rounds
+    apart = float(weight @ (each - weight @ each) ** 2) - noise
+    error = sqrt(variance + max(apart, 0.0))
     before = exp(float(np.log(a).mean(axis=0) @ weight))
     after = before * exp(float(ratio.mean()))
     return Estimate(before, after, after * error, degrees)

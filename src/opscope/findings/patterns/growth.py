@@ -37,6 +37,10 @@ _DETACHED = (
     "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
     "state.detach() between steps. Clear lists that only grow."
 )
+_LIMITED = (
+    "Limit or clear the list or cache that only grows, or write results out as they come. If the "
+    "program needs all of them, nothing is wrong."
+)
 _CACHE = (
     "Give the network only the new part, and keep what it computed of earlier ones: keys and "
     "values of attention (a KV cache, use_cache=True in transformers), or a recurrent state."
@@ -137,12 +141,18 @@ def _find_kept(subject: Subject) -> Evidence | None:
     names, group = np.unique(subject.events["name"][events], return_inverse=True)
     most = np.argsort(-np.bincount(group.reshape(-1), weight))[:3]
     largest = ", ".join(subject.trace.names[int(names[i])] for i in most)
+    graph, advice = "", _LIMITED
+    if subject.wants_gradients[events].any():
+        graph = (
+            "A tensor that requires gradients keeps everything that its graph saved for the "
+            "backward pass. "
+        )
+        advice = "" if subject.is_backward.any() else f"{NO_GRAD} {_DETACHED}"
     return Evidence(
         events=events,
         explanation=(
             f"{len(rounds) - 1:,} iterations each keep about {bytes_text(typical)}: "
-            f"{bytes_text(total)} at the end, of {bytes_text(peak)} at the peak. A tensor that "
-            "requires gradients keeps everything that its graph saved for the backward pass. "
+            f"{bytes_text(total)} at the end, of {bytes_text(peak)} at the peak. {graph}"
             f"The largest part was allocated by {largest}."
         ),
         saved_ns=None,
@@ -150,7 +160,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
         saved_bytes=total - typical,
         saved_bytes_share=(total - typical) / peak,
         places=_keeper(subject, rounds, events, weight),
-        advice="" if subject.is_backward.any() else f"{NO_GRAD} {_DETACHED}",
+        advice=advice,
     )
 
 

@@ -27,8 +27,9 @@ _OF_SLEEP = (
     "coroutine await asyncio.sleep(). A pause between requests delays no request."
 )
 _OF_A_THREAD = (
-    "Make what another thread does faster, as on whole arrays, with locks held only where data is "
-    "shared, or give it to several processes (DataLoader workers): the main thread waits for it."
+    "Make what another thread or process does faster, as on whole arrays, with locks held only "
+    "where data is shared, or give it to several processes (DataLoader workers): the main thread "
+    "waits for it."
 )
 _MUCH = 0.3
 """A call with more than this share outside torch counts as outside, including the torch calls in

@@ -61,6 +61,11 @@ def rounds(random, slower):
         yield 1e6 * version * speed * np.exp(random.standard_normal((5, 2)) * [0.01, 0.5])
 
 
+def test_measures_that_contradict_each_other_show_nothing():
+    ratios = np.log([[0.62, 1.92], [0.83, 1.45], [0.63, 1.73]])  # of a busy machine
+    assert estimate_rounds(np.full((3, 2), 1e6), 1e6 * np.exp(ratios)).p_value > 0.1
+
+
 def test_what_disturbs_both_versions_hides_no_slower_step_and_makes_none():
     random = np.random.default_rng(3)
     pairs = [(slower, estimate_rounds(*rounds(random, slower))) for slower in [1, 1.05] * 100]
