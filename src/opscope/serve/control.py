@@ -292,7 +292,7 @@ class Control:
 
     @property
     def awaits_step(self) -> str:
-        """What a requested recording waits for; empty if none waits."""
+        """Reason why a requested recording has not begun; empty if none waits."""
         running = self._running
         if running is None or running.has_begun:
             return ""
