@@ -194,11 +194,11 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
         pyarrow.ArrowException: a column cannot be read as the schema's dtype.
         ValueError: a column is missing, or has rows without a value.
     """
-    present = present_columns(schema, data.column_names)
+    present = _present_columns(schema, data.column_names)
     return Table(schema, {name: column_from_arrow(schema, data, name) for name in present})
 
 
-def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
+def _present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
     """Columns of the schema that are in ``names``; ValueError if a required one is missing."""
     present = {*names}
     for column in schema.columns:
@@ -228,17 +228,6 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
     kind = pa.from_numpy_dtype(dtype)
     numbers = numbers_of(array if array.type == kind else array.cast(kind))
     return numbers if column.required else _broadcast_if_constant(numbers)
-
-
-def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] | None:
-    """A constant column as :func:`column_from_arrow` makes it; None if the types differ."""
-    is_bool, wants_bool = isinstance(value, bool), column.dtype == "bool"
-    if is_bool != wants_bool or not (wants_bool or column.dtype.startswith(("int", "uint"))):
-        return None
-    array = np.array([value]).astype(column.dtype)
-    if array[0] != value:
-        return None
-    return np.full(rows, array[0]) if column.required else np.broadcast_to(array, (rows,))
 
 
 def _broadcast_if_constant(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

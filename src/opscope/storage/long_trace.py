@@ -23,7 +23,7 @@ from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import without_unknown_codes
-from opscope.columns.validate import TableChecks, checked_trace
+from opscope.columns.validate import check_tables, checked_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
 from opscope.storage.manifest import MANIFEST, read_manifest
@@ -116,15 +116,14 @@ class LongTrace:
         tables = {name: self._whole(name) for name in TABLES if name in self.rows}
         with damage_of(self.file("names")), self._opened("names") as file:
             names = names_in(file.read())
-        TableChecks(tables, names, str(self.folder)).check_whole(
-            [name for name in tables if name not in GROWING]
-        )
-        return TraceData({name: tables[name] for name in tables if name not in GROWING}, names)
+        small = {name: table for name, table in tables.items() if name not in GROWING}
+        check_tables(tables, names, str(self.folder), small)
+        return TraceData(small, names)
 
     def _whole(self, name: str) -> Table:
         """A table that does not grow; of a growing table its row count, without columns."""
         if name in GROWING:
-            return Table.lazy(TABLES[name], {}, self.rows[name])
+            return Table.without_columns(TABLES[name], self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
             return _without_unknown(table_from_arrow(TABLES[name], file.read()))
 
