@@ -289,10 +289,9 @@ class Job:
         """
         from opscope.jobs.sql import query_several, tables_of  # imports DuckDB
 
-        self._source.prepare(self.parts)
+        folders = self._folders()
         tables = {
-            part: self._readable(lambda part: tables_of(self._source.tables(part)), part)
-            for part in self.parts
+            part: self._readable(lambda part: tables_of(folders[part]), part) for part in self.parts
         }
         return query_several(tables, statement, read_only)
 
@@ -325,13 +324,19 @@ class Job:
 
     def _rollups(self) -> dict[Partition, Rollup]:
         """Rollups of all processes with events; missing ones are computed."""
-        self._source.prepare(self.parts)
-        folders = self._source.folders()
-        for part in [part for part in self.parts if part not in folders]:
-            folders[part] = self._rolled_up.saved(part, self._load(part))
-        part_folders = {part: folders[part] for part in self.parts}
-        rollups = self._rolled_up.all(part_folders, self._unreadable)
+        rollups = self._rolled_up.all(self._folders(), self._unreadable)
         return {part: rollup for part, rollup in rollups.items() if rollup.mark.events}
+
+    def _folders(self) -> dict[Partition, Path]:
+        """Folders with the traces of all processes; saves those that are not on disk."""
+        self._source.prepare(self.parts)
+        unfinished, folders = self._source.unfinished, self._source.folders()
+        return {
+            part: folders[part]
+            if part in folders
+            else self._rolled_up.saved(part, self._load, part in unfinished)
+            for part in self.parts
+        }
 
     def _some_rollups(self) -> dict[Partition, Rollup]:
         rollups = self._rollups()

@@ -20,7 +20,8 @@ from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.recordings import Recordings, find_recordings, folder_of
+from opscope.jobs.job_source import Recordings
+from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
@@ -114,7 +115,9 @@ class Chosen:
     @property
     def folder(self) -> Path:
         """The opscope folder with the process; in a job of several hosts, that of its host."""
-        return folder_of(self.path, self.part)
+        if self.source is None or self.part is None:
+            return self.path
+        return self.source.folder_of(self.part)
 
     @property
     def is_whole(self) -> bool:

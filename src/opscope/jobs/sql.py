@@ -1,4 +1,4 @@
-"""SQL over several processes: every table has the rows of all, with their process.
+"""SQL over traces on disk; of several processes, every table has all rows, with their process.
 
 Tables that grow with a recording are read from files, only the parts that a statement needs.
 """
@@ -6,97 +6,94 @@ Tables that grow with a recording are read from files, only the parts that a sta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opscope.base.arrow import pa
+from opscope.columns.names import Names
 from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.storage.interop import to_arrow
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.manifest import check_files, damaged_file
-from opscope.storage.partition import Partition
+from opscope.storage.partition import RANK, Partition
 from opscope.storage.sql import KEYS, connection_over, run_statement
 
 _NUMBER = pa.int64()
+_EMPTY_TRACE = TraceData({}, Names.from_strings([]))
 
 
-@dataclass(frozen=True)
-class PartTables:
-    """The tables of one process: in memory, or paths of files."""
+def tables_of(folder: Path) -> LongTrace:
+    """The tables of one process; small ones are in memory.
 
-    in_memory: TraceData
-    on_disk: Mapping[str, Path]
+    Raises:
+        TraceFormatError: a file is missing or damaged.
+    """
+    check_files(folder)
+    trace = LongTrace(folder)
+    _ = trace.small
+    return trace
 
 
-def tables_of(source: Path | TraceData) -> PartTables:
-    """The tables of one process, from a folder or a trace."""
-    if isinstance(source, TraceData):
-        return PartTables(source, {})
-    check_files(source)
-    long = LongTrace(source)
-    return PartTables(long.small, {name: long.file(name) for name in long.on_disk})
+def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
+    """Like :func:`opscope.storage.sql.query`; reads only the data that the statement needs."""
+    return query_several({Partition(RANK, 0): trace}, statement, read_only, keys=())
 
 
 def query_several(
-    parts: Mapping[Partition, PartTables], statement: str, read_only: bool = False
+    traces: Mapping[Partition, LongTrace],
+    statement: str,
+    read_only: bool = False,
+    keys: tuple[str, ...] = KEYS,
 ) -> Any:
-    """Run one SQL statement over all of ``parts``.
+    """Run one SQL statement over all of ``traces``.
 
-    Every table has two more columns: ``rank`` (null for a process without one) and ``process``
-    (null for a rank). Ids are unique only within a process, so joins need these two columns as
-    well; ``named_events`` has them.
+    Every table has two more columns, ``keys``: ``rank`` (null for a process without one) and
+    ``process`` (null for a rank). Ids are unique only within a process, so joins need these two
+    columns as well; ``named_events`` has them.
     """
-    connection = connection_over(_tables(parts), read_only, KEYS, is_large=True)
-    return run_statement(connection, statement, read_only)
+    tables = {name: _table(name, traces, keys) for name in (*TABLES, "names")}
+    return run_statement(connection_over(tables, read_only, keys, True), statement, read_only)
 
 
-def _tables(parts: Mapping[Partition, PartTables]) -> dict[str, Any]:
-    """Every table of all parts; if some have it on disk only, these rows are read, too."""
-    small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
-    large: dict[str, list[tuple[Partition, Path]]] = {}
-    for part, of_part in parts.items():
-        for name, tables in small.items():
-            if name in of_part.on_disk:
-                large.setdefault(name, []).append((part, of_part.on_disk[name]))
-            else:
-                tables.append(_of(part, to_arrow(of_part.in_memory, name, text=False)))
-    return {name: _joined(tables, large.get(name, [])) for name, tables in small.items()}
+def _table(name: str, traces: Mapping[Partition, LongTrace], keys: tuple[str, ...]) -> Any:
+    """A table of all traces; from files, read on use, if any trace has it on disk."""
+    files = {part: trace.file(name) for part, trace in traces.items() if name in trace.on_disk}
+    if files:
+        return _dataset(name, files, keys)
+    rows = [
+        _with_keys(to_arrow(trace.small, name, text=False), part, keys)
+        for part, trace in traces.items()
+    ]
+    return pa.concat_tables(rows, promote_options="default")
 
 
-def _joined(tables: list[pa.Table], files: list[tuple[Partition, Path]]) -> Any:
-    """One table from memory and disk; lazily read from disk unless both have rows."""
-    if not files:
-        return pa.concat_tables(tables, promote_options="default")
-    on_disk = _dataset(files)
-    rows = [table for table in tables if len(table)]
-    if not rows:
-        return on_disk
-    return pa.concat_tables([*rows, on_disk.to_table()], promote_options="default")
-
-
-def _of(part: Partition, table: pa.Table) -> pa.Table:
-    for key in KEYS:
+def _with_keys(table: pa.Table, part: Partition, keys: tuple[str, ...]) -> pa.Table:
+    for key in keys:
         number = pa.scalar(part.number if part.kind == key else None, _NUMBER)
         table = table.append_column(key, pa.repeat(number, len(table)))
     return table
 
 
-def _dataset(files: list[tuple[Partition, Path]]) -> Any:
-    """Files of one table as one dataset, each with its process as columns."""
+def _dataset(name: str, files: Mapping[Partition, Path], keys: tuple[str, ...]) -> Any:
+    """Files of one table as one dataset, each with its process as columns.
+
+    Columns that all files lack are null.
+    """
     from pyarrow import dataset, fs  # take as long to import as all other of Arrow
 
     format, disk = dataset.ParquetFileFormat(), fs.LocalFileSystem()
     pieces, schemas = [], []
-    for part, file in files:
-        only = dataset.field(part.kind) == part.number
+    for part, file in files.items():
+        only = dataset.field(part.kind) == part.number if keys else None
         try:
             pieces.append(format.make_fragment(str(file), disk, only))
             schemas.append(pieces[-1].physical_schema)
         except (pa.ArrowException, OSError) as error:
             raise damaged_file(file, str(error).split("\n")[0].rstrip(".")) from error
     schema = pa.unify_schemas(schemas)
-    for key in KEYS:
-        schema = schema.append(pa.field(key, _NUMBER))
+    complete = to_arrow(_EMPTY_TRACE, name, text=False).schema
+    missing = [field for field in complete if field.name not in schema.names]
+    for field in [*missing, *(pa.field(key, _NUMBER) for key in keys)]:
+        schema = schema.append(field)
     return dataset.FileSystemDataset(pieces, schema, format)

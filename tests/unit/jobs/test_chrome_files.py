@@ -15,6 +15,7 @@ import opscope
 from opscope.api.job import Job
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs import chrome_files as chrome_files_module
+from opscope.jobs import job_rollups
 from opscope.jobs.chrome_files import chrome_files
 from opscope.storage.partition import Partition
 from support.random_trace import assert_same_trace
@@ -149,6 +150,22 @@ def test_several_threads_read_each_file_once(folder, monkeypatch):
     assert sorted(begun) == [rank(0), rank(1)]
     assert files.load(rank(0)).event_name(0) == "aten::zero"
     assert sorted(files.folders()) == [rank(0), rank(1)]
+
+
+def test_processes_of_one_file_are_saved_once_for_all_questions(tmp_path, monkeypatch):
+    saved = []
+    save_part = job_rollups.save_part
+    monkeypatch.setattr(
+        job_rollups, "save_part", lambda *about: saved.append(about[2]) or save_part(*about)
+    )
+    event = {"ph": "X", "cat": "cpu_op", "tid": 7, "ts": 10, "dur": 5}
+    events = [{**event, "name": f"aten::{n}", "pid": f"[TP0{n}] 4{n}"} for n in range(2)]
+    (tmp_path / "merged.json").write_text(json.dumps({"traceEvents": events}))
+    job = Job(tmp_path / "merged.json")
+    names = job.sql("select rank, name from named_events order by rank").fetchall()
+    assert names == [(0, "aten::0"), (1, "aten::1")]
+    assert job.query("operators").processes == len(job.account("all").processes) == 2
+    assert saved == [rank(0), rank(1)]
 
 
 def test_a_child_that_outlives_its_parent_reads_files_itself(folder):
