@@ -25,13 +25,13 @@ from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
-    RANK,
     Partition,
     choose_part,
     chosen_partition,
     listed,
     partition_folders,
     parts_text,
+    several_parts,
 )
 from opscope.storage.remote import local_path
 from opscope.timeline.detail import latest_bounds
@@ -173,15 +173,6 @@ def _whole_trace_on_disk(chosen: Chosen) -> LongTrace | None:
     return LongTrace(choose_part(folder, chosen.part))
 
 
-def _several_text(chosen: Chosen) -> str:
-    kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
-    what = "ranks" if kinds == [RANK] else "processes"
-    options = " or ".join(f"--{kind}" for kind in kinds)
-    return (
-        f"{chosen.path} contains several {what}: {listed(chosen.parts)}. Choose one with {options}."
-    )
-
-
 def open_traces(chosen: Chosen) -> TraceData:
     """Load the chosen process, or several processes as one trace."""
     keep_freed_memory()
@@ -202,7 +193,7 @@ def load_chosen(chosen: Chosen, most: int = MOST_EVENTS) -> TraceData:
     The steady state of more than ``most`` events is represented by a typical stretch.
     """
     if chosen.has_several:
-        raise UsageError(_several_text(chosen))
+        raise several_parts(chosen.path, chosen.parts)
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
         loaded = _stretch(chosen, most)
