@@ -29,7 +29,6 @@ The tables come from statistics that are computed once for each process and kept
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 
 from opscope._native import keep_freed_memory
@@ -43,7 +42,6 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
     CollectiveKind,
     RankWaits,
-    TextTable,
     collective_kinds,
     kind_table,
     rank_table,
@@ -177,9 +175,13 @@ def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
     shown_kinds = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
     left_out = len(kinds) - len(shown_kinds)
     notes = [f"and {left_out} more; --format csv has all"] if left_out else []
-    tables = [_section(kind_table(shown_kinds), notes), _section(rank_table(waits))]
+    by_kind, by_rank = kind_table(shown_kinds), rank_table(waits)
+    sections = [
+        Section(columns=by_kind.columns, rows=by_kind.rows, notes=notes),
+        Section(columns=by_rank.columns, rows=by_rank.rows),
+    ]
     Result(
-        sections=tables if kinds else [],
+        sections=sections if kinds else [],
         content=_as_dict(collectives, kinds, waits),
         columns=_KIND_COLUMNS,
         rows=([kind.as_dict()[key] for key in _KIND_COLUMNS] for kind in kinds),
@@ -199,12 +201,6 @@ def _as_dict(
         "unmatched": collectives.unmatched,
         "absent_ranks": collectives.absent_ranks,
     }
-
-
-def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
-    cells = zip(table.names, *(column for _, column in table.columns), strict=True)
-    headings = [table.heading, *(title for title, _ in table.columns)]
-    return Section(columns=headings, rows=list(cells), notes=notes)
 
 
 def _show_answer(chosen: Chosen, args: Namespace) -> None:
