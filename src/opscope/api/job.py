@@ -350,7 +350,7 @@ class Job:
     def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
         has_events = False
         for part, trace in self.traces():
-            if len(trace.events):
+            if not trace.is_empty:
                 has_events = True
                 yield part, trace
         if not has_events:
