@@ -12,18 +12,8 @@ rank's arrival to the end; wait is the time from a rank's arrival to the last on
 communication that no compute hides. Bandwidths are defined as in nccl-tests. Clocks of several
 machines are aligned by the collectives; the remaining error is printed.
 
---ask QUESTION prints one table:
-
-- ranks: own time of a step of each rank, and in how many steps it is the slowest
-- steps: the slowest rank of each step
-- operators, modules, lines: own time over all ranks, with the largest and the smallest rank
-- spread: ranks that exceed the median, and in what
-- causes: time of each rank by cause
-- memory: peak of each rank
-- losses: dropped events, and data that only a newer opscope can read
-
-The tables come from statistics that are computed once for each process and kept in the folder.
---rollup computes them ahead of time.
+--ask QUESTION prints one table. The tables come from statistics that are computed once for each
+process and kept in the folder. --rollup computes them ahead of time. Questions:
 """
 
 from __future__ import annotations
@@ -73,7 +63,9 @@ _AMOUNTS = ("_ns", "bytes", "calls", "dropped")
 
 
 def options(parser: Parser) -> None:
-    """Add the options."""
+    """Add the options, and the list of questions to the description."""
+    meanings = "\n".join(f"- {one.value}: {one.meaning}" for one in JobQuestion)
+    parser.description = f"{parser.description}\n\n{meanings}"
     add_trace(parser, period=False, part=False)
     what = parser.add_argument_group("other views").add_mutually_exclusive_group()
     what.add_argument(
