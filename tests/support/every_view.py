@@ -24,13 +24,13 @@ from opscope.columns.schema import TABLES
 from opscope.errors import OpscopeError
 from opscope.export.all_formats import FORMATS
 from opscope.export.collapsed_stacks import METRICS, write_stacks
-from opscope.jobs.sql import query_long
 from opscope.readers.mcp_server import server
 from opscope.readers.notebook import CellProfile
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
+from opscope.storage.sql_on_disk import query_long
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks

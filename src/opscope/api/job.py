@@ -287,7 +287,7 @@ class Job:
             TraceFormatError: a process cannot be read.
             UsageError: the statement does not run, or returns no rows.
         """
-        from opscope.jobs.sql import query_several, tables_of  # imports DuckDB
+        from opscope.storage.sql_on_disk import query_several, tables_of  # imports DuckDB
 
         folders = self._folders()
         tables = {

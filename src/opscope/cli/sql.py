@@ -25,9 +25,9 @@ from opscope.cli.trace_argument import add_trace, choose_trace, load_chosen, lon
 from opscope.cli.views.console import Messages, Output
 from opscope.cli.views.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.whole_job import of_readable
-from opscope.jobs.sql import query_long
 from opscope.storage.sql import query as query_trace
 from opscope.storage.sql import rows_of
+from opscope.storage.sql_on_disk import query_long
 
 TABLE_ROWS = 1000
 """Maximum number of rows of a table, which has to be in memory."""

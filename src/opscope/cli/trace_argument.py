@@ -20,9 +20,9 @@ from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.job_source import Recordings
 from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
+from opscope.storage.job_source import Recordings
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
     Partition,

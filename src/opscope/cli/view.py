@@ -38,7 +38,6 @@ from opscope.columns.names import Names
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.export.perfetto import write_perfetto
-from opscope.jobs.sql import query_long
 from opscope.report.kept_windows import windows_of
 from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html, snapshot_html
@@ -47,6 +46,7 @@ from opscope.report.two_traces import two_long_traces, two_traces
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.snapshot import read_snapshot
 from opscope.storage.sql import query
+from opscope.storage.sql_on_disk import query_long
 
 _NO_TRACE = TraceData({}, Names.from_strings([]))
 

@@ -18,9 +18,9 @@ from opscope.base.input_file import is_folder, status_of, unreadable
 from opscope.base.scratch import Scratch
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.job_source import Recordings
 from opscope.recording.streams.load import load_trace
 from opscope.storage.file_kind import FileKind, kind_of_json
+from opscope.storage.job_source import Recordings
 from opscope.storage.partition import PROCESS, RANK, Partition, in_order, partition_folders
 from opscope.storage.unpacked_file import head_of
 

@@ -13,9 +13,9 @@ from typing import Any
 from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.jobs.job_source import Recordings
 from opscope.recording.streams.load import load_trace, parts_of, restarted_parts
 from opscope.storage.job import ledger_with_ranks, place_in_job
+from opscope.storage.job_source import Recordings
 from opscope.storage.partition import RANK, Partition, in_order, partition_folders
 from opscope.storage.processes import Processes, metadata_of
 

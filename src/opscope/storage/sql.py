@@ -18,15 +18,11 @@ from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, TraceFormatError, UsageError, not_installed
 from opscope.storage.interop import to_arrow
-from opscope.storage.partition import PROCESS, RANK
 
 try:
     import duckdb
 except ImportError as error:
     raise not_installed("duckdb", "SQL") from error
-
-KEYS = (RANK, PROCESS)
-"""Columns with the process of a row, if there are several processes; one of the two is null."""
 
 _MAX_MEMORY = "1GiB"  # memory limit of a query over a trace on disk; above it DuckDB uses the disk
 _JOIN_ORDER = {"disabled_optimizers": "build_side_probe_side"}

@@ -16,8 +16,11 @@ from opscope.columns.trace_data import TraceData
 from opscope.storage.interop import to_arrow
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.manifest import check_files, damaged_file
-from opscope.storage.partition import RANK, Partition
-from opscope.storage.sql import KEYS, connection_over, run_statement
+from opscope.storage.partition import PROCESS, RANK, Partition
+from opscope.storage.sql import connection_over, run_statement
+
+KEYS = (RANK, PROCESS)
+"""Columns with the process of a row, if there are several processes; one of the two is null."""
 
 _NUMBER = pa.int64()
 _EMPTY_TRACE = TraceData({}, Names.from_strings([]))
