@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.api.load import load
+from opscope.base.cached_property import cached_property
 from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
@@ -105,9 +106,9 @@ class Chosen:
     steps: str | None = None  # value of ``--steps``
     period: Which | None = None  # period of the view; None: the whole recording
 
-    @property
+    @cached_property
     def job(self) -> Job:
-        """The chosen processes as a job."""
+        """The chosen processes as a job, which keeps what it has read."""
         from opscope.api.job import Job
 
         return Job(self.path, self.parts)
