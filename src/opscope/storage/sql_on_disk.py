@@ -19,7 +19,7 @@ from opscope.storage.manifest import check_files, damaged_file
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.sql import connection_over, run_statement
 
-KEYS = (RANK, PROCESS)
+_KEYS = (RANK, PROCESS)
 """Columns with the process of a row, if there are several processes; one of the two is null."""
 
 _NUMBER = pa.int64()
@@ -47,7 +47,7 @@ def query_several(
     traces: Mapping[Partition, LongTrace],
     statement: str,
     read_only: bool = False,
-    keys: tuple[str, ...] = KEYS,
+    keys: tuple[str, ...] = _KEYS,
 ) -> Any:
     """Run one SQL statement over all of ``traces``.
 
