@@ -27,12 +27,13 @@ from opscope.jobs.rank_steps import RankSteps, rank_steps
 from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.saving import save_trace
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.storage.processes import ProcessEntry, Processes
 from opscope.storage.remote import addresses_in_errors, local_path, with_addresses
-from opscope.storage.store import all_parts_of
+from opscope.storage.store import all_parts_of, save_part
 from opscope.timeline.period import Which, find_which
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ class Job:
         """
         from opscope.storage.sql_on_disk import query_several, tables_of  # imports DuckDB
 
-        folders = self._folders()
+        folders = self._folders(save_part)
         tables = {
             part: self._readable(lambda part: tables_of(folders[part]), part) for part in self.parts
         }
@@ -324,19 +325,20 @@ class Job:
 
     def _rollups(self) -> dict[Partition, Rollup]:
         """Rollups of all processes with events; missing ones are computed."""
-        rollups = self._rolled_up.all(self._folders(), self._unreadable)
+        rollups = self._rolled_up.all(self._folders(save_trace), self._unreadable)
         return {part: rollup for part, rollup in rollups.items() if rollup.mark.events}
 
-    def _folders(self) -> dict[Partition, Path]:
-        """Folders with the traces of all processes; saves those that are not on disk."""
+    def _folders(self, save: Callable[..., Path]) -> dict[Partition, Path]:
+        """Folders with the traces of all processes; ``save`` writes those that are not on disk."""
         self._source.prepare(self.parts)
         unfinished, folders = self._source.unfinished, self._source.folders()
-        return {
-            part: folders[part]
-            if part in folders
-            else self._rolled_up.saved(part, self._load, part in unfinished)
-            for part in self.parts
-        }
+
+        def saved(part: Partition) -> Path:
+            return self._rolled_up.saved(
+                part, lambda into: save(self._load(part), into, part), part in unfinished
+            )
+
+        return {part: folders[part] if part in folders else saved(part) for part in self.parts}
 
     def _some_rollups(self) -> dict[Partition, Rollup]:
         rollups = self._rollups()

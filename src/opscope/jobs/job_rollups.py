@@ -9,7 +9,6 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.base.scratch import Scratch
-from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.read import Rollup
@@ -18,7 +17,6 @@ from opscope.jobs.rollup.write import BYTES_PER_EVENT_READ
 from opscope.storage.manifest import read_manifest
 from opscope.storage.partition import Partition
 from opscope.storage.remote import complete
-from opscope.storage.store import save_part
 
 
 def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
@@ -88,15 +86,15 @@ class RolledUp:
                 raise unreadable(part, f"{folders[part]} has no rollup: {why}")
         return {part: rollups[part] for part in folders}
 
-    def saved(self, part: Partition, load: Callable[[Partition], TraceData], again: bool) -> Path:
-        """Folder of a trace that is not on disk: saved in the job's temporary folder, once.
+    def saved(self, part: Partition, save: Callable[[Path], Path], again: bool) -> Path:
+        """Folder of a trace that is not on disk; ``save`` puts it into the job's temporary folder.
 
         ``again``: save it also if it was saved before, because it may have grown.
         """
         with self._scratch.lock:
             traces = self._scratch.folder / "traces"
             folder = traces / part.folder_name
-            return folder if folder.exists() and not again else save_part(load(part), traces, part)
+            return folder if folder.exists() and not again else save(traces)
 
     def _make(self, missing: Mapping[Partition, Path], unreadable: Unreadable) -> None:
         for part, folder in missing.items():

@@ -13,11 +13,11 @@ from argparse import Namespace
 import pytest
 
 import opscope
+from opscope.api import job as job_module
 from opscope.api.job import Job
 from opscope.cli.trace_argument import choose_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs import chrome_files as chrome_files_module
-from opscope.jobs import job_rollups
 from opscope.jobs.chrome_files import chrome_files
 from opscope.storage.partition import Partition
 from support.random_trace import assert_same_trace
@@ -156,10 +156,9 @@ def test_several_threads_read_each_file_once(folder, monkeypatch):
 
 def test_processes_of_one_file_are_saved_once_for_all_questions(tmp_path, monkeypatch):
     saved = []
-    save_part = job_rollups.save_part
-    monkeypatch.setattr(
-        job_rollups, "save_part", lambda *about: saved.append(about[2]) or save_part(*about)
-    )
+    for save in (job_module.save_part, job_module.save_trace):
+        counted = lambda *about, save=save: saved.append(about[2]) or save(*about)  # noqa: E731
+        monkeypatch.setattr(job_module, save.__name__, counted)
     event = {"ph": "X", "cat": "cpu_op", "tid": 7, "ts": 10, "dur": 5}
     events = [{**event, "name": f"aten::{n}", "pid": f"[TP0{n}] 4{n}"} for n in range(2)]
     (tmp_path / "merged.json").write_text(json.dumps({"traceEvents": events}))
