@@ -30,7 +30,7 @@ from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.page import report_html
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
-from opscope.storage.sql import query_long
+from opscope.storage.sql_on_disk import query_long
 from opscope.timeline.listing import TorchListing
 from opscope.timeline.period import Which
 from opscope.timeline.stacks import Stacks

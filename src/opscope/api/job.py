@@ -27,12 +27,13 @@ from opscope.jobs.rank_steps import RankSteps, rank_steps
 from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.places import ProcessPlaces
 from opscope.jobs.rollup.read import Rollup
+from opscope.jobs.saving import save_trace
 from opscope.jobs.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.storage.job import missing_beside, of_another_job, place_in_job
 from opscope.storage.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.storage.processes import ProcessEntry, Processes
 from opscope.storage.remote import addresses_in_errors, local_path, with_addresses
-from opscope.storage.store import all_parts_of
+from opscope.storage.store import all_parts_of, save_part
 from opscope.timeline.period import Which, find_which
 
 if TYPE_CHECKING:
@@ -287,12 +288,11 @@ class Job:
             TraceFormatError: a process cannot be read.
             UsageError: the statement does not run, or returns no rows.
         """
-        from opscope.jobs.sql import query_several, tables_of  # imports DuckDB
+        from opscope.storage.sql_on_disk import query_several, tables_of  # imports DuckDB
 
-        self._source.prepare(self.parts)
+        folders = self._folders(save_part)
         tables = {
-            part: self._readable(lambda part: tables_of(self._source.tables(part)), part)
-            for part in self.parts
+            part: self._readable(lambda part: tables_of(folders[part]), part) for part in self.parts
         }
         return query_several(tables, statement, read_only)
 
@@ -325,13 +325,20 @@ class Job:
 
     def _rollups(self) -> dict[Partition, Rollup]:
         """Rollups of all processes with events; missing ones are computed."""
-        self._source.prepare(self.parts)
-        folders = self._source.folders()
-        for part in [part for part in self.parts if part not in folders]:
-            folders[part] = self._rolled_up.saved(part, self._load(part))
-        part_folders = {part: folders[part] for part in self.parts}
-        rollups = self._rolled_up.all(part_folders, self._unreadable)
+        rollups = self._rolled_up.all(self._folders(save_trace), self._unreadable)
         return {part: rollup for part, rollup in rollups.items() if rollup.mark.events}
+
+    def _folders(self, save: Callable[..., Path]) -> dict[Partition, Path]:
+        """Folders with the traces of all processes; ``save`` writes those that are not on disk."""
+        self._source.prepare(self.parts)
+        unfinished, folders = self._source.unfinished, self._source.folders()
+
+        def saved(part: Partition) -> Path:
+            return self._rolled_up.saved(
+                part, lambda into: save(self._load(part), into, part), part in unfinished
+            )
+
+        return {part: folders[part] if part in folders else saved(part) for part in self.parts}
 
     def _some_rollups(self) -> dict[Partition, Rollup]:
         rollups = self._rollups()
@@ -345,7 +352,7 @@ class Job:
     def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
         has_events = False
         for part, trace in self.traces():
-            if len(trace.events):
+            if not trace.is_empty:
                 has_events = True
                 yield part, trace
         if not has_events:

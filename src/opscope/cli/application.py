@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 import opscope
 from opscope.base.memory_limit import memory_for
-from opscope.base.notice import notice
 from opscope.cli.parser import Parser
 from opscope.cli.session.termination import on_interrupt
 from opscope.errors import OpscopeError, not_installed
@@ -110,8 +109,7 @@ def _outcome(words: Sequence[str]) -> Any:
         if package not in _COMMAND_PACKAGES:
             raise
         missing = not_installed(package, f"`opscope {words[0]}`")
-        notice(str(missing))  # Messages needs rich
-        return missing.exit_code
+        return _failed(str(missing), missing.exit_code)
     except BrokenPipeError:  # the reader has closed the pipe
         _discard_output()
         return 1
@@ -177,12 +175,9 @@ def _leave(code: int) -> NoReturn:
 
 
 def _failed(text: str, code: int) -> int:
-    try:
-        from opscope.cli.views.console import Messages
-    except ModuleNotFoundError:  # Messages needs rich
-        notice(text)
-    else:
-        Messages().fail(text)
+    from opscope.cli.views.console import Messages
+
+    Messages().fail(text)
     return code
 
 

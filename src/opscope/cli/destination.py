@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -13,9 +12,7 @@ from opscope.base.address import refuse_address
 from opscope.errors import OpscopeError, UsageError
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination, with_part
-from opscope.storage.processes import PROCESSES
-
-_TRACE_ENTRY = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")
+from opscope.storage.manifest import foreign_entry
 
 
 def check(destination: Destination) -> None:
@@ -102,13 +99,11 @@ def _check_replaceable(folder: Path) -> None:
     """Raise UsageError if ``folder`` contains other files than those of a trace."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is a file, but a trace is a folder. Change --output.")
-    for entry in folder.iterdir():
-        if not _TRACE_ENTRY.fullmatch(entry.name):
-            raise UsageError(
-                f"{folder} contains {entry.name}, which does not belong to a trace, so the "
-                "program was not started. Set --output to a new folder, or to a trace that may "
-                "be replaced."
-            )
+    if foreign := foreign_entry(folder):
+        raise UsageError(
+            f"{folder} contains {foreign}, which does not belong to a trace, so the program was "
+            "not started. Set --output to a new folder, or to a trace that may be replaced."
+        )
 
 
 def _check_writable(folder: Path) -> None:

@@ -12,24 +12,13 @@ rank's arrival to the end; wait is the time from a rank's arrival to the last on
 communication that no compute hides. Bandwidths are defined as in nccl-tests. Clocks of several
 machines are aligned by the collectives; the remaining error is printed.
 
---ask QUESTION prints one table:
-
-- ranks: own time of a step of each rank, and in how many steps it is the slowest
-- steps: the slowest rank of each step
-- operators, modules, lines: own time over all ranks, with the largest and the smallest rank
-- spread: ranks that exceed the median, and in what
-- causes: time of each rank by cause
-- memory: peak of each rank
-- losses: dropped events, and data that only a newer opscope can read
-
-The tables come from statistics that are computed once for each process and kept in the folder.
---rollup computes them ahead of time.
+--ask QUESTION prints one table. The tables come from statistics that are computed once for each
+process and kept in the folder. --rollup computes them ahead of time. Questions:
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 
 from opscope._native import keep_freed_memory
@@ -43,7 +32,6 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs.collective_kinds import (
     CollectiveKind,
     RankWaits,
-    TextTable,
     collective_kinds,
     kind_table,
     rank_table,
@@ -75,7 +63,9 @@ _AMOUNTS = ("_ns", "bytes", "calls", "dropped")
 
 
 def options(parser: Parser) -> None:
-    """Add the options."""
+    """Add the options, and the list of questions to the description."""
+    meanings = "\n".join(f"- {one.value}: {one.meaning}" for one in JobQuestion)
+    parser.description = f"{parser.description}\n\n{meanings}"
     add_trace(parser, period=False, part=False)
     what = parser.add_argument_group("other views").add_mutually_exclusive_group()
     what.add_argument(
@@ -177,9 +167,13 @@ def _show_collectives(chosen: Chosen, format: RowsFormat) -> None:
     shown_kinds = kinds[:_MOST_KINDS] if format is RowsFormat.TABLE else kinds
     left_out = len(kinds) - len(shown_kinds)
     notes = [f"and {left_out} more; --format csv has all"] if left_out else []
-    tables = [_section(kind_table(shown_kinds), notes), _section(rank_table(waits))]
+    by_kind, by_rank = kind_table(shown_kinds), rank_table(waits)
+    sections = [
+        Section(columns=by_kind.columns, rows=by_kind.rows, notes=notes),
+        Section(columns=by_rank.columns, rows=by_rank.rows),
+    ]
     Result(
-        sections=tables if kinds else [],
+        sections=sections if kinds else [],
         content=_as_dict(collectives, kinds, waits),
         columns=_KIND_COLUMNS,
         rows=([kind.as_dict()[key] for key in _KIND_COLUMNS] for kind in kinds),
@@ -199,12 +193,6 @@ def _as_dict(
         "unmatched": collectives.unmatched,
         "absent_ranks": collectives.absent_ranks,
     }
-
-
-def _section(table: TextTable, notes: Sequence[str] = ()) -> Section:
-    cells = zip(table.names, *(column for _, column in table.columns), strict=True)
-    headings = [table.heading, *(title for title, _ in table.columns)]
-    return Section(columns=headings, rows=list(cells), notes=notes)
 
 
 def _show_answer(chosen: Chosen, args: Namespace) -> None:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import webbrowser
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.cli.parser import Parser, example
@@ -23,15 +21,11 @@ from opscope.cli.trace_argument import Chosen, add_trace, choose_trace, load_cho
 from opscope.cli.views.console import Messages
 from opscope.cli.views.snapshot import is_snapshot
 from opscope.cli.whole_job import of_readable, report_missing
-from opscope.columns.trace_data import TraceData
 from opscope.export.output_file import write_file
 from opscope.report.page import report_html, snapshot_html, write_report
-from opscope.storage.partition import Partition, parts_text
+from opscope.storage.partition import parts_text
 from opscope.storage.snapshot import read_snapshot
 from opscope.timeline.period import Which
-
-if TYPE_CHECKING:
-    from opscope.api.job import Job
 
 MOST_ON_TIMELINE = 8
 """Default number of processes on the timeline: more are too many to compare by eye."""
@@ -97,10 +91,11 @@ def page_of_several(
     is_chosen = len(chosen.parts) < len(whole_job)
     default_parts = compared.steps.worth_showing(MOST_ON_TIMELINE) or readable.parts
     selected = whole_job.only(chosen.parts if is_chosen else default_parts)
-    slow = [rank.process for rank in compared.found]
-    (merged, part, trace), shown, unreadable_shown = of_readable(
-        selected, f"reading {len(selected)} processes", lambda job: _on_one_clock(job, slow)
+    merged, shown, unreadable_shown = of_readable(
+        selected, f"reading {len(selected)} processes", Job.together
     )
+    slow = (rank.process for rank in compared.found if rank.process in shown)
+    part = next(slow, None) or shown.most_recorded
     excluded = dict.fromkeys((*unreadable, *unreadable_shown))
     with messages.progress("making the page"):
         html = report_html(
@@ -109,7 +104,7 @@ def page_of_several(
             period=period,
             ranks=(replace(compared, notes=(*compared.notes, *excluded)), collectives),
             on_timeline=shown.parts,
-            process=(part, trace),
+            process=(part, shown[part]),
             is_served=is_served,
         )
     shown_text = parts_text(shown.parts, len(whole_job))
@@ -117,22 +112,6 @@ def page_of_several(
     messages.say(f"tables, findings and steps are of {part}")
     messages.say(f"the timeline shows {shown_text}; choose with {chosen.parts[0].option}")
     return html
-
-
-def _on_one_clock(job: Job, slow: Sequence[Partition]) -> tuple[TraceData, Partition, TraceData]:
-    """All processes as one trace, and the first slow process or the one with most events."""
-    from opscope.jobs.merged_trace import traces_together
-    from opscope.storage.processes import ProcessEntry
-
-    process = next((part for part in slow if part in job.parts), job.most_recorded)
-    traces = dict(job.traces())
-    entries = {entry.partition: entry for entry in job.processes.entries}
-    recorded = [
-        (entries.get(part) or ProcessEntry(0, partition=part), trace)
-        for part, trace in traces.items()
-        if not trace.is_empty
-    ]
-    return traces_together(recorded) if recorded else job.together(), process, traces[process]
 
 
 def page_stem(trace: Path) -> str:

@@ -35,9 +35,9 @@ from opscope.cli.parser import Parser, add_confidential, example, whole_number
 from opscope.cli.session.options import (
     DETAIL,
     RunOptions,
-    ScheduleOption,
     add_switches,
     parse_record_option,
+    parse_schedule,
 )
 from opscope.cli.session.page_after_run import show_when_over
 from opscope.cli.session.termination import LastAction
@@ -119,7 +119,7 @@ def _add_recording_options(parser: Parser) -> None:
     group.add_argument(
         "--schedule",
         metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
-        type=ScheduleOption.parse,
+        type=parse_schedule,
         help="Record only some steps; a step ends when Optimizer.step returns.",
     )
     group.add_argument(

@@ -26,7 +26,8 @@ from opscope.cli.views.console import Messages, Output
 from opscope.cli.views.results import Result, RowsFormat, Section, write_csv
 from opscope.cli.whole_job import of_readable
 from opscope.storage.sql import query as query_trace
-from opscope.storage.sql import query_long, rows_of
+from opscope.storage.sql import rows_of
+from opscope.storage.sql_on_disk import query_long
 
 TABLE_ROWS = 1000
 """Maximum number of rows of a table, which has to be in memory."""

@@ -46,7 +46,7 @@ from opscope.cli.views.console import Messages, Output
 from opscope.cli.views.findings import verdict_section
 from opscope.cli.views.operator_table import csv_of_operators, operator_content, operator_section
 from opscope.cli.views.results import Result, RowsFormat, Section, add_format, as_csv
-from opscope.cli.views.summary_sections import find_sections, shown_sections
+from opscope.cli.views.summary_sections import Sections, find_sections, shown_sections
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.long_trace import LAST_NS, LongTrace
@@ -167,24 +167,13 @@ def _print(chosen: Chosen, period: Which, options: dict[str, Any], format: RowsF
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     below = find_sections(loaded, top.period)
-    first = [*([describe_dump(loaded)] if describe_dump(loaded) else []), *end_of_recording(loaded)]
-    Result(
-        sections=[
-            *([Section(notes=first)] if first else []),
-            *([verdict_section(below.verdict)] if below.verdict is not None else []),
-            operator_section(top),
-            *shown_sections(below),
-        ],
-        content={**_json_about(loaded), **operator_content(top), **below.as_dict()},
-        about=[
-            *_left_out_text(top),
-            *_stretch_text(below.stretch, "the tables of operators and memory cover"),
-            *describe_devices(loaded),
-            describe_completeness(loaded),
-        ]
-        if format is RowsFormat.TABLE
-        else [],
-    ).show(format)
+    above = [*filter(None, [describe_dump(loaded)]), *end_of_recording(loaded)]
+    notes = [
+        *_stretch_text(below.stretch, "the tables of operators and memory cover"),
+        *describe_devices(loaded),
+        describe_completeness(loaded),
+    ]
+    _show(above, top, below, _json_about(loaded), notes, format)
 
 
 def _print_long(
@@ -196,37 +185,39 @@ def _print_long(
     if format is RowsFormat.CSV:
         return Output().write(as_csv(*csv_of_operators(top)))
     _, end_ns = trace.span_ns
-    events = trace.rows["events"]
     ended = end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1))
     typical = load_chosen(replace(chosen, period=Which.STEADY))
     period = period_of(typical)
     # Without memory: the peak may be outside of the stretch.
     below = find_sections(typical, period, has_memory=False)
+    events = trace.rows["events"]
+    notes = [
+        *_stretch_text(str(period), "the table of operators covers"),
+        describe_completeness(typical, events),
+    ]
+    _show(ended, top, below, {**_json_about(trace.small), "events": events}, notes, format)
+
+
+def _show(
+    above: list[str],
+    top: TopOperators,
+    below: Sections,
+    about: dict[str, Any],
+    notes: list[str],
+    format: RowsFormat,
+) -> None:
+    """Print sentences, the verdict, operators and other sections; ``about``: more for JSON."""
+    left_out = [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
     Result(
         sections=[
-            *([Section(notes=ended)] if ended else []),
+            *([Section(notes=above)] if above else []),
             *([verdict_section(below.verdict)] if below.verdict is not None else []),
             operator_section(top),
             *shown_sections(below),
         ],
-        content={
-            **_json_about(trace.small),
-            "events": events,
-            **operator_content(top),
-            **below.as_dict(),
-        },
-        about=[
-            *_left_out_text(top),
-            *_stretch_text(str(period), "the table of operators covers"),
-            describe_completeness(typical, events),
-        ]
-        if format is RowsFormat.TABLE
-        else [],
+        content={**about, **operator_content(top), **below.as_dict()},
+        about=[*left_out, *notes] if format is RowsFormat.TABLE else [],
     ).show(format)
-
-
-def _left_out_text(top: TopOperators) -> list[str]:
-    return [f"{top.left_out} more rows: --row-limit -1 shows all"] if top.left_out else []
 
 
 def _stretch_text(stretch: str, others: str) -> list[str]:

@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING
 
 from opscope._native import keep_freed_memory
 from opscope.api.load import load
+from opscope.base.cached_property import cached_property
 from opscope.base.memory_limit import require_memory
 from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.jobs.recordings import Recordings, find_recordings, folder_of
+from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
+from opscope.storage.job_source import Recordings
 from opscope.storage.manifest import MANIFEST, unfinished_below, unfinished_recordings
 from opscope.storage.partition import (
-    RANK,
     Partition,
     choose_part,
     chosen_partition,
     listed,
     partition_folders,
     parts_text,
+    several_parts,
 )
 from opscope.storage.remote import local_path
 from opscope.timeline.detail import latest_bounds
@@ -104,9 +106,9 @@ class Chosen:
     steps: str | None = None  # value of ``--steps``
     period: Which | None = None  # period of the view; None: the whole recording
 
-    @property
+    @cached_property
     def job(self) -> Job:
-        """The chosen processes as a job."""
+        """The chosen processes as a job, which keeps what it has read."""
         from opscope.api.job import Job
 
         return Job(self.path, self.parts)
@@ -114,7 +116,9 @@ class Chosen:
     @property
     def folder(self) -> Path:
         """The opscope folder with the process; in a job of several hosts, that of its host."""
-        return folder_of(self.path, self.part)
+        if self.source is None or self.part is None:
+            return self.path
+        return self.source.folder_of(self.part)
 
     @property
     def is_whole(self) -> bool:
@@ -170,15 +174,6 @@ def _whole_trace_on_disk(chosen: Chosen) -> LongTrace | None:
     return LongTrace(choose_part(folder, chosen.part))
 
 
-def _several_text(chosen: Chosen) -> str:
-    kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
-    what = "ranks" if kinds == [RANK] else "processes"
-    options = " or ".join(f"--{kind}" for kind in kinds)
-    return (
-        f"{chosen.path} contains several {what}: {listed(chosen.parts)}. Choose one with {options}."
-    )
-
-
 def open_traces(chosen: Chosen) -> TraceData:
     """Load the chosen process, or several processes as one trace."""
     keep_freed_memory()
@@ -199,7 +194,7 @@ def load_chosen(chosen: Chosen, most: int = MOST_EVENTS) -> TraceData:
     The steady state of more than ``most`` events is represented by a typical stretch.
     """
     if chosen.has_several:
-        raise UsageError(_several_text(chosen))
+        raise several_parts(chosen.path, chosen.parts)
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
         loaded = _stretch(chosen, most)

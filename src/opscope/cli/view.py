@@ -45,7 +45,8 @@ from opscope.report.server import FileServer, PageServer, tunnel
 from opscope.report.two_traces import two_long_traces, two_traces
 from opscope.storage.long_trace import LongTrace
 from opscope.storage.snapshot import read_snapshot
-from opscope.storage.sql import query, query_long
+from opscope.storage.sql import query
+from opscope.storage.sql_on_disk import query_long
 
 _NO_TRACE = TraceData({}, Names.from_strings([]))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -68,7 +67,7 @@ class Table:
         arrays: dict[str, Any] = {}
         rows: int | None = None
         for name, data in columns.items():
-            column = as_column(schema.column(name), data)
+            column = _as_column(schema.column(name), data)
             if rows is not None and len(column) != rows:
                 raise ValueError(f"{schema.name}.{name} has {len(column)} rows, expected {rows}")
             rows = len(column)
@@ -78,10 +77,10 @@ class Table:
         self._rows = rows or 0
 
     @classmethod
-    def lazy(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
-        """Table of ``rows`` rows; a mapping makes the columns on access with :func:`as_column`."""
+    def without_columns(cls, schema: TableSchema, rows: int) -> Table:
+        """Table of ``rows`` rows, each with the defaults of the schema."""
         table = cls(schema, {})
-        table._columns, table._rows = columns, rows
+        table._rows = rows
         return table
 
     def __len__(self) -> int:
@@ -172,7 +171,7 @@ def unknown_name(problem: str, name: object, known: Sequence[str]) -> UnknownNam
     return UnknownNameError(f"{problem} {name!r}. {suggestion}There are: {', '.join(known)}.")
 
 
-def as_column(column: Column, data: Any) -> Any:
+def _as_column(column: Column, data: Any) -> Any:
     """Column data for a table: read-only, of the schema's dtype."""
     if column.is_list:
         if not isinstance(data, ListColumn):
@@ -199,43 +198,3 @@ def _filled(column: Column, rows: int) -> Any:
         return np.full(rows, "", dtype=object)
     # Broadcast of one element: a missing column of a million rows takes eight bytes.
     return np.broadcast_to(np.array(column.default, dtype=np.dtype(column.dtype)), (rows,))
-
-
-class ColumnsAsNeeded(Mapping[str, Any]):
-    """Columns by name, read on first use; one thread reads at a time."""
-
-    def __init__(
-        self, names: Iterable[str], read: Callable[[str], Any], check: Callable[[str], None]
-    ) -> None:
-        """Set how to make a column, and how to check it.
-
-        ``check`` raises an error if its values are invalid; it runs when the column is available,
-        because it may need other columns.
-        """
-        self._names = dict.fromkeys(names)
-        self._read, self._check = read, check
-        self._loaded: dict[str, Any] = {}
-        self._lock = threading.RLock()
-
-    def __getitem__(self, name: str) -> Any:
-        """A column; an unreadable or damaged column is read again on the next access."""
-        if name not in self._names:
-            raise KeyError(name)
-        with self._lock:
-            if name not in self._loaded:
-                self._loaded[name] = self._read(name)
-                try:
-                    self._check(name)
-                except BaseException:
-                    del self._loaded[name]
-                    raise
-            return self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)

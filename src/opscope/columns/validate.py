@@ -30,52 +30,34 @@ _MAX_UNRECORDED = 255
 some arguments are not recorded."""
 
 
-class TableChecks:
-    """Checks of one trace's tables, also of single columns.
+def check_tables(
+    tables: Mapping[str, Table], names: Names, source: str, checked: Collection[str]
+) -> None:
+    """Check the tables ``checked``, and the metadata; ``tables`` has all, for references.
 
     Every value is valid for its column, parents precede children, and events are in order. Other
     code indexes with these columns and follows parents until -1, so a damaged file would cause an
     IndexError elsewhere, or an endless loop.
-    """
-
-    def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
-        """``tables`` may be filled later, before a column is checked."""
-        self._tables, self._names, self._source = tables, names, source
-
-    def check_whole(self, names: Collection[str]) -> None:
-        """Check these tables and the metadata."""
-        for name in names:
-            for column in self._tables[name].given if len(self._tables[name]) else ():
-                self.check_column(name, column)
-        if not {"tensors", "scalars"}.isdisjoint(names):
-            self.check_positions()
-        if problem := _metadata(self._tables):
-            raise damaged(self._source, problem)
-
-    def check_column(self, table: str, name: str) -> None:
-        """Check a column of a table, and that it fits related columns."""
-        checked = self._tables[table]
-        column = checked.schema.column(name)
-        rows = {"names": len(self._names), **{key: len(each) for key, each in self._tables.items()}}
-        for check in _CHECKS:
-            if problem := check(checked, column, rows):
-                raise damaged(self._source, f"{table}.{name} {problem}")
-
-    def check_positions(self) -> None:
-        """Check ``argument`` of tensors and scalars, after it and ``event`` are checked."""
-        if problem := _positions(self._tables):
-            raise damaged(self._source, problem)
-
-
-def checked_trace(trace: TraceData, source: str) -> TraceData:
-    """``trace`` itself, after all checks.
 
     Raises:
         TraceFormatError: names the first invalid column.
     """
-    TableChecks({name: trace.table(name) for name in TABLES}, trace.names, source).check_whole(
-        TABLES
-    )
+    rows = {"names": len(names), **{name: len(table) for name, table in tables.items()}}
+    for name in checked:
+        table = tables[name]
+        for column in table.given if len(table) else ():
+            for check in _CHECKS:
+                if problem := check(table, table.schema.column(column), rows):
+                    raise damaged(source, f"{name}.{column} {problem}")
+    if not {"tensors", "scalars"}.isdisjoint(checked) and (problem := _positions(tables)):
+        raise damaged(source, problem)
+    if problem := _metadata(tables):
+        raise damaged(source, problem)
+
+
+def checked_trace(trace: TraceData, source: str) -> TraceData:
+    """``trace`` itself, after all checks of :func:`check_tables`."""
+    check_tables({name: trace.table(name) for name in TABLES}, trace.names, source, TABLES)
     return trace
 
 

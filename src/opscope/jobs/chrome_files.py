@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.recording.streams.load import load_trace
 from opscope.storage.file_kind import FileKind, kind_of_json
+from opscope.storage.job_source import Recordings
 from opscope.storage.partition import PROCESS, RANK, Partition, in_order, partition_folders
-from opscope.storage.processes import Processes
 from opscope.storage.unpacked_file import head_of
 
 _FILE_HEAD_BYTES = 1 << 18
@@ -32,46 +32,19 @@ _NAMED_PROCESS = re.compile(
 of a job. torch.profiler itself writes numbers, and texts without number."""
 
 
-class ChromeFile:
+class ChromeFile(Recordings):
     """One Chrome file with several processes, read once."""
 
     def __init__(self, path: Path) -> None:
         from opscope.storage.chrome import load_chrome_processes
 
         self.path, self._traces = path, load_chrome_processes(path)
-
-    @property
-    def parts(self) -> tuple[Partition, ...]:
-        """Its processes; empty for a file of one process."""
-        return tuple(part for part in self._traces if part is not None)
+        # empty for a file of one process
+        self.parts = tuple(part for part in self._traces if part is not None)
 
     def load(self, part: Partition) -> TraceData:
         """The trace of one process."""
         return self._traces[part]
-
-    def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Do nothing: every process of the file is in memory."""
-
-    def metadata(self, part: Partition) -> dict[str, Any]:
-        """Metadata of the file."""
-        return self._traces[part].metadata
-
-    @property
-    def unfinished(self) -> Collection[Partition]:
-        """Always empty: a file is written when its recording has ended."""
-        return ()
-
-    def tables(self, part: Partition) -> Path | TraceData:
-        """The trace, which is in memory."""
-        return self._traces[part]
-
-    def folders(self) -> dict[Partition, Path]:
-        """Always empty: no trace is on disk."""
-        return {}
-
-    def processes(self) -> Processes:
-        """The processes in the file."""
-        return Processes(self.path).with_parts(self.parts)
 
 
 _READ: WeakValueDictionary[tuple[Path, int, int], ChromeFile] = WeakValueDictionary()
@@ -178,11 +151,11 @@ def _head(file: Path) -> str:
     return ""
 
 
-class ChromeFolder:
+class ChromeFolder(Recordings):
     """The files of a folder, each with the recording of one process."""
 
     def __init__(self, path: Path, files: Mapping[Partition, Path]) -> None:
-        self.path, self.files = path, dict(files)
+        self.path, self.files, self.parts = path, dict(files), tuple(files)
         self._scratch = Scratch()
         self._ready: dict[Partition, Path] = {}  # folder with the trace, by process
         self._damaged: dict[Partition, str] = {}
@@ -190,11 +163,6 @@ class ChromeFolder:
     def __reduce__(self) -> tuple[type[ChromeFolder], tuple[Path, dict[Partition, Path]]]:
         """A copy reads the files again: the scratch folder belongs to this object."""
         return type(self), (self.path, self.files)
-
-    @property
-    def parts(self) -> tuple[Partition, ...]:
-        """The processes of the files."""
-        return tuple(self.files)
 
     def load(self, part: Partition) -> TraceData:
         """The trace of one process; reads its file unless ``prepare`` did."""
@@ -230,25 +198,12 @@ class ChromeFolder:
                 found["distributedInfo"], _ = json.JSONDecoder().raw_decode(head, match.end())
         return found
 
-    @property
-    def unfinished(self) -> Collection[Partition]:
-        """Always empty: a file is written when its recording has ended."""
-        return ()
-
-    def tables(self, part: Partition) -> Path | TraceData:
-        """The trace read from the file of a process."""
-        return self.load(part)
-
     def folders(self) -> dict[Partition, Path]:
         """Trace folders of the files that were read."""
         read = {folder: partition_folders(folder) for folder in set(self._ready.values())}
         return {
             part: read[folder][part] for part, folder in self._ready.items() if part in read[folder]
         }
-
-    def processes(self) -> Processes:
-        """The processes that have a file."""
-        return Processes(self.path).with_parts(self.parts)
 
 
 def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition, str]:

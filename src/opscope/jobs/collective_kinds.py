@@ -10,6 +10,7 @@ import numpy as np
 
 from opscope.analysis.collectives.calls import NONE, POINT_TO_POINT
 from opscope.analysis.collectives.process_collectives import ProcessGroup
+from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import bytes_text, share_text, time_text
 from opscope.columns.row_groups import group_rows
 from opscope.jobs.collectives import JobCollectives
@@ -178,44 +179,39 @@ def _mostly(rows: Values) -> tuple[int, float]:
     return int(counts.argmax()), float(counts.max() / len(rows))
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of texts, with a name for each row."""
-
-    heading: str  # heading of the names
-    names: list[str]  # one for each row
-    columns: list[tuple[str, list[str]]]  # a heading, and a cell for each row
-
-
-def kind_table(kinds: Sequence[CollectiveKind]) -> TextTable:
+def kind_table(kinds: Sequence[CollectiveKind]) -> ShownTable:
     """Kinds of collectives: how many, how long, how fast, and who came last."""
-    return TextTable(
-        "Collective",
-        [_title(kind) for kind in kinds],
+    columns = ("Collective", "Count", "Transfer", "Wait", "Exposed", "Bus/s", "Mostly last")
+    rows = [
         [
-            ("Count", [f"{kind.count:,}" for kind in kinds]),
-            ("Transfer", [_time(kind.transfer_ns) for kind in kinds]),
-            ("Wait", [_time(kind.wait_ns) for kind in kinds]),
-            ("Exposed", [_time(kind.exposed_ns) for kind in kinds]),
-            ("Bus/s", [_rate(kind.bus_bandwidth) for kind in kinds]),
-            ("Mostly last", [_last(kind) for kind in kinds]),
-        ],
-    )
+            _title(kind),
+            f"{kind.count:,}",
+            _time(kind.transfer_ns),
+            _time(kind.wait_ns),
+            _time(kind.exposed_ns),
+            _rate(kind.bus_bandwidth),
+            _last(kind),
+        ]
+        for kind in kinds
+    ]
+    return ShownTable("", columns, rows)
 
 
-def rank_table(waits: Sequence[RankWaits]) -> TextTable:
+def rank_table(waits: Sequence[RankWaits]) -> ShownTable:
     """Processes: how long each waited, and others for it."""
-    return TextTable(
-        "Process",
-        [str(one.process) for one in waits],
+    columns = ("Process", "Collectives", "Waited", "Exposed", "Came last", "Others waited")
+    rows = [
         [
-            ("Collectives", [f"{one.count:,}" for one in waits]),
-            ("Waited", [time_text(one.wait_ns) for one in waits]),
-            ("Exposed", [time_text(one.exposed_ns) for one in waits]),
-            ("Came last", [f"{one.awaited:,}" for one in waits]),
-            ("Others waited", [time_text(one.awaited_ns) for one in waits]),
-        ],
-    )
+            str(one.process),
+            f"{one.count:,}",
+            time_text(one.wait_ns),
+            time_text(one.exposed_ns),
+            f"{one.awaited:,}",
+            time_text(one.awaited_ns),
+        ]
+        for one in waits
+    ]
+    return ShownTable("", columns, rows)
 
 
 def sentences(job: JobCollectives) -> list[str]:

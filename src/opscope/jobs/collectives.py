@@ -26,7 +26,7 @@ from opscope.base.shown_result import ShownResult
 from opscope.columns.trace_data import TraceData
 from opscope.jobs.clocks import Arrivals, Clocks, brought_together, machines_of
 from opscope.jobs.collective_numbers import align, one_rank
-from opscope.storage.job import place_in_job
+from opscope.storage.job import rank_of
 from opscope.storage.partition import RANK, Partition, parts_text
 from opscope.timeline.arrays import Amounts, Values
 
@@ -184,14 +184,6 @@ class JobCollectives(ShownResult):
         return "\n".join(lines) + ">"
 
 
-def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
-    """Global rank of a process; ``NONE`` for a process outside a job."""
-    if part.kind == RANK:
-        return part.number
-    rank, size = place_in_job(about)
-    return rank if size > 1 else NONE
-
-
 def job_collectives(
     traces: Iterable[tuple[Partition, TraceData]], with_exposed: bool = True
 ) -> JobCollectives:
@@ -211,7 +203,8 @@ def collectives_together(
     processes, collectives = list(by_process), [one for one, _ in by_process.values()]
     hosts = [about for _, about in by_process.values()]
     clocks = machines_of(hosts, [str(part) for part in processes])
-    ranks = [_rank_of(part, about) for part, about in zip(processes, hosts, strict=True)]
+    known = (rank_of(part, about) for part, about in zip(processes, hosts, strict=True))
+    ranks = [NONE if rank is None else rank for rank in known]
     shares = _matched(ranks, collectives, clocks)
     arrivals = _arrivals(shares, ranks, collectives)
     clocks = brought_together(clocks, arrivals)

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from opscope.base.address import refuse_address
 from opscope.base.scratch import Scratch
-from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.jobs.recordings import find_recordings
 from opscope.jobs.rollup.read import Rollup
 from opscope.jobs.rollup.workers import in_workers
 from opscope.jobs.rollup.write import BYTES_PER_EVENT_READ
-from opscope.jobs.saving import save_trace
 from opscope.storage.manifest import read_manifest
 from opscope.storage.partition import Partition
 from opscope.storage.remote import complete
@@ -88,10 +86,15 @@ class RolledUp:
                 raise unreadable(part, f"{folders[part]} has no rollup: {why}")
         return {part: rollups[part] for part in folders}
 
-    def saved(self, part: Partition, trace: TraceData) -> Path:
-        """Save a trace that is not on disk, with its rollup, in the job's temporary folder."""
+    def saved(self, part: Partition, save: Callable[[Path], Path], again: bool) -> Path:
+        """Folder of a trace that is not on disk; ``save`` puts it into the job's temporary folder.
+
+        ``again``: save it also if it was saved before, because it may have grown.
+        """
         with self._scratch.lock:
-            return save_trace(trace, self._scratch.folder / "traces", part)
+            traces = self._scratch.folder / "traces"
+            folder = traces / part.folder_name
+            return folder if folder.exists() and not again else save(traces)
 
     def _make(self, missing: Mapping[Partition, Path], unreadable: Unreadable) -> None:
         for part, folder in missing.items():

@@ -8,48 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from opscope.base.input_file import is_folder
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.recording.streams.load import load_trace, parts_of, restarted_parts, unfinished_part
+from opscope.recording.streams.load import load_trace, parts_of, restarted_parts
 from opscope.storage.job import ledger_with_ranks, place_in_job
+from opscope.storage.job_source import Recordings
 from opscope.storage.partition import RANK, Partition, in_order, partition_folders
 from opscope.storage.processes import Processes, metadata_of
 
 
-class Recordings(Protocol):
-    """Source of a job's traces."""
-
-    @property
-    def parts(self) -> tuple[Partition, ...]:
-        """Its processes, in order."""
-
-    def load(self, part: Partition) -> TraceData:
-        """The trace of one process; TraceFormatError if it is damaged."""
-
-    def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Read several processes at once, before they are loaded one by one."""
-
-    def metadata(self, part: Partition) -> dict[str, Any]:
-        """Metadata of one process, without reading its tables."""
-
-    @property
-    def unfinished(self) -> Collection[Partition]:
-        """Processes whose recordings have not ended."""
-
-    def tables(self, part: Partition) -> Path | TraceData:
-        """The folder with the tables of a process, or the tables."""
-
-    def folders(self) -> dict[Partition, Path]:
-        """Folders of the processes whose tables are on disk."""
-
-    def processes(self) -> Processes:
-        """Every known process."""
-
-
-class TraceFolder:
+class TraceFolder(Recordings):
     """An opscope folder; its recordings may be unfinished."""
 
     def __init__(self, path: Path, parts: tuple[Partition, ...]) -> None:
@@ -59,9 +30,6 @@ class TraceFolder:
         """The trace of a process, or what its recording holds so far."""
         return load_trace(self.path, **{part.kind: part.number})
 
-    def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Nothing to prepare."""
-
     def metadata(self, part: Partition) -> dict[str, Any]:
         """Metadata of a written trace, from its own file."""
         usual = self.path / part.folder_name  # searching all folders for each process takes long
@@ -70,13 +38,8 @@ class TraceFolder:
 
     @property
     def unfinished(self) -> Collection[Partition]:
-        """Processes with a recording and no trace yet."""
-        return {*self.parts} - partition_folders(self.path).keys()
-
-    def tables(self, part: Partition) -> Path | TraceData:
-        """The folder of a written trace; else what the recording holds so far."""
-        unfinished = unfinished_part(self.path, part)
-        return partition_folders(self.path)[part] if unfinished is None else unfinished
+        """Processes with an unfinished recording, and no later trace."""
+        return {*self.parts} - self.folders().keys()
 
     def folders(self) -> dict[Partition, Path]:
         """Folders of written traces whose process has no later recording."""
@@ -89,18 +52,14 @@ class TraceFolder:
         return Processes.in_folder(self.path).with_parts(self.parts)
 
 
-class HostFolders:
+class HostFolders(Recordings):
     """opscope folders, one for each host, with different ranks of one job."""
 
     def __init__(self, path: Path, folders: Mapping[Partition, TraceFolder]) -> None:
         self.path = path
         self._of = {part: folders[part] for part in in_order(folders)}
         self._hosts = tuple(dict.fromkeys(self._of.values()))
-
-    @property
-    def parts(self) -> tuple[Partition, ...]:
-        """The ranks of all hosts."""
-        return tuple(self._of)
+        self.parts = tuple(self._of)
 
     def load(self, part: Partition) -> TraceData:
         """The trace of a rank; its ledger lists the ranks of all hosts."""
@@ -113,21 +72,14 @@ class HostFolders:
         """The folder of the process's host."""
         return self._of[part].path if part in self._of else self.path
 
-    def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Nothing to prepare."""
-
     def metadata(self, part: Partition) -> dict[str, Any]:
         """Metadata from the folder of the process's host."""
         return self._of[part].metadata(part)
 
     @property
     def unfinished(self) -> Collection[Partition]:
-        """Ranks with a recording and no trace yet."""
+        """Ranks with an unfinished recording, and no later trace."""
         return {part for host in self._hosts for part in host.unfinished}
-
-    def tables(self, part: Partition) -> Path | TraceData:
-        """Tables from the folder of the process's host."""
-        return self._of[part].tables(part)
 
     def folders(self) -> dict[Partition, Path]:
         """Folders of the written traces of all hosts."""
@@ -156,17 +108,6 @@ def find_recordings(path: Path) -> Recordings | None:
     if files := chrome_files(path):
         return ChromeFolder(path, files)
     return chrome_file(path) or _host_folders(path)
-
-
-def folder_of(path: Path, part: Partition | None) -> Path:
-    """The opscope folder of a process in ``path``; with several hosts, its host's, else ``path``.
-
-    Errors as of :func:`find_recordings`.
-    """
-    source = find_recordings(path)
-    if isinstance(source, HostFolders) and part is not None:
-        return source.folder_of(part)
-    return path
 
 
 def _host_folders(path: Path) -> HostFolders | None:

@@ -64,34 +64,16 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str = "",
-    findings: Findings | None = None,
     period: Which | str = Which.STEADY,
-    ranks: tuple[SlowRanks, JobCollectives] | None = None,
-    on_timeline: Collection[Partition] = (),
-    process: tuple[Partition, TraceData] | None = None,
 ) -> None:
     """Write the report of ``trace`` to ``path``; replaces a file once the page is complete.
 
-    Args:
-        findings: findings to show; None: find them.
-        period: period of tables and findings.
-        ranks: comparison of the processes of a job, and their collectives.
-        on_timeline: the processes in ``trace``, if it has several.
-        process: the process for tables, findings and steps, and its trace.
+    ``period``: period of tables and findings.
 
     Raises:
         UsageError: ``path`` cannot be written, or there is no such period.
     """
-    page = report_html(
-        trace,
-        title=title,
-        findings=findings,
-        period=period,
-        ranks=ranks,
-        on_timeline=on_timeline,
-        process=process,
-    )
-    write_file(path, [page.encode("utf-8")])
+    write_file(path, [report_html(trace, title=title, period=period).encode("utf-8")])
 
 
 def report_html(
@@ -105,7 +87,20 @@ def report_html(
     process: tuple[Partition, TraceData] | None = None,
     is_served: bool = False,
 ) -> str:
-    """The page as text; see :func:`write_report`."""
+    """The page as text.
+
+    Args:
+        title: title; empty for the program's name.
+        findings: findings to show; None: find them.
+        period: period of tables and findings.
+        ranks: comparison of the processes of a job, and their collectives.
+        on_timeline: the processes in ``trace``, if it has several.
+        process: the process for tables, findings and steps, and its trace.
+        is_served: whether it may send requests to its server.
+
+    Raises:
+        UsageError: there is no such period.
+    """
     data = gather(trace, title, findings, period, ranks, on_timeline, process)
     return page_of(*data, is_served)
 

@@ -65,13 +65,5 @@ def _collectives(collectives: JobCollectives) -> dict[str, Any]:
     tables = [kind_table(kinds[:MOST_KINDS]), rank_table(waits)] if kinds else []
     return {
         "sentences": notes,
-        "tables": [
-            {
-                "heading": [table.heading, *(title for title, _ in table.columns)],
-                "rows": list(
-                    map(list, zip(table.names, *(cells for _, cells in table.columns), strict=True))
-                ),
-            }
-            for table in tables
-        ],
+        "tables": [{"heading": list(table.columns), "rows": table.rows} for table in tables],
     }

@@ -17,6 +17,7 @@ from opscope.base.arrow import in_one, is_text, numbers_of, pa
 from opscope.columns.column import Column, TableSchema
 from opscope.columns.labels import LABELS
 from opscope.columns.names import Names
+from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import TABLES
 from opscope.columns.table import ListColumn, Table
 from opscope.columns.trace_data import TraceData
@@ -31,8 +32,6 @@ def has_id(table: str) -> bool:
 _REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
 
 _MIN_ROWS_TO_CHECK = 100_000  # minimum rows for the constant-column check
-_MAX_MARKED_RANGE = 1 << 24
-"""Maximum size of the array that marks codes; codes of a wider range are sorted."""
 
 
 def to_arrow(trace: TraceData, table: str, text: bool = True) -> pa.Table:
@@ -146,31 +145,15 @@ def _label(labels: dict[int, str], code: int) -> str | None:
     return labels.get(code, str(code) if code >= 0 else None)
 
 
-def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Distinct codes, and the position of each row's code among them."""
-    if not len(codes):
-        return codes, codes
-    if codes.strides == (0,):  # a column filled with its default
-        return codes[:1], np.zeros(len(codes), dtype=np.int32)
-    low, high = int(codes.min()), int(codes.max())
-    if high - low > _MAX_MARKED_RANGE:
-        used, positions = np.unique(codes, return_inverse=True)
-        return used, positions
-    shifted = codes.astype(np.int64) - low
-    is_used = np.zeros(high - low + 1, dtype=np.bool_)
-    is_used[shifted] = True
-    return np.flatnonzero(is_used) + low, (np.cumsum(is_used) - 1)[shifted]
-
-
 def _dictionary(codes: npt.NDArray[Any], text_of: Callable[[int], str | None]) -> pa.Array:
     """Codes as dictionary-encoded text, each text once; null for None."""
-    used, positions = _compact(codes)
-    texts = [text_of(code) for code in used.tolist()]
+    groups = group_rows(codes)
+    texts = [text_of(code) for code in groups.columns[0].tolist()]
     # Two codes may have the same text; values of an Arrow dictionary must differ.
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number = {text: i for i, text in enumerate(distinct)}
     numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)
-    indices = numbers[positions] if len(positions) else np.zeros(0, dtype=np.int32)
+    indices = numbers[groups.group]
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, pa.int32(), mask=indices < 0), pa.array(distinct, pa.string())
     )
@@ -194,11 +177,11 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
         pyarrow.ArrowException: a column cannot be read as the schema's dtype.
         ValueError: a column is missing, or has rows without a value.
     """
-    present = present_columns(schema, data.column_names)
+    present = _present_columns(schema, data.column_names)
     return Table(schema, {name: column_from_arrow(schema, data, name) for name in present})
 
 
-def present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
+def _present_columns(schema: TableSchema, names: Iterable[str]) -> list[str]:
     """Columns of the schema that are in ``names``; ValueError if a required one is missing."""
     present = {*names}
     for column in schema.columns:
@@ -228,17 +211,6 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
     kind = pa.from_numpy_dtype(dtype)
     numbers = numbers_of(array if array.type == kind else array.cast(kind))
     return numbers if column.required else _broadcast_if_constant(numbers)
-
-
-def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] | None:
-    """A constant column as :func:`column_from_arrow` makes it; None if the types differ."""
-    is_bool, wants_bool = isinstance(value, bool), column.dtype == "bool"
-    if is_bool != wants_bool or not (wants_bool or column.dtype.startswith(("int", "uint"))):
-        return None
-    array = np.array([value]).astype(column.dtype)
-    if array[0] != value:
-        return None
-    return np.full(rows, array[0]) if column.required else np.broadcast_to(array, (rows,))
 
 
 def _broadcast_if_constant(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

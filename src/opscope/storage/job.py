@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.table import Table
-from opscope.storage.partition import ranges_text
+from opscope.storage.partition import RANK, Partition, ranges_text
 
 SOURCE = "ranks of the job"  # source in the ledger of a trace read from a folder
 _MAX_GAP_NS = 600 * 10**9
@@ -31,6 +31,14 @@ def place_in_job(metadata: Mapping[str, Any]) -> tuple[int, int]:
     if type(rank) is not int or type(size) is not int or not 0 <= rank < size <= 100_000:
         return 0, 1
     return rank, size
+
+
+def rank_of(part: Partition | None, metadata: Mapping[str, Any]) -> int | None:
+    """Global rank of a process, by its part or else by its metadata; None outside a job."""
+    if part is not None and part.kind == RANK:
+        return part.number
+    rank, size = place_in_job(metadata)
+    return rank if size > 1 else None
 
 
 def ledger_with_ranks(

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.arrow import pa
 from opscope.base.input_file import checked_in_folder
 from opscope.base.memory_limit import require_memory
 from opscope.columns.concat import joined
-from opscope.columns.names import Names
 from opscope.columns.part import part_from
 from opscope.columns.row_groups import rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import without_unknown_codes
-from opscope.columns.validate import TableChecks, checked_trace
+from opscope.columns.validate import check_tables, checked_trace
 from opscope.errors import TraceFormatError, UsageError
-from opscope.storage.interop import column_from_arrow, table_from_arrow, to_arrow
+from opscope.storage.interop import column_from_arrow, table_from_arrow
 from opscope.storage.manifest import MANIFEST, read_manifest
 from opscope.storage.parquet import damage_of, names_in, pq
 from opscope.storage.partition import Partition, choose_part
@@ -45,7 +43,6 @@ GROWING = (
 """Tables whose size grows with a recording; the others grow with the program and are read whole."""
 
 _BYTES_PER_EVENT = 150  # approximate memory of an event, with its rows in other tables
-_EMPTY_TRACE = TraceData({}, Names.from_strings([]))
 
 LAST_NS = 50_000_000  # the last part of a recording that shows what its threads were doing
 
@@ -116,15 +113,14 @@ class LongTrace:
         tables = {name: self._whole(name) for name in TABLES if name in self.rows}
         with damage_of(self.file("names")), self._opened("names") as file:
             names = names_in(file.read())
-        TableChecks(tables, names, str(self.folder)).check_whole(
-            [name for name in tables if name not in GROWING]
-        )
-        return TraceData({name: tables[name] for name in tables if name not in GROWING}, names)
+        small = {name: table for name, table in tables.items() if name not in GROWING}
+        check_tables(tables, names, str(self.folder), small)
+        return TraceData(small, names)
 
     def _whole(self, name: str) -> Table:
         """A table that does not grow; of a growing table its row count, without columns."""
         if name in GROWING:
-            return Table.lazy(TABLES[name], {}, self.rows[name])
+            return Table.without_columns(TABLES[name], self.rows[name])
         with damage_of(self.file(name)), self._opened(name) as file:
             return _without_unknown(table_from_arrow(TABLES[name], file.read()))
 
@@ -169,20 +165,6 @@ class LongTrace:
         """Columns of the events, group by group, in order."""
         for _, rows in self.groups("events", names):
             yield {name: rows[name] for name in names}
-
-    def datasets(self) -> dict[str, Any]:
-        """The growing tables as Arrow datasets, read on use; columns that a file lacks are null."""
-        # Its import takes as long as that of all the rest of Arrow.
-        from pyarrow.dataset import dataset
-
-        tables = {}
-        for name in self.on_disk:
-            with damage_of(self.file(name)):
-                stored = dataset(self.file(name))
-                fields, names = to_arrow(_EMPTY_TRACE, name, text=False).schema, stored.schema.names
-                missing = [field for field in fields if field.name not in names]
-                tables[name] = stored.replace_schema(pa.schema([*stored.schema, *missing]))
-        return tables
 
     @property
     def on_disk(self) -> list[str]:

@@ -8,6 +8,7 @@
         rollup.json        for a job: manifest of the rollup, see ``jobs/rollup/``
         rollup_steps.parquet   ... and its tables
       process=01234/       a process without a rank, see ``processes.py``
+      processes.jsonl      begin and end of every process, if there were several
 
 A rank is written under a hidden name beside its final one and renamed when it is complete, so a
 folder called ``rank=N`` is always complete.
@@ -34,6 +35,7 @@ from opscope.storage.remote import complete
 
 FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
+PROCESSES = "processes.jsonl"
 _MAX_BYTES = 1 << 22  # size limit of a manifest, which has a few numbers per table
 _LIMIT = 1 << 62  # of any number
 _MAX_NAMES = 5
@@ -93,6 +95,18 @@ def is_opscope_rank(folder: Path) -> bool:
         return bool(_parse(folder)["format"] == FORMAT)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def foreign_entry(folder: Path) -> str:
+    """Name of an entry of a folder that does not belong to a trace; empty if there is none.
+
+    Cycles of a schedule are traces of their own, which a trace beside them leaves as they are.
+    """
+    entries = list(folder.iterdir())
+    parts = partition_folders(folder).values()
+    ours = {*filter(is_opscope_rank, parts), *cycle_folders(folder), folder / PROCESSES}
+    foreign = (one.name for one in entries if one not in ours and not one.name.startswith("."))
+    return next(foreign, "")
 
 
 def own_files(folder: Path) -> list[str]:

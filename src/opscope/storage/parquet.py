@@ -34,7 +34,7 @@ try:
 except ImportError as error:
     raise not_installed("pyarrow", "Reading and saving traces") from error
 
-__all__ = ["FEW_ROWS", "QUICK", "ParquetColumns", "RowGroupWriter", "damage_of", "names_in", "pq",
+__all__ = ["QUICK", "ParquetColumns", "RowGroupWriter", "damage_of", "names_in", "pq",
            "read_table", "read_whole", "write_table", "writer_options"]  # fmt: skip
 
 COMPRESSION_LEVEL = 3
@@ -257,25 +257,6 @@ class ParquetColumns:
     def _require_memory(self, needed_bytes: int) -> None:
         if needed_bytes >= _MIN_CHECKED_BYTES:
             require_memory(needed_bytes, f"reading {self._source}")
-
-    def constant(self, name: str) -> int | None:
-        """The value of a long integer or boolean column that is constant by the file's statistics.
-
-        Else None; always None for floats, because statistics omit NaN.
-        """
-        if self._read is not None or not self.rows or name not in self.column_names:
-            return None
-        metadata, number = self._parquet.metadata, self.column_names.index(name)
-        distinct: set[int] = set()
-        for group in range(metadata.num_row_groups):
-            column = metadata.row_group(group).column(number)
-            statistics = column.statistics if column.path_in_schema == name else None
-            if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
-                return None
-            if type(statistics.min) not in (int, bool):
-                return None
-            distinct |= {statistics.min, statistics.max}
-        return distinct.pop() if len(distinct) == 1 else None
 
 
 def _parquet_file(file: BinaryIO, **options: Any) -> pq.ParquetFile:

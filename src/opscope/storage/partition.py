@@ -105,12 +105,12 @@ def choose_part(path: Path, part: Partition | None) -> Path:
 
 
 def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
-    """Error for a folder of several parts without a choice."""
+    """Error for several parts in a folder or file without a choice."""
     parts = in_order(parts)
     kinds = "ranks" if all(part.kind == RANK for part in parts) else "processes"
     return UsageError(
-        f"{path} holds several {kinds} ({listed(parts)}). Choose one: load(path, "
-        f"{parts[0].kind}={parts[0].number})."
+        f"{path} holds several {kinds} ({listed(parts)}). Choose one: {parts[0].option}, or "
+        f"load(path, {parts[0].kind}={parts[0].number})."
     )
 
 

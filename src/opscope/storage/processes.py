@@ -18,10 +18,9 @@ from opscope.base.files import open_inside
 from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, parsed_json
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
-from opscope.storage.manifest import read_manifest
+from opscope.storage.manifest import PROCESSES, read_manifest
 from opscope.storage.partition import PROCESS, RANK, Partition, partition_folders
 
-PROCESSES = "processes.jsonl"
 JOB, BEGAN, PART, RECORDING = "job", "began", "part", "recording"
 REFUSED, ENDED = "refused", "ended"
 BECAME_ANOTHER = "became another program (exec)"

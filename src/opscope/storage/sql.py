@@ -18,16 +18,11 @@ from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError, TraceFormatError, UsageError, not_installed
 from opscope.storage.interop import to_arrow
-from opscope.storage.long_trace import LongTrace
-from opscope.storage.partition import PROCESS, RANK
 
 try:
     import duckdb
 except ImportError as error:
     raise not_installed("duckdb", "SQL") from error
-
-KEYS = (RANK, PROCESS)
-"""Columns with the process of a row, if there are several processes; one of the two is null."""
 
 _MAX_MEMORY = "1GiB"  # memory limit of a query over a trace on disk; above it DuckDB uses the disk
 _JOIN_ORDER = {"disabled_optimizers": "build_side_probe_side"}
@@ -56,18 +51,8 @@ def query(trace: TraceData, statement: str, read_only: bool = False) -> Any:
     The result is a relation of DuckDB's default connection: a relation of this connection would be
     unusable after the connection is closed.
     """
-    return run_statement(connection_over(_tables_of(trace), read_only), statement, read_only)
-
-
-def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
-    """Like :func:`query`, but reads only the files' data that the statement needs."""
-    tables = {**_tables_of(trace.small), **trace.datasets()}
-    connection = connection_over(tables, read_only, is_large=True)
-    return run_statement(connection, statement, read_only)
-
-
-def _tables_of(trace: TraceData) -> dict[str, Any]:
-    return {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
+    tables = {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
+    return run_statement(connection_over(tables, read_only), statement, read_only)
 
 
 def connection_over(

@@ -37,9 +37,8 @@ from opscope.columns.schema import TABLES
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage.job import place_in_job
-from opscope.storage.manifest import Manifest, is_opscope_rank, own_files
+from opscope.storage.manifest import PROCESSES, Manifest, foreign_entry, own_files
 from opscope.storage.partition import RANK, Partition, partition_folders
-from opscope.storage.processes import PROCESSES
 
 _LIBRARIES_BYTES, _POOLS_BYTES, _ROW_BYTES = 1 << 30, 1 << 27, 400
 """Upper bounds: loading Arrow's libraries, its pools afterwards, and a row during writing."""
@@ -161,18 +160,14 @@ def _refuse_foreign(folder: Path) -> None:
         status = status_of(folder)
         if status is not None and not stat.S_ISDIR(status.st_mode):
             raise UsageError(f"{folder} is a file, but a trace is a folder. Choose another path.")
-        entries = [] if status is None else list(folder.iterdir())
-        parts = set(partition_folders(folder).values())
+        foreign = "" if status is None else foreign_entry(folder)
     except (OSError, TraceFormatError) as error:
         raise _unwritable(folder, error.__cause__ or error) from error
-    for entry in entries:
-        is_ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
-        if not is_ours and not entry.name.startswith("."):
-            raise UsageError(
-                f"{folder} is not empty and holds {entry.name}, which does not belong to a "
-                "trace, so the trace was not saved. Choose a new folder, or the folder of an "
-                "earlier trace."
-            )
+    if foreign:
+        raise UsageError(
+            f"{folder} is not empty and holds {foreign}, which does not belong to a trace, so the "
+            "trace was not saved. Choose a new folder, or the folder of an earlier trace."
+        )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from opscope.api.trace import Trace
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.findings.finding import Findings
 from opscope.jobs.rank_steps import RankSteps
-from opscope.report.page import write_report
+from opscope.report.page import report_html
 from opscope.storage.partition import Partition
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -117,14 +117,10 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
         on_timeline: Collection[Partition] = (),
         **options: Any,
     ) -> Opened:
-        write_report(
-            trace,
-            tmp_path / "report.html",
-            findings=findings,
-            ranks=ranks,
-            on_timeline=on_timeline,
-        )
-        pages.append(Opened(browser, tmp_path / "report.html", **options))
+        html = report_html(trace, findings=findings, ranks=ranks, on_timeline=on_timeline)
+        path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        pages.append(Opened(browser, path, **options))
         return pages[-1]
 
     yield open_

@@ -8,6 +8,7 @@ from opscope.cli.destination import check, choose, write_or_rescue
 from opscope.errors import UsageError
 from opscope.export.chrome.writer import FORMAT
 from opscope.recording.streams.trace_request import CHROME_SUFFIXES, Destination
+from support.build_trace import build_trace, span
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +40,20 @@ def test_check_creates_what_is_missing(current_folder):
 
 
 def test_an_earlier_trace_may_be_replaced(current_folder):
-    (current_folder / "run" / "rank=00000").mkdir(parents=True)
-    (current_folder / "run" / "cycle-1").mkdir()
-    check(choose(Path("run"), None, "train"))
+    trace = build_trace([span("aten::mm", 0, 5)])
+    for folder in ("run/cycle-1", "run/cycle-2", "run"):  # a schedule's trace, then a plain one
+        for _ in range(2):
+            check(choose(Path(folder), None, "train"))
+            trace.save(folder)
+    assert sorted(entry.name for entry in Path("run").iterdir()) == [
+        "cycle-1", "cycle-2", "rank=00000"
+    ]  # fmt: skip
+
+
+def test_what_a_trace_cannot_replace_is_refused_before_the_program_runs(current_folder):
+    (current_folder / "run" / "rank=00000").mkdir(parents=True)  # of another program
+    with pytest.raises(UsageError, match="contains rank=00000, which does not belong to a trace"):
+        check(choose(Path("run"), None, "train"))
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_a_range_of_several_processes_asks_for_one(command_line, two_processes, 
     outcome = command_line(command, two_processes, "--range", "0..1")
     assert outcome.code == 2
     assert outcome.complaint == (
-        f"{two_processes} contains several processes: process 11, process 12. Choose one with "
-        "--process."
+        f"{two_processes} holds several processes (process 11, process 12). Choose one: "
+        "--process 11, or load(path, process=11)."
     )
 
 
@@ -117,7 +117,7 @@ def test_damaged(read, trace_folder):
 def test_several_processes(command_line, trace_folder):
     opscope.load(trace_folder).save(trace_folder, process=4242)
     complaint = command_line("export --replay", trace_folder).complaint
-    assert "several processes: 0, process 4242. Choose one with --rank or --process." in complaint
+    assert "several processes (0, process 4242). Choose one: --rank 0, or load(path" in complaint
     assert command_line("why --all", trace_folder, "--process", 4242).code == 0
     assert "exclude each other" in (
         command_line("why --all", trace_folder, "--process", 4242, "--rank", 0).complaint

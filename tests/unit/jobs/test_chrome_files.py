@@ -8,11 +8,14 @@ import os
 import shutil
 import threading
 import time
+from argparse import Namespace
 
 import pytest
 
 import opscope
+from opscope.api import job as job_module
 from opscope.api.job import Job
+from opscope.cli.trace_argument import choose_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.jobs import chrome_files as chrome_files_module
 from opscope.jobs.chrome_files import chrome_files
@@ -149,6 +152,25 @@ def test_several_threads_read_each_file_once(folder, monkeypatch):
     assert sorted(begun) == [rank(0), rank(1)]
     assert files.load(rank(0)).event_name(0) == "aten::zero"
     assert sorted(files.folders()) == [rank(0), rank(1)]
+
+
+def test_processes_of_one_file_are_saved_once_for_all_questions(tmp_path, monkeypatch):
+    saved = []
+    for save in (job_module.save_part, job_module.save_trace):
+        counted = lambda *about, save=save: saved.append(about[2]) or save(*about)  # noqa: E731
+        monkeypatch.setattr(job_module, save.__name__, counted)
+    event = {"ph": "X", "cat": "cpu_op", "tid": 7, "ts": 10, "dur": 5}
+    events = [{**event, "name": f"aten::{n}", "pid": f"[TP0{n}] 4{n}"} for n in range(2)]
+    (tmp_path / "merged.json").write_text(json.dumps({"traceEvents": events}))
+    chosen = choose_trace(Namespace(trace=tmp_path / "merged.json", rank=None, process=None))
+    names = chosen.job.sql("select rank, name from named_events order by rank").fetchall()
+    assert names == [(0, "aten::0"), (1, "aten::1")]
+    job = chosen.job
+    assert job.query("operators").processes == len(job.account("all").processes) == 2
+    assert saved == [rank(0), rank(1)]
+    monkeypatch.setattr(chrome_files_module.ChromeFile, "unfinished", (rank(1),))  # it may grow
+    assert len(job.steps().processes) == 2
+    assert saved == [rank(0), rank(1), rank(1)]
 
 
 def test_a_child_that_outlives_its_parent_reads_files_itself(folder):

@@ -11,7 +11,7 @@ from opscope.api.job import Job
 from opscope.cli import trace_argument
 from opscope.errors import TraceFormatError
 from opscope.jobs.job_rollups import make_rollups
-from opscope.jobs.recordings import folder_of
+from opscope.jobs.recordings import find_recordings
 from opscope.storage.partition import PROCESS, RANK, Partition
 from support.build_trace import build_trace, span
 
@@ -44,7 +44,8 @@ def test_one_of_them_is_loaded_by_its_rank_and_out_of_core_if_it_is_long(copied)
     trace = opscope.load(copied, rank=3)
     assert trace.events["duration_ns"].tolist() == [103_000]
     assert "ranks of the job" not in trace.ledger, "no rank is missing"
-    assert folder_of(copied, Partition(RANK, 3)) == copied / "host-1.opscope"
+    own = find_recordings(copied).folder_of(Partition(RANK, 3))
+    assert own == copied / "host-1.opscope"
     asked = Namespace(trace=copied, rank="3", process=None)
     long = trace_argument.long_trace(trace_argument.choose_trace(asked), most=0)
     assert long.folder == copied / "host-1.opscope" / "rank=00003"

@@ -20,7 +20,7 @@ from opscope.report.live_page import LivePage, windowed_page
 from opscope.report.server import FileServer, PageServer
 from opscope.report.windows import Windows
 from opscope.storage.long_trace import LongTrace
-from opscope.storage.sql import query_long
+from opscope.storage.sql_on_disk import query_long
 from opscope.timeline.period import Which
 from support.build_trace import build_trace, span
 from support.read_report import read_report

@@ -13,7 +13,7 @@ from opscope.columns.part import part_from
 from opscope.errors import TraceFormatError, UsageError
 from opscope.storage import long_trace, parquet, sql
 from opscope.storage.long_trace import LongTrace, end_of_trace
-from opscope.storage.sql import query_long
+from opscope.storage.sql_on_disk import query_long
 from opscope.timeline.window import Window, window_of
 
 

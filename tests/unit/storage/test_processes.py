@@ -3,11 +3,11 @@
 import json
 
 from opscope.storage import processes
+from opscope.storage.manifest import PROCESSES
 from opscope.storage.partition import PROCESS, RANK, Partition
 from opscope.storage.processes import (
     AGAIN,
     BECAME_ANOTHER,
-    PROCESSES,
     ProcessEntry,
     Processes,
     begin_job,

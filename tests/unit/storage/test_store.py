@@ -320,6 +320,7 @@ def test_flipped_bits_are_reported_or_harmless(data, tmp_path_factory):
         ("parent", [-1, 2, 0], "events.parent points to a later event"),
         ("parent", [-1, -2, 0], "events.parent points outside events"),
         ("start_ns", [5, 4, 6], "not in order"),
+        ("kind", [300, 300, 300], r"events\.parquet"),
     ],
 )
 def test_inconsistent_tables_are_reported(saved, column, values, message):
@@ -327,6 +328,31 @@ def test_inconsistent_tables_are_reported(saved, column, values, message):
     frame[column] = values
     rewrite(saved, "events", frame)
     with pytest.raises(TraceFormatError, match=message):
+        load_trace(saved)
+
+
+@pytest.mark.parametrize("few_rows", [parquet.FEW_ROWS, 0])  # 0: as long tables are read
+def test_other_programs_may_write_truths_as_numbers_and_null_for_none(saved, monkeypatch, few_rows):
+    monkeypatch.setattr(parquet, "FEW_ROWS", few_rows)
+    frame = pandas.read_parquet(saved / "events.parquet")
+    frame["is_async"] = np.array([1, 0, 1], dtype=np.int32)
+    frame["step"] = pandas.array([2, None, 2], dtype="Int32")
+    rewrite(saved, "events", frame)
+    events = load_trace(saved).events
+    assert events["is_async"].tolist() == [True, False, True]
+    assert events["step"].tolist() == [2, -1, 2]
+
+
+def test_damaged_bytes_of_a_column_are_reported(saved):
+    file = saved / "events.parquet"
+    group = parquet.pq.read_metadata(file).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    offset = next(c.data_page_offset for c in columns if c.path_in_schema == "duration_ns")
+    content = bytearray(file.read_bytes())
+    for position in range(offset + 20, offset + 60):
+        content[position] ^= 0xFF
+    file.write_bytes(content)
+    with pytest.raises(TraceFormatError, match=r"events\.parquet"):
         load_trace(saved)
 
 

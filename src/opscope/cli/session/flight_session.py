@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -57,11 +56,11 @@ class FlightSession:
 
     def begin(self) -> None:
         """Start the recorder; called when torch is imported."""
-        self._guarded(self._begin, "The program continues without a flight recorder.")
+        self._messages.attempt(self._begin, "The program continues without a flight recorder.")
 
     def finish(self) -> None:
         """Stop the recorder, and print the dumps."""
-        self._guarded(self._finish, "Dumps that were written are kept.")
+        self._messages.attempt(self._finish, "Dumps that were written are kept.")
 
     def _begin(self) -> None:
         if os.environ.get("OPSCOPE_DROP_IN") != "0":
@@ -93,12 +92,6 @@ class FlightSession:
         if writing := sum(map(dumps.count_under_way, processes)):
             self._messages.say(f"{writing} dumps of other processes are still being written")
         return sorted(path for process in processes for path in dumps.written(process))
-
-    def _guarded(self, action: Callable[[], None], otherwise: str) -> None:
-        try:
-            action()
-        except Exception as error:
-            self._messages.fail(f"{error} {otherwise}")
 
 
 def _with_option_names(message: str) -> str:

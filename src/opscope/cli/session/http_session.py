@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,13 +45,13 @@ class HttpSession:
 
     def begin(self) -> None:
         """Start to count steps; called when torch is imported."""
-        self._guarded(self._begin, "Steps are not counted.")
+        self._messages.attempt(self._begin, "Steps are not counted.")
         if self._flight is not None:
             self._flight.begin()
 
     def finish(self) -> None:
         """Stop listening; another process writes a running recording."""
-        self._guarded(self._finish, "The last recording may be lost.")
+        self._messages.attempt(self._finish, "The last recording may be lost.")
         if self._flight is not None:
             self._flight.finish()
 
@@ -65,9 +64,3 @@ class HttpSession:
         self._server.stop()
         self._server.control.finish()
         dismiss_keepers()
-
-    def _guarded(self, action: Callable[[], None], otherwise: str) -> None:
-        try:
-            action()
-        except Exception as error:
-            self._messages.fail(f"{error} {otherwise}")

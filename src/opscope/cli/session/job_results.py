@@ -19,7 +19,7 @@ from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.trace_data import TraceData
 from opscope.errors import OpscopeError
 from opscope.recording.streams.trace_request import Destination
-from opscope.storage.job import place_in_job
+from opscope.storage.job import place_in_job, rank_of
 from opscope.storage.manifest import MANIFEST
 from opscope.storage.partition import RANK, Partition, partition_folders
 from opscope.storage.processes import ProcessEntry, Processes, metadata_of
@@ -182,14 +182,8 @@ def _has_ranks(processes: Processes) -> bool:
         compared = _job_of(processes).compared
     except OpscopeError:  # unreadable traces are reported elsewhere
         return False
-    return len(compared) > 1 and all(_rank_of(processes, part) is not None for part in compared)
-
-
-def _rank_of(processes: Processes, part: Partition) -> int | None:
-    if part.kind == RANK:
-        return part.number
-    rank, size = place_in_job(metadata_of(processes.parts[part]))
-    return rank if size > 1 else None
+    ranks = [rank_of(part, metadata_of(processes.parts[part])) for part in compared]
+    return len(ranks) > 1 and None not in ranks
 
 
 def _most_active_first(processes: Processes) -> list[_RecordedProcess]:
@@ -206,5 +200,5 @@ def _most_active_first(processes: Processes) -> list[_RecordedProcess]:
 
 
 def _process_text(processes: Processes, process: _RecordedProcess) -> str:
-    rank = _rank_of(processes, process.part)
+    rank = rank_of(process.part, metadata_of(processes.parts[process.part]))
     return f"process {process.entry.process_id}" + ("" if rank is None else f" (rank {rank})")

@@ -6,6 +6,7 @@ from argparse import ArgumentTypeError, _ArgumentGroup
 from dataclasses import dataclass, field
 
 from opscope.recording.sources import switches
+from opscope.torch_api.schedule import CyclicSchedule
 from opscope.torch_api.settings import ProfileSettings
 
 DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
@@ -40,30 +41,22 @@ def parse_record_option(text: str) -> list[str]:
     return [by_name[word] for word in words if word != _OPERATORS]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScheduleOption:
-    """Which steps to record; the meaning is that of :func:`opscope.schedule`."""
-
-    wait: int
-    warmup: int
-    active: int
-    repeat: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> ScheduleOption:
-        """Parse ``wait,warmup,active`` or ``wait,warmup,active,repeat``."""
-        parts = text.split(",")
-        if not (3 <= len(parts) <= 4 and all(part.strip().isdecimal() for part in parts)):
-            raise ArgumentTypeError(
-                f"{text!r} is not wait,warmup,active or wait,warmup,active,repeat. Give three or "
-                "four numbers of steps, for example 5,1,3,2"
-            )
-        wait, warmup, active, *repeat = map(int, parts)
-        if active == 0:
-            raise ArgumentTypeError(
-                f"{text!r} never records a step. Its third number must be at least 1"
-            )
-        return cls(wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0)
+def parse_schedule(text: str) -> CyclicSchedule:
+    """Parse ``wait,warmup,active`` or ``wait,warmup,active,repeat``."""
+    parts = text.split(",")
+    if not (3 <= len(parts) <= 4 and all(part.strip().isdecimal() for part in parts)):
+        raise ArgumentTypeError(
+            f"{text!r} is not wait,warmup,active or wait,warmup,active,repeat. Give three or "
+            "four numbers of steps, for example 5,1,3,2"
+        )
+    wait, warmup, active, *repeat = map(int, parts)
+    if active == 0:
+        raise ArgumentTypeError(
+            f"{text!r} never records a step. Its third number must be at least 1"
+        )
+    return CyclicSchedule(
+        wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +64,7 @@ class RunOptions:
     """Options of ``opscope run`` without the program and the output paths; see its help."""
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
-    schedule: ScheduleOption | None = None
+    schedule: CyclicSchedule | None = None
     detail: ProfileSettings | None = None  # for steps in detail; None: no such steps
     why: bool = False
     table: bool = False

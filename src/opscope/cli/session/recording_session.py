@@ -33,7 +33,6 @@ from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest, JobRequest
 from opscope.torch_api.drop_in.install import install_and_answer
 from opscope.torch_api.profile_recording import ProfileRecording
-from opscope.torch_api.schedule import CyclicSchedule
 from opscope.torch_api.steps import after_each_optimizer_step
 
 _START_OF_WHY_S = 20.0
@@ -198,12 +197,9 @@ class RecordingSession:
             )
 
     def _profile_arguments(self) -> dict[str, Any]:
-        option = self._options.schedule
         arguments: dict[str, Any] = dict(self._options.settings.arguments)
-        if option is not None:
-            arguments["schedule"] = CyclicSchedule(
-                wait=option.wait, warmup=option.warmup, active=option.active, repeat=option.repeat
-            )
+        if self._options.schedule is not None:
+            arguments["schedule"] = self._options.schedule
             arguments["on_trace_ready"] = self._request_cycle
         return arguments
 

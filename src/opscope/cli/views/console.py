@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from opscope.base.cached_property import cached_property
@@ -107,6 +107,13 @@ class Messages:
     def fail(self, text: str) -> None:
         """Print a paragraph about an error."""
         self._print_paragraph(_RED, with_addresses(text))
+
+    def attempt(self, action: Callable[[], None], otherwise: str) -> None:
+        """Call ``action``; its error is printed with the sentence ``otherwise``, not raised."""
+        try:
+            action()
+        except Exception as error:
+            self.fail(f"{error} {otherwise}")
 
     def _print_paragraph(self, colour: str, text: str) -> None:
         # A failed message, for example without memory, must not change how the program ends.

@@ -21,8 +21,9 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.launch.process_end import start_of
 from opscope.recording.recovered import NothingRecorded, unreadable_recordings
+from opscope.storage.job import rank_of
 from opscope.storage.manifest import damage_of, unfinished_below
-from opscope.storage.partition import PROCESS, RANK, Partition
+from opscope.storage.partition import PROCESS, Partition
 from opscope.storage.processes import AGAIN, ProcessEntry, Processes, metadata_of
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
@@ -97,10 +98,9 @@ def _row_of(
     entry: ProcessEntry, metadata: dict[str, Any], events: int | None, peak_bytes: int | None
 ) -> ProcessRow:
     part = entry.partition
-    rank = part.number if part is not None and part.kind == RANK else _rank_of(metadata)
     return ProcessRow(
         entry.process_id or int(metadata.get("process_id", 0)) or _process_id(part),
-        rank,
+        rank_of(part, metadata),
         entry.parent_id or int(metadata.get("parent_process_id", 0)),
         entry.how_begun,
         events,
@@ -116,11 +116,6 @@ def _row_of(
 def _process_id(part: Partition | None) -> int:
     """Process id in the name of a part; 0 without one."""
     return part.number % AGAIN if part is not None and part.kind == PROCESS else 0
-
-
-def _rank_of(metadata: dict[str, Any]) -> int | None:
-    job = metadata.get("distributedInfo")
-    return int(job["rank"]) if isinstance(job, dict) and type(job.get("rank")) is int else None
 
 
 def _ended(metadata: dict[str, Any]) -> str:

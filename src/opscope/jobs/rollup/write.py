@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from opscope.storage.interop import table_to_arrow
 from opscope.storage.manifest import ROLLUP
 from opscope.storage.parquet import pq, writer_options
 from opscope.storage.partition import part_of_folder
-from opscope.storage.read_part import part_as_needed
+from opscope.storage.read_part import load_part
 
 _BYTES_PER_EVENT = 400  # approximate memory for making a rollup, besides the trace
 BYTES_PER_EVENT_READ = 800  # the same including reading the trace
@@ -56,19 +56,18 @@ def write_rollup(
     if part is None:
         raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
     manifest_hash = content_of(folder)
-    with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
-        require_memory(
-            len(trace.events) * _BYTES_PER_EVENT, f"computing statistics of {shown_path(folder)}"
-        )
-        contents = contents_of(trace, part, may_import_torch)
-        lost = trace.ledger.missing()
+    trace = load_part(folder) if trace is None else trace
+    require_memory(
+        len(trace.events) * _BYTES_PER_EVENT, f"computing statistics of {shown_path(folder)}"
+    )
+    contents = contents_of(trace, part, may_import_torch)
     # A concurrent reader finds no rollup, instead of parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(
         of=manifest_hash,
         part=folder.name,
         events=contents.events,
-        lost=ceil(min(lost, _MOST_LOST)),
+        lost=ceil(min(trace.ledger.missing(), _MOST_LOST)),
         steps_are=contents.steps_are,
         step_ns=contents.step_ns,
         tables={name: _write(into, name, table) for name, table in contents.tables.items()},

@@ -25,9 +25,9 @@ from opscope.live.children.start_hook.opscope_children import (
     note_process,
 )
 from opscope.recording.streams.keeper import begin_watching
-from opscope.storage.manifest import is_opscope_rank
+from opscope.storage.manifest import PROCESSES, is_opscope_rank
 from opscope.storage.partition import cycle_folders, partition_folders
-from opscope.storage.processes import PROCESSES, begin_job, read_journal
+from opscope.storage.processes import begin_job, read_journal
 
 
 class ChildrenOfRun:

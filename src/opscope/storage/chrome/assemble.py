@@ -47,7 +47,7 @@ from opscope.storage.chrome.native_columns import LOOKUP_IDS, CollectedEvents, r
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
 from opscope.storage.chrome.processes import processes_in
 from opscope.storage.chrome.vocabulary import KEY, TIME_LIMIT, dropped, integer, left_out
-from opscope.storage.partition import Partition, listed
+from opscope.storage.partition import Partition, listed, several_parts
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -83,12 +83,7 @@ def load_chrome_trace(path: str | Path, part: Partition | None = None) -> TraceD
     if part in parts:
         return traces[part]
     if part is None:
-        raise UsageError(
-            f"{path} holds several processes ({listed(parts)}) in one file. Choose one with "
-            f"{parts[0].option}, or give each its own part of a folder, to look at them together: "
-            f"opscope export {path} -o NAME.opscope. (In a program: load(path, "
-            f"{parts[0].kind}={parts[0].number}).)"
-        )
+        raise several_parts(Path(path), parts)
     if not parts:
         raise UsageError(
             f"{path} is a single file of one process, so {part.kind}={part.number} means "

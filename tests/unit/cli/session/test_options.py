@@ -4,14 +4,13 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from opscope.cli.session.options import ScheduleOption, parse_record_option
+from opscope.cli.session.options import parse_record_option, parse_schedule
+from opscope.torch_api.schedule import CyclicSchedule
 
 
 def test_schedule():
-    assert ScheduleOption.parse("5,1,3") == ScheduleOption(wait=5, warmup=1, active=3, repeat=0)
-    assert ScheduleOption.parse("0, 0, 1, 2") == ScheduleOption(
-        wait=0, warmup=0, active=1, repeat=2
-    )
+    assert parse_schedule("5,1,3") == CyclicSchedule(wait=5, warmup=1, active=3, repeat=0)
+    assert parse_schedule("0, 0, 1, 2") == CyclicSchedule(wait=0, warmup=0, active=1, repeat=2)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +18,7 @@ def test_schedule():
 )
 def test_no_schedule(text):
     with pytest.raises(ArgumentTypeError, match="step"):
-        ScheduleOption.parse(text)
+        parse_schedule(text)
 
 
 @pytest.fixture

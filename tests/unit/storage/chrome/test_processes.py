@@ -56,7 +56,7 @@ def test_each_process_has_its_own_devices_and_launches(write, label):
     job = load(path)
     assert [len(trace.events) for _, trace in job.traces()] == [8, 8]
     assert len(load(path, rank=1).events) == 8
-    with pytest.raises(UsageError, match=r"holds several processes \(0, 1\).*opscope export"):
+    with pytest.raises(UsageError, match=r"several ranks \(0, 1\)\. Choose one: --rank 0, or load"):
         load_trace(path)
     with pytest.raises(UsageError, match="has no rank 5"):
         load_trace(path, rank=5)

@@ -4,8 +4,8 @@ import pytest
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
-from opscope.jobs.sql import query_several, tables_of
 from opscope.storage.partition import partition_folders
+from opscope.storage.sql_on_disk import query_several, tables_of
 from support.build_trace import allocation, build_trace, span, tensor
 
 
