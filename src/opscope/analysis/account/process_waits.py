@@ -70,7 +70,7 @@ class ProcessWaits:
 @derived
 def process_waits(trace: TraceData) -> ProcessWaits:
     """The waits of a part of a trace; cached."""
-    loads, ranks = _loads(trace), _collectives(trace)
+    loads, ranks = _loads(trace), waits_for_ranks(trace)
     start, end, waited = (
         np.concatenate(both).astype(np.int64) for both in zip(loads, ranks, strict=True)
     )
@@ -123,7 +123,7 @@ def _loads(trace: TraceData) -> tuple[Values, Values, Values]:
     return start, start + took, took
 
 
-def _collectives(trace: TraceData) -> tuple[Values, Values, Values]:
+def waits_for_ranks(trace: TraceData) -> tuple[Values, Values, Values]:
     """Start, end and length of the main thread's waits in collectives."""
     if not any(cause_of_name(text).cause is Cause.COLLECTIVE for text in trace.names):
         return _NONE
