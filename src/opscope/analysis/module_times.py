@@ -21,7 +21,6 @@ class ModuleTimes:
 
     paths: list[tuple[str, ...]]  # names, part by part; see ``ModuleAttribution``
     classes: list[str]
-    depth: Values  # number of modules around it
     calls: Values  # number of calls
     total_ns: Values  # time of its forward, including what it called
     self_ns: Values  # part of it outside the modules it called
@@ -51,7 +50,6 @@ def module_times(trace: TraceData, listing: TorchListing | None = None) -> Modul
     return ModuleTimes(
         paths=attribution.paths,
         classes=attribution.classes,
-        depth=np.array([len(path) - 1 for path in attribution.paths], dtype=np.int64),
         calls=np.bincount(path, minlength=count),
         total_ns=group_sums(listing.duration_ns[rows], path, count),
         self_ns=group_sums(self_ns[rows], path, count),

@@ -131,7 +131,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The schema of every operator event: row in the list of texts, -1 without one.
 
-    Texts come from the trace if its file had them, else from torch's registry, if installed.
+    Texts come from torch's registry, if torch is installed.
     """
     events = trace.events
     row = np.full(len(events), -1, dtype=np.int32)
@@ -140,17 +140,9 @@ def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str
     # Name and overload are rows of names, so one integer holds the pair.
     pairs = (events["name"][calls].astype(np.int64) << 32) | (events["overload"][calls] + 1)
     distinct, schema_of_call = np.unique(pairs, return_inverse=True)
-    metadata = trace.metadata
-    schemas = metadata.get("operator_schemas")
-    options = metadata.get("options")
-    exact = isinstance(options, dict) and bool(options.get("overloads"))
+    exact = bool(trace.metadata.get("options", {}).get("overloads"))
     texts = [
-        _schema(
-            trace.names[pair >> 32],
-            trace.names[(pair & 0xFFFFFFFF) - 1],
-            schemas if isinstance(schemas, dict) else {},
-            exact,
-        )
+        _schema(trace.names[pair >> 32], trace.names[(pair & 0xFFFFFFFF) - 1], exact)
         for pair in distinct.tolist()
     ]
     row[calls] = np.where([bool(text) for text in texts], np.arange(len(texts)), -1)[
@@ -186,11 +178,7 @@ def _item_count(text: str) -> int:
     return sum(item.strip() not in ("", "*") for item in items)
 
 
-def _schema(name: str, overload: str, schemas: dict[str, Any], exact: bool) -> str:
-    full_name = f"{name}.{overload}" if overload else name
-    text = schemas.get(full_name)
-    if isinstance(text, str):
-        return text
+def _schema(name: str, overload: str, exact: bool) -> str:
     if "::" not in name:
         return ""
     # Without overload names, the schema is certain only for operators with one overload.

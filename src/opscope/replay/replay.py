@@ -51,10 +51,7 @@ class Calls:
         is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
         self._is_left: Mask = is_call & _names_with_namespace(trace)[events["name"]]
         self._signature = call_signatures(trace)
-        options = trace.metadata.get("options")
-        self._knows_overloads = "operator_schemas" in trace.metadata or (
-            isinstance(options, dict) and bool(options.get("overloads"))
-        )
+        self._knows_overloads = bool(trace.metadata.get("options", {}).get("overloads"))
 
     def outermost(self) -> Iterator[RecordedCall]:
         """Distinct calls that no other remaining call contains."""

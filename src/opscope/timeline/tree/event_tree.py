@@ -85,9 +85,6 @@ class EventTree:
         self._duration_ns: Values = events["duration_ns"]
         self._unfinished: Flags = events["unfinished"]
 
-    def __len__(self) -> int:
-        return len(self.parent)
-
     @cached_property
     def duration_ns(self) -> Values:
         """Duration; an event without an end ends with its parent."""
@@ -105,24 +102,6 @@ class EventTree:
         """Rows in order of start; None if they already are."""
         in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
         return None if in_order else np.argsort(self.start_ns, kind="stable")
-
-    @cached_property
-    def roots(self) -> Values:
-        """Rows without a parent, in order of start. Shape (roots,)."""
-        return np.flatnonzero(self.parent < 0)
-
-    @cached_property
-    def children(self) -> tuple[Values, Values]:
-        """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
-
-        Shapes (events + 1,) and (events - roots,); children are in order of start.
-        """
-        return group_by_parent(self.parent)
-
-    def children_of(self, event: int) -> Values:
-        """Rows that ran directly inside ``event``, in order of start."""
-        offsets, rows = self.children
-        return rows[offsets[event] : offsets[event + 1]]
 
 
 @derived
