@@ -19,7 +19,7 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.stretches import union_of
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor, self_times
 
 _BLOCKED_NS = 10_000_000
 """A longer run of a task blocks its loop, as in the finding event-loop-blocked."""
@@ -110,12 +110,8 @@ class RequestSpans:
 
 def rows_of_requests(trace: TraceData) -> Values:
     """Spans of requests, rows of events."""
-    named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
-    if not named:
-        return np.zeros(0, dtype=np.int64)
-    events = trace.events
-    is_request = (events["kind"] == EventKind.ANNOTATION) & np.isin(events["name"], named)
-    return np.flatnonzero(is_request)
+    is_request = events_named(trace, lambda name: name.startswith(REQUEST_PREFIX))
+    return np.flatnonzero(is_request & (trace.events["kind"] == EventKind.ANNOTATION))
 
 
 def request_spans(trace: TraceData) -> RequestSpans:

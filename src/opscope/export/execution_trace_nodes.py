@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import opscope._native as _native
+from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.collectives.calls import find_collectives
 from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.columns.labels import DEVICES
@@ -207,7 +208,6 @@ def json_inside(text: str) -> str:
     return to_json(text)[1:-1]
 
 
-_ENGINE = "autograd::engine::evaluate_function: "
 _EVENTS = (
     "thread", "parent", "name", "launch_thread", "kind", "scope", "start_ns", "duration_ns",
     "record_function_id",
@@ -278,11 +278,7 @@ def _links(trace: TraceData) -> Columns:
     A trace has the numbers of a backward node also on the engine's span around it, as in
     torch.profiler; an execution trace has them on the node only.
     """
-    events, names = trace.events, trace.names
-    is_used = np.zeros(len(names) + 1, dtype=np.bool_)
-    is_used[events["name"]] = True
-    engine = [n for n in np.flatnonzero(is_used[:-1]).tolist() if names[n].startswith(_ENGINE)]
-    is_engine = np.isin(events["name"], engine)
+    events, is_engine = trace.events, is_node(trace)
     return {
         "events.sequence_number": np.where(is_engine, -1, events["sequence_number"]),
         "events.forward_thread": np.where(is_engine, 0, events["forward_thread"]).astype(np.int32),

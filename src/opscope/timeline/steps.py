@@ -12,7 +12,7 @@ from opscope.columns.names import step_number
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,8 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
 @derived
 def optimizer_steps(trace: TraceData) -> Values:
     """Rows of calls of ``Optimizer.step``, without those inside another."""
-    events = trace.events
-    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
-    names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
-    wanted = np.isin(events["name"], names) & (events["kind"] == EventKind.ANNOTATION)
+    wanted = events_named(trace, lambda name: "Optimizer.step#" in name)
+    wanted &= trace.events["kind"] == EventKind.ANNOTATION
     inside = nearest_ancestor(event_tree(trace).parent, wanted)
     return np.flatnonzero(wanted & (inside < 0))
 

@@ -7,6 +7,7 @@ import numpy as np
 from opscope.analysis.source_lines import calls_of_program, place_of_call
 from opscope.columns.codes import ParameterRole
 from opscope.columns.location import line_texts
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
@@ -16,7 +17,6 @@ from opscope.timeline.stacks import Stacks, forward_source
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import own_texts
 
-ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 OUTSIDE_MODULES = "outside modules"
 OUTSIDE_OPERATORS = "outside operators"
 NO_STACK: tuple[str, ...] = ()

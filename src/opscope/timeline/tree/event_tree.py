@@ -7,6 +7,7 @@ children: the cost per row does not grow with the trace.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,16 @@ def event_arrays(trace: TraceData) -> _native.EventArrays:
         column("sequence_number"),
         column("forward_thread"),
     )
+
+
+def events_named(trace: TraceData, fits: Callable[[str], object]) -> Flags:
+    """Which events have a name that ``fits`` accepts. Shape (events,)."""
+    name = trace.events["name"]
+    used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
+    is_wanted = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
+    for row in used.tolist():
+        is_wanted[row] = row >= 0 and bool(fits(trace.names[row]))
+    return np.asarray(is_wanted[name])
 
 
 def numbers_of_threads(trace: TraceData) -> Values:
