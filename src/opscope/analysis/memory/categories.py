@@ -40,7 +40,6 @@ from opscope.columns.overloads import (
     overloads_of,
 )
 from opscope.columns.schema import EventKind
-from opscope.columns.table import ListColumn
 from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Flags, Values
@@ -110,6 +109,7 @@ _COLUMNS = {
     "tensors": ("event", "element", "argument", "role", *_IDENTITY, *_SHAPES),
     "scalars": ("event", "argument", "role", "type"),
     "allocations": ("event", "time_ns", "size_bytes", "address", "action", *_IDENTITY),
+    "parameters": ("role", *_IDENTITY, *_SHAPES),
 }
 
 
@@ -195,33 +195,18 @@ def _check(trace: TraceData) -> None:
 def _columns(trace: TraceData) -> Columns:
     """Columns for native code, by its names."""
     columns: Columns = {}
-    for table, names in _COLUMNS.items():
+    for table_name, names in _COLUMNS.items():
+        table = trace.table(table_name)
+        if table_name == "parameters":
+            table = table.take(held_rows(trace))
         for name in names:
-            _add_column(columns, trace, table, name, None)
-    held = held_rows(trace)
-    for name in ("role", *_IDENTITY, *_SHAPES):
-        _add_column(columns, trace, "parameters", name, held)
+            if name in ("sizes", "strides"):
+                lists = table.lists(name)
+                columns[f"{table_name}.{name}.offsets"] = lists.offsets
+                columns[f"{table_name}.{name}.values"] = lists.values
+            else:
+                columns[f"{table_name}.{name}"] = table[name]
     return columns
-
-
-def _add_column(
-    columns: Columns, trace: TraceData, table: str, name: str, rows: Values | None
-) -> None:
-    if name in ("sizes", "strides"):
-        lists = trace.table(table).lists(name)
-        lists = lists if rows is None else _take(lists, rows)
-        columns[f"{table}.{name}.offsets"] = lists.offsets
-        columns[f"{table}.{name}.values"] = lists.values
-        return
-    column = trace.table(table)[name]
-    columns[f"{table}.{name}"] = column if rows is None else column[rows]
-
-
-def _take(lists: ListColumn, rows: Values) -> ListColumn:
-    parts = [lists.values[lists.offsets[row] : lists.offsets[row + 1]] for row in rows]
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
 
 
 def held_rows(trace: TraceData) -> Values:
