@@ -19,7 +19,8 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.stretches import union_of
-from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor, self_times
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
+from opscope.timeline.tree.line_nesting import own_times
 
 _BLOCKED_NS = 10_000_000
 """A longer run of a task blocks its loop, as in the finding event-loop-blocked."""
@@ -188,7 +189,7 @@ def _operators(trace: TraceData, rows: Values, group: Values, count: int) -> Val
     inside = np.flatnonzero((kind == EventKind.OPERATOR) & (around >= 0))
     group_of = np.zeros(len(kind), dtype=np.int64)
     group_of[rows] = group
-    return _sums(self_times(tree)[inside], group_of[around[inside]], count)
+    return _sums(own_times(trace)[inside], group_of[around[inside]], count)
 
 
 def _time_in(trace: TraceData, runs: Flags, spans: RequestSpans) -> Values:

@@ -152,16 +152,3 @@ def numbers_of_threads(trace: TraceData) -> Values:
         return np.ascontiguousarray(known, dtype=np.int64)
     # Traces of other tools may lack a threads table: the row is the id.
     return np.arange(int(trace.events["thread"].max(initial=-1)) + 1)
-
-
-def self_times(tree: EventTree, is_async: Flags | None = None) -> Values:
-    """Duration minus that of direct children, in nanoseconds. Shape (events,).
-
-    An asynchronous event (``is_async``) overlaps later events, so it has no self time and takes
-    none from its parent; events inside it count as its parent's children.
-    """
-    parent: Index = tree.parent
-    if is_async is not None and is_async.any():
-        parent = np.where(is_async, -1, nearest_ancestor(parent, ~is_async))
-        return np.where(is_async, 0, minus_children(parent, tree.duration_ns))
-    return minus_children(parent, tree.duration_ns)
