@@ -1,7 +1,7 @@
 """Memory categories: parameters, optimizer state, inputs, temporaries, activations, gradients.
 
     accounts = memory_accounts(trace)
-    accounts.categories.of(block, version)
+    accounts.categories.of_version
     accounts.timeline
 
 The rules are those of torch's memory profiler. Gradients are stored by AccumulateGrad, or held as
@@ -24,10 +24,8 @@ import opscope._native as _native
 from opscope.analysis.memory.data_flow import (
     Action,
     Category,
-    DataFlow,
     MemoryBlocks,
     MemoryTimeline,
-    data_flow_of,
 )
 from opscope.columns.codes import ArgumentAccess, ParameterRole
 from opscope.columns.dtypes import ITEM_SIZES
@@ -126,11 +124,7 @@ class Categories:
     own: Codes  # own category of every version, shape (versions,)
     of_version: Codes  # resulting category of every version, shape (versions,)
     labelled: Flags  # blocks from which a tensor got its category, shape (blocks,)
-    version_offsets: Values  # as in ``DataFlow``
-
-    def of(self, block: int, version: int) -> Category:
-        """Category of one version of one block."""
-        return Category(int(self.of_version[self.version_offsets[block] + version]))
+    version_offsets: Values  # number of version 0 of each block, shape (blocks + 1,)
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,6 @@ class MemoryAccounts:
     """Everything known of a recording's memory."""
 
     blocks: MemoryBlocks
-    flow: DataFlow
     categories: Categories
     timeline: MemoryTimeline
 
@@ -170,9 +163,8 @@ def _compute_accounts(trace: TraceData) -> MemoryAccounts:
         add=find("aten::add_"),
     )
     blocks = _blocks(trace, result["keys"])
-    flow = data_flow_of(result["flow"], len(trace.events))
-    categories = _categories(result["categories"], blocks, flow)
-    return MemoryAccounts(blocks, flow, categories, _timeline(result["timeline"], categories))
+    categories = _categories(result["categories"], blocks)
+    return MemoryAccounts(blocks, categories, _timeline(result["timeline"], categories))
 
 
 def _check(trace: TraceData) -> None:
@@ -249,8 +241,8 @@ def _blocks(trace: TraceData, keys: dict[str, Any]) -> MemoryBlocks:
     return MemoryBlocks(of_parameter=of_parameter, **keys)
 
 
-def _categories(columns: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -> Categories:
-    block = np.repeat(np.arange(len(blocks)), np.diff(flow.version_offsets))
+def _categories(columns: dict[str, Any], blocks: MemoryBlocks) -> Categories:
+    block = np.repeat(np.arange(len(blocks)), np.diff(columns["version_offsets"]))
     of_tensor = columns["of_tensor"][blocks.tensor[block]]
     of_block = columns["of_key"][block]
     shared = np.where(of_tensor > 0, of_tensor, of_block)
@@ -260,7 +252,7 @@ def _categories(columns: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -
         own=columns["of_version"],
         of_version=np.where(shared > 0, shared, columns["of_version"]),
         labelled=columns["labelled"].astype(bool),
-        version_offsets=flow.version_offsets,
+        version_offsets=columns["version_offsets"],
     )
 
 
