@@ -143,7 +143,6 @@ def find_engine_steps(trace: TraceData) -> EngineSteps:
     is_annotation = trace.events["kind"] == EventKind.ANNOTATION
     events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*steps_by_name]))
     tree = event_tree(trace)
-    events = events[np.argsort(tree.start_ns[events], kind="stable")]
     names = trace.events["name"][events].tolist()
     rows: Values = np.array([steps_by_name[name] for name in names], dtype=np.int64).reshape(-1, 4)
     duration, phase = tree.duration_ns[events], rows[:, 0]

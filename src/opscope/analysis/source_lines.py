@@ -93,6 +93,7 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
     listing = listing or TorchListing(trace)
     calls = trace.table("python_calls")
     made = np.flatnonzero(calls["caller"] >= 0)
+    made = made[np.argsort(calls["event"][made], kind="stable")]
     event = calls["event"][made].astype(np.int64)
     line, caller, number = _lines(calls["caller"][made], calls["caller_line"][made])
     lines = len(caller)

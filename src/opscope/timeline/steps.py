@@ -27,18 +27,12 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
-    def in_order(self) -> tuple[Values, Values, Values]:
-        """Begin, end and row of the steps of all threads, in order of start. Shapes (steps,)."""
-        order = np.argsort(self.start_ns, kind="stable")
-        return self.start_ns[order], self.end_ns[order], order
-
     def row_at(self, moments_ns: Values) -> Values:
         """Row of the step at each moment, -1 for none. Shape as ``moments_ns``."""
         if not len(self):
             return np.full(len(moments_ns), -1, dtype=np.int64)
-        start, end, row = self.in_order()
-        place = np.searchsorted(start, moments_ns, side="right") - 1
-        return np.where((place >= 0) & (moments_ns < end[place]), row[place], -1)
+        row = np.searchsorted(self.start_ns, moments_ns, side="right") - 1
+        return np.where((row >= 0) & (moments_ns < self.end_ns[row]), row, -1)
 
 
 @derived

@@ -170,17 +170,10 @@ class Fragments:
 
 
 def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
-    """Rows of ``events`` to write, by start; a span comes before those that it contains."""
-    events = trace.events
-    start = events["start_ns"]
+    """Rows of ``events`` to write."""
     if with_python:
-        rows = np.arange(len(events), dtype=np.int32)
-    else:
-        rows = np.flatnonzero(~is_python(events)).astype(np.int32)
-    starts = start[rows] if len(rows) < len(events) else start
-    if np.all(starts[1:] >= starts[:-1]):
-        return rows
-    return rows[np.lexsort((-events["duration_ns"][rows], starts))]
+        return np.arange(len(trace.events), dtype=np.int32)
+    return np.flatnonzero(~is_python(trace.events)).astype(np.int32)
 
 
 def event_columns(trace: TraceData) -> Columns:

@@ -75,7 +75,7 @@ class EventTree:
 
     Attributes:
         parent: event directly around each, -1 at top level.
-        start_ns: start, Unix nanoseconds.
+        start_ns: start, Unix nanoseconds, in order.
     """
 
     def __init__(self, trace: TraceData) -> None:
@@ -97,12 +97,6 @@ class EventTree:
             end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
         duration: Values = end - self.start_ns
         return duration
-
-    @cached_property
-    def by_start(self) -> Values | None:
-        """Rows in order of start; None if they already are."""
-        in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
-        return None if in_order else np.argsort(self.start_ns, kind="stable")
 
 
 @derived
