@@ -62,18 +62,17 @@ class TimeOfThreads {
  public:
   TimeOfThreads(const Longs& start_ns, const Longs& took_ns, const Numbers<int32_t>& parent,
                 Numbers<int8_t> causes, const std::vector<SpansOfThread>& threads,
-                std::tuple<Longs, Longs, Longs> steps, Longs transfers, Longs passes, int64_t from_ns,
-                int64_t to_ns, int64_t cost_ns)
+                std::tuple<Longs, Longs> steps, Longs transfers, Longs passes, int64_t from_ns, int64_t to_ns,
+                int64_t cost_ns)
       : causes_(std::move(causes)),
         steps_(std::move(steps)),
         transfers_(std::move(transfers)),
         passes_(std::move(passes)) {
     check_lengths(start_ns.size(), took_ns, parent, causes_);
-    const auto& [start, end, row] = steps_;
-    check_lengths(start.size(), end, row);
-    check_between(row, 0, row.size());
+    const auto& [start, end] = steps_;
+    check_lengths(start.size(), end);
     task_.causes = causes_.data();
-    task_.steps = {start.data(), end.data(), row.data(), start.size()};
+    task_.steps = {start.data(), end.data(), start.size()};
     task_.step_count = start.size();
     task_.transfers = {transfers_.data(), transfers_.size() / 2};
     task_.passes = {passes_.data(), passes_.size() / 2};
@@ -154,7 +153,7 @@ class TimeOfThreads {
   }
 
   Numbers<int8_t> causes_;
-  std::tuple<Longs, Longs, Longs> steps_;
+  std::tuple<Longs, Longs> steps_;
   Longs transfers_, passes_;
   std::vector<IntervalColumns> intervals_;  // of the threads with intervals
   account::Task task_{};
@@ -167,7 +166,7 @@ void bind_account(nb::module_& module) {
              "by_label"_a, "is_engine"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
       .def(nb::init<const Longs&, const Longs&, const Numbers<int32_t>&, Numbers<int8_t>,
-                    const std::vector<SpansOfThread>&, std::tuple<Longs, Longs, Longs>, Longs, Longs, int64_t,
+                    const std::vector<SpansOfThread>&, std::tuple<Longs, Longs>, Longs, Longs, int64_t,
                     int64_t, int64_t>(),
            "start_ns"_a, "took_ns"_a, "parent"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a,
            "passes"_a, "from_ns"_a, "to_ns"_a, "cost_ns"_a)

@@ -52,7 +52,6 @@ struct Stretches {        // disjoint, in order
 struct Steps {  // in order of start
   const int64_t* start_ns;
   const int64_t* end_ns;
-  const int64_t* row;  // step numbers
   size_t count;
 };
 
@@ -168,14 +167,14 @@ class Within {
   size_t next_ = 0;
 };
 
-// Step number of increasing moments; -1 for none.
+// Step of increasing moments; -1 for none.
 class StepAt {
  public:
   explicit StepAt(const Steps& steps) : steps_(steps) {}
 
   int64_t operator()(int64_t moment) {
     while (next_ < steps_.count && steps_.start_ns[next_] <= moment) ++next_;
-    return next_ > 0 && moment < steps_.end_ns[next_ - 1] ? steps_.row[next_ - 1] : -1;
+    return next_ > 0 && moment < steps_.end_ns[next_ - 1] ? static_cast<int64_t>(next_) - 1 : -1;
   }
 
  private:

@@ -1,11 +1,9 @@
 // Python bindings of attribution.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
 #include <cstdint>
-#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -70,20 +68,14 @@ nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_
 using PhaseCodes = std::tuple<int8_t, int8_t, int8_t, int8_t>;
 
 nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_t>& start_ns,
-                 const Numbers<int64_t>& took_ns, const Numbers<int8_t>& by_name,
-                 const std::optional<Numbers<int64_t>>& by_start, const PhaseCodes& codes) {
+                 const Numbers<int64_t>& took_ns, const Numbers<int8_t>& by_name, const PhaseCodes& codes) {
   const attribution::Events events = events_of(arrays, threads);
   check_lengths(events.rows, start_ns, took_ns);
   if (by_name.size() == 0) throw nb::value_error("the table has no entry for events without a name");
   check_between(std::get<2>(arrays), -1, by_name.size() - 1);
-  if (by_start) {
-    check_lengths(events.rows, *by_start);
-    check_between(*by_start, 0, events.rows);
-  }
   attribution::Phases found = without_gil([&] {
     const auto& [forward, backward, optimizer, collection] = codes;
-    return attribution::phases({events, start_ns.data(), took_ns.data(),
-                                by_start ? by_start->data() : nullptr, by_name.data(), by_name.size() - 1},
+    return attribution::phases({events, start_ns.data(), took_ns.data(), by_name.data(), by_name.size() - 1},
                                threads, {forward, backward, optimizer, collection});
   });
   return array_tuple(found.phase, found.outermost, found.around);
@@ -162,8 +154,7 @@ nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number
 void bind_attribution(nb::module_& module) {
   module.def("module_calls", &module_calls, "events"_a, "thread_number"_a, "label"_a, "maker"_a, "store"_a,
              "is_engine"_a);
-  module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a,
-             "by_start"_a.none(), "codes"_a);
+  module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a, "codes"_a);
   module.def("listing", &listing, "parent"_a, "kind"_a, "is_async"_a, "label"_a, "group_of_label"_a,
              "is_hidden"_a, "hides_collections"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "makers"_a);

@@ -21,10 +21,9 @@ struct PhaseCodes {
 
 struct PhaseColumns {
   Events events;
-  const int64_t* start_ns;
+  const int64_t* start_ns;  // in order
   const int64_t* took_ns;
-  const int64_t* by_start;  // rows in order of start; nullptr if the table is in this order
-  const int8_t* by_name;    // phase of every name; the last one is for no name
+  const int8_t* by_name;  // phase of every name; the last one is for no name
   size_t names;
 };
 
@@ -81,8 +80,7 @@ inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCod
   const Events& events = columns.events;
   std::vector<int8_t> own(events.rows);
   std::vector<MarkedSpans> marked(threads);
-  for (size_t i = 0; i < events.rows; ++i) {
-    const auto row = columns.by_start == nullptr ? i : static_cast<size_t>(columns.by_start[i]);
+  for (size_t row = 0; row < events.rows; ++row) {
     own[row] = own_phase(columns, row, codes);
     if (own[row] < 0 || own[row] == codes.collection) continue;
     marked[static_cast<size_t>(events.thread[row])].add(row, columns.start_ns[row],

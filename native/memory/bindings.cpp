@@ -82,25 +82,13 @@ nb::dict keys_of(TensorKeys&& keys) {
   return result;
 }
 
-nb::dict flow_of(DataFlow&& flow) {
-  nb::dict result;
-  result["node"] = to_array(std::move(flow.node));
-  result["in_backward"] = to_array(std::move(flow.in_backward));
-  result["edge_offsets"] = to_array(std::move(flow.edge_offsets));
-  result["key"] = to_array(std::move(flow.edges.key));
-  result["input_version"] = to_array(std::move(flow.edges.input_version));
-  result["mutated"] = to_array(std::move(flow.edges.mutated));
-  result["deleted"] = to_array(std::move(flow.edges.deleted));
-  result["version_offsets"] = to_array(std::move(flow.version_offsets));
-  return result;
-}
-
-nb::dict categories_of(Categories&& categories) {
+nb::dict categories_of(Categories&& categories, std::vector<int64_t>&& version_offsets) {
   nb::dict result;
   result["of_tensor"] = to_array(categories.of_tensor);
   result["of_key"] = to_array(categories.of_key);
   result["of_version"] = to_array(categories.of_version);
   result["labelled"] = to_array(std::move(categories.labelled));
+  result["version_offsets"] = to_array(std::move(version_offsets));
   return result;
 }
 
@@ -128,8 +116,8 @@ nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, in
   }
   nb::dict result;
   result["keys"] = keys_of(std::move(accounts.keys));
-  result["flow"] = flow_of(std::move(accounts.flow));
-  result["categories"] = categories_of(std::move(accounts.categories));
+  result["categories"] =
+      categories_of(std::move(accounts.categories), std::move(accounts.flow.version_offsets));
   result["timeline"] = timeline_of(std::move(accounts.timeline));
   return result;
 }

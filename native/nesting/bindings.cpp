@@ -69,18 +69,13 @@ void bind_for(nb::module_& m) {
 // The span directly around each span, and its self time; the rows of spans that did not nest, and until when
 // these have self time.
 nb::tuple nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
-                        const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines,
-                        const std::optional<Numbers<int64_t>>& by_start) {
+                        const Numbers<int32_t>& parent, const Numbers<int32_t>& line, size_t lines) {
   const size_t rows = start_ns.size();
   check_lengths(rows, duration_ns, parent, line);
   check_between(line, 0, size_t{INT32_MAX});
-  if (by_start) {
-    check_lengths(rows, *by_start);
-    check_between(*by_start, 0, rows);
-  }
   nesting::Nested found = without_gil([&] {
-    return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), parent.data(), line.data(),
-                                  by_start ? by_start->data() : nullptr, rows, lines);
+    return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), parent.data(), line.data(), rows,
+                                  lines);
   });
   return array_tuple(found.around, found.own_ns, found.moved, found.until_ns);
 }
@@ -99,8 +94,7 @@ nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_
 void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
-  m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "parent"_a, "line"_a, "lines"_a,
-        "by_start"_a.none());
+  m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "parent"_a, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a, "rounding_ns"_a);
 }
 

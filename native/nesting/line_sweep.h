@@ -118,10 +118,9 @@ struct Nested {
   std::vector<int64_t> until_ns;
 };
 
-// For spans on several lines; spans on further lines get no parent and no self time. `order`: rows in order
-// of start; nullptr if the table is in this order.
+// For spans on several lines, in order of start; spans on further lines get no parent and no self time.
 inline Nested nest_on_lines(const int64_t* start_ns, const int64_t* took_ns, const int32_t* parent,
-                            const int32_t* line, const int64_t* order, size_t rows, size_t lines) {
+                            const int32_t* line, size_t rows, size_t lines) {
   std::vector<OpenSpans> open_on(lines);
   Nested found{std::vector<int32_t>(rows), std::vector<int64_t>(rows), {}, {}};
   const auto add = [&](int64_t row, int64_t time_ns) {
@@ -134,8 +133,7 @@ inline Nested nest_on_lines(const int64_t* start_ns, const int64_t* took_ns, con
     add(row, end - earlier_end);
     add(around, earlier_end - end);
   };
-  for (size_t i = 0; i < rows; ++i) {
-    const size_t row = order == nullptr ? i : static_cast<size_t>(order[i]);
+  for (size_t row = 0; row < rows; ++row) {
     if (static_cast<size_t>(line[row]) >= lines) {
       found.around[row] = -1;
       continue;

@@ -497,13 +497,12 @@ def nest_on_lines(
     parent: NDArray[np.int32],
     line: NDArray[np.int32],
     lines: int,
-    by_start: NDArray[np.int64] | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """Parent of each span by time (-1: none), its self time, and the spans that do not nest.
 
+    Spans are in order of start.
     The last two columns are rows of spans that do not nest, and the end of their self time; the
     last value of a row counts. Spans on lines other than the first ``lines`` get -1 and 0.
-    ``by_start``: all rows in order of start; None if the rows have that order.
     """
 
 # native/account/: the cause of every instant.
@@ -548,7 +547,7 @@ class TimeOfThreads:
         threads: Sequence[
             tuple[NDArray[np.int32], NDArray[np.int64], IntervalColumns | None, bool]
         ],
-        steps: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+        steps: tuple[NDArray[np.int64], NDArray[np.int64]],
         transfers: NDArray[np.int64],
         passes: NDArray[np.int64],
         from_ns: int,
@@ -561,7 +560,7 @@ class TimeOfThreads:
             start_ns, took_ns, parent, causes: columns of spans.
             threads: of each thread the rows of its spans in order of start, the times at which
                 pieces end in order, intervals from its samples, and whether it is the main thread.
-            steps: starts in order, ends, and rows.
+            steps: starts in order, and ends.
             transfers: starts and ends of transfers.
             passes: starts and ends of backward passes.
             cost_ns: recording overhead at each begin and end of a span.
@@ -627,14 +626,12 @@ def phases(
     start_ns: NDArray[np.int64],
     took_ns: NDArray[np.int64],
     by_name: NDArray[np.int8],
-    by_start: NDArray[np.int64] | None,
     codes: tuple[int, int, int, int],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.int8]]:
     """Phase of each event, whether it enters a phase, and the phase around it.
 
-    ``by_name``: phase by name, -1 for none; last for events without a name. ``by_start``: rows in
-    order of start; None if they have that order. ``codes``: codes of forward, backward, optimizer
-    and garbage collection.
+    ``by_name``: phase by name, -1 for none; last for events without a name. ``codes``: codes of
+    forward, backward, optimizer and garbage collection.
     """
 
 def listing(

@@ -10,7 +10,7 @@ import torch
 import opscope
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
-from opscope.timeline.tree.node import build_tree
+from opscope.timeline.tree.node import Tree
 from support.recorded import names, parents
 
 
@@ -21,7 +21,7 @@ def recording(**options):
 def paths(trace, leaf):
     """For every event called ``leaf``, the functions of this file around it, outermost first."""
     found = []
-    for node in build_tree(trace).depth_first():
+    for node in Tree(trace).depth_first():
         if node.name != leaf:
             continue
         names = []

@@ -9,7 +9,7 @@ from tests.programs.working_threads import Life, crew_of
 
 import opscope
 from opscope.columns.schema import EventKind
-from opscope.timeline.tree.node import build_tree
+from opscope.timeline.tree.node import Tree
 from support import tree_text
 from support.recorded import without_collections
 
@@ -52,7 +52,7 @@ def outline(nodes):
 
 
 def roots_of(trace, system_thread_id):
-    return [root for root in build_tree(trace).roots if root.system_thread_id == system_thread_id]
+    return [root for root in Tree(trace).roots if root.system_thread_id == system_thread_id]
 
 
 def everything(nodes):
@@ -118,7 +118,7 @@ def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_rec
 
     # AND every model has a number of its own
     for module in ("Sequential", "Linear", "ReLU"):
-        found = {n.name for n in build_tree(trace).depth_first() if name_of(n).endswith(module)}
+        found = {n.name for n in Tree(trace).depth_first() if name_of(n).endswith(module)}
         assert found == {f"nn.Module: {module}_{number}" for number in range(len(working))}
 
     need_a_steady_clock(trace)

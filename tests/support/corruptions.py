@@ -41,8 +41,8 @@ OPERATORS = (
     "aten::native_layer_norm", "aten::nonzero", "aten::sort", "aten::cumsum", "aten::kron",
 )  # fmt: skip
 METADATA = (
-    "options", "gpu", "start_ns", "end_ns", "left_out", "deviceProperties", "device_properties",
-    "operator_schemas", "process_groups", "user", "distributedInfo", "process_id",
+    "options", "gpu", "start_ns", "end_ns", "left_out", "deviceProperties",
+    "process_groups", "user", "distributedInfo", "process_id",
     "process_name", "host_name", "program", "torch_version", "python_version", "trace_id",
     "imported_from", "process_names", "baseTimeNanoseconds", "with_stack",
 )  # fmt: skip

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from opscope.cli import main
 from support.gloo_jobs import ABORTED, ATTEMPTS, run_ranks
+from support.processes import opscope_here
 from support.torch_processes import run_torch
 
 COLUMNS = "100"
@@ -53,7 +51,10 @@ def run_command(command: str, folder: Path) -> str:
     name, *arguments = shlex.split(command)
     needs_shell = {"<", ">", "2>", "|", "||"} & set(arguments)
     if name == "opscope" and arguments[0] not in ("run", "doctor") and not needs_shell:
-        return _run_here(arguments)
+        with mock.patch.dict(os.environ, COLUMNS=COLUMNS):
+            done = opscope_here(*arguments)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
     if name == "torchrun":  # --nproc-per-node N PROGRAM; each of its ranks would import torch
         return run_ranks(Path(folder, arguments[2]), int(arguments[1])).stdout
     added = {"COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
@@ -77,15 +78,3 @@ def run_command(command: str, folder: Path) -> str:
             break
     assert done.returncode == 0, f"{command}\n{printed}"
     return printed
-
-
-def _run_here(arguments: list[str]) -> str:
-    """The same in this process, which saves the time that importing everything takes."""
-    said = io.StringIO()
-    width = mock.patch.dict(os.environ, COLUMNS=COLUMNS)
-    with width, redirect_stdout(said), redirect_stderr(said):
-        try:
-            main(arguments)
-        except SystemExit as end:
-            assert not end.code, f"{arguments}\n{said.getvalue()}"
-    return said.getvalue()

@@ -22,7 +22,9 @@ from opscope.base.shown_result import ShownResult
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
+from opscope.timeline.signatures import group_sums
+from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.tree.line_nesting import own_times
 
 _COUNT = r"(\d{1,12})"
 _VLLM = re.compile(rf"execute_context_{_COUNT}\({_COUNT}\)_generation_{_COUNT}\({_COUNT}\)")
@@ -141,7 +143,6 @@ def find_engine_steps(trace: TraceData) -> EngineSteps:
     is_annotation = trace.events["kind"] == EventKind.ANNOTATION
     events = np.flatnonzero(is_annotation & np.isin(trace.events["name"], [*steps_by_name]))
     tree = event_tree(trace)
-    events = events[np.argsort(tree.start_ns[events], kind="stable")]
     names = trace.events["name"][events].tolist()
     rows: Values = np.array([steps_by_name[name] for name in names], dtype=np.int64).reshape(-1, 4)
     duration, phase = tree.duration_ns[events], rows[:, 0]
@@ -199,11 +200,10 @@ def _slow_steps(
     slow = slow[np.argsort(-excess[slow], kind="stable")][:_MOST_SLOW]
     if not len(slow):
         return ()
-    tree = event_tree(trace)
     is_step: Flags = np.zeros(len(trace.events), dtype=np.bool_)
     is_step[events[slow]] = True
-    around = nearest_ancestor(tree.parent, is_step)
-    own = self_times(tree)
+    around = nearest_ancestor(event_tree(trace).parent, is_step)
+    own = own_times(trace)
     return tuple(
         f"slow: {trace.event_name(int(events[row]))} took {time_text(int(duration[row]))} (median "
         f"{time_text(int(medians[phase[row]]))}): "
@@ -213,15 +213,20 @@ def _slow_steps(
 
 
 def _top_text(trace: TraceData, inside: Values, self_ns: Values, total_ns: int) -> str:
-    name = trace.events["name"][inside]
-    summed = np.bincount(name, weights=self_ns[inside], minlength=1) if len(inside) else np.zeros(1)
-    first = np.argsort(-summed, kind="stable")[:_MOST_OPERATORS]
     shares = [
-        f"{printable(trace.names[row])} {share_text(summed[row] / max(total_ns, 1))}"
-        for row in first
-        if summed[row] > 0.01 * total_ns
+        f"{printable(name)} {share_text(took / max(total_ns, 1))}"
+        for name, took in _most_time(trace, inside, self_ns)[:_MOST_OPERATORS]
+        if took > 0.01 * total_ns
     ]
     return ", ".join(shares) or "nothing inside it was recorded"
+
+
+def _most_time(trace: TraceData, inside: Values, self_ns: Values) -> list[tuple[str, int]]:
+    """Name and self time of some events by name, largest first."""
+    names, where = np.unique(trace.events["name"][inside], return_inverse=True)
+    took = group_sums(self_ns[inside], where, len(names))
+    order = np.argsort(-took, kind="stable").tolist()
+    return [(trace.names[names[row]], int(took[row])) for row in order]
 
 
 @dataclass(frozen=True)
@@ -258,18 +263,14 @@ class Stage:
 def find_stages(trace: TraceData) -> list[Stage]:
     """Stages from spans with names of engines' steps; empty without any."""
     steps = find_engine_steps(trace)
-    tree = event_tree(trace)
     is_step = np.zeros(len(trace.events), dtype=np.bool_)
     is_step[steps.event] = True
-    around, self_ns = nearest_ancestor(tree.parent, is_step), self_times(tree)
+    around, self_ns = nearest_ancestor(event_tree(trace).parent, is_step), own_times(trace)
     is_operator = trace.events["kind"] == EventKind.OPERATOR
     stages = []
     for summary in steps.by_phase():
         mine = steps.event[steps.phase == summary.phase]
         inside = np.flatnonzero(is_operator & np.isin(around, mine))
-        names, where = np.unique(trace.events["name"][inside], return_inverse=True)
-        took = np.bincount(where, weights=self_ns[inside], minlength=len(names))
-        most = np.argsort(-took, kind="stable")[:_MOST_OF_STAGE]
-        operators = tuple((trace.names[int(names[row])], int(took[row])) for row in most)
-        stages.append(Stage(summary, operators))
+        most = _most_time(trace, inside, self_ns)[:_MOST_OF_STAGE]
+        stages.append(Stage(summary, tuple(most)))
     return stages

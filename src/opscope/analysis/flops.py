@@ -26,7 +26,7 @@ from opscope.timeline.signatures import (
     shape_signatures,
 )
 from opscope.timeline.tree.arguments import Argument, Arguments, Scalar, TensorRecord
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
 
 Shape = Sequence[int]
 
@@ -314,11 +314,8 @@ def _values(trace: TraceData) -> Values:
 
 
 def _has_formula(trace: TraceData) -> Flags:
-    name = trace.events["name"]
-    used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
-    with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
-    has: Flags = trace.events["kind"] == EventKind.OPERATOR
-    has &= np.isin(name, with_formula)
+    has = events_named(trace, FORMULAS.__contains__)
+    has &= trace.events["kind"] == EventKind.OPERATOR
     has &= ~trace.events["raised"]  # unknown how much it computed before the exception
     return has
 

@@ -12,7 +12,8 @@ from opscope.timeline.arrays import Values
 from opscope.timeline.listing import TorchListing, measure_device_time
 from opscope.timeline.module_attribution import attribute_to_modules
 from opscope.timeline.signatures import group_sums
-from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor, self_times
+from opscope.timeline.tree.event_tree import minus_children, nearest_ancestor
+from opscope.timeline.tree.line_nesting import own_times
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,6 @@ class ModuleTimes:
 
     paths: list[tuple[str, ...]]  # names, part by part; see ``ModuleAttribution``
     classes: list[str]
-    depth: Values  # number of modules around it
     calls: Values  # number of calls
     total_ns: Values  # time of its forward, including what it called
     self_ns: Values  # part of it outside the modules it called
@@ -47,11 +47,10 @@ def module_times(trace: TraceData, listing: TorchListing | None = None) -> Modul
     self_ns = np.maximum(self_ns, 0)  # in a file of others, callees may take longer than a call
     device = measure_device_time(listing).total_ns
     backward = np.flatnonzero(attribution.is_backward)
-    spent = self_times(listing.tree, listing.is_async)[backward]
+    spent = own_times(trace)[backward]
     return ModuleTimes(
         paths=attribution.paths,
         classes=attribution.classes,
-        depth=np.array([len(path) - 1 for path in attribution.paths], dtype=np.int64),
         calls=np.bincount(path, minlength=count),
         total_ns=group_sums(listing.duration_ns[rows], path, count),
         self_ns=group_sums(self_ns[rows], path, count),

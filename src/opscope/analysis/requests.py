@@ -6,7 +6,6 @@ span per run of its task, and the event loop's other runs are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -19,7 +18,9 @@ from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, self_times
+from opscope.timeline.stretches import union_of
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
+from opscope.timeline.tree.line_nesting import own_times
 
 _BLOCKED_NS = 10_000_000
 """A longer run of a task blocks its loop, as in the finding event-loop-blocked."""
@@ -110,12 +111,8 @@ class RequestSpans:
 
 def rows_of_requests(trace: TraceData) -> Values:
     """Spans of requests, rows of events."""
-    named = [n for n, name in enumerate(trace.names) if name.startswith(REQUEST_PREFIX)]
-    if not named:
-        return np.zeros(0, dtype=np.int64)
-    events = trace.events
-    is_request = (events["kind"] == EventKind.ANNOTATION) & np.isin(events["name"], named)
-    return np.flatnonzero(is_request)
+    is_request = events_named(trace, lambda name: name.startswith(REQUEST_PREFIX))
+    return np.flatnonzero(is_request & (trace.events["kind"] == EventKind.ANNOTATION))
 
 
 def request_spans(trace: TraceData) -> RequestSpans:
@@ -155,19 +152,17 @@ def find_requests(trace: TraceData) -> Requests | None:
 
 def _parts(trace: TraceData, spans: RequestSpans, total: Values) -> Values:
     """Time of each request by part, in the order of :class:`Split`. Shape (6, requests)."""
-    tree, count, thread = event_tree(trace), len(spans), trace.events["thread"]
-    duration, rows = tree.duration_ns, spans.rows
+    duration, rows, count = event_tree(trace).duration_ns, spans.rows, len(spans)
     running = _sums(duration[rows], spans.group, count)
     operators = _operators(trace, rows, spans.group, count)
     outermost = _is_run(trace) & (spans.run < 0)
     is_long = duration >= _BLOCKED_NS
     in_long = (spans.run[rows] >= 0) & is_long[spans.run[rows]]
     own_blocking = _sums(np.where(in_long, duration[rows], 0), spans.group, count)
-    where = (thread[spans.event], spans.start_ns, spans.end_ns)
-    loop = _Loop(tree.start_ns, duration, thread, outermost)
-    blocking = _Loop(tree.start_ns, duration, thread, outermost & is_long)
-    busy = np.clip(loop.busy(*where) - running, 0, total - running)
-    blocked = np.clip(blocking.busy(*where) - own_blocking, 0, busy)
+    in_runs = _time_in(trace, outermost, spans)
+    in_long_runs = _time_in(trace, outermost & is_long, spans)
+    busy = np.clip(in_runs - running, 0, total - running)
+    blocked = np.clip(in_long_runs - own_blocking, 0, busy)
     return np.stack(
         [total, operators, running - operators, blocked, busy - blocked, total - running - busy]
     )
@@ -194,35 +189,20 @@ def _operators(trace: TraceData, rows: Values, group: Values, count: int) -> Val
     inside = np.flatnonzero((kind == EventKind.OPERATOR) & (around >= 0))
     group_of = np.zeros(len(kind), dtype=np.int64)
     group_of[rows] = group
-    return _sums(self_times(tree)[inside], group_of[around[inside]], count)
+    return _sums(own_times(trace)[inside], group_of[around[inside]], count)
 
 
-class _Loop:
-    """Cumulative time of task runs on each thread."""
-
-    def __init__(self, start: Values, duration: Values, thread: Values, chosen: Flags) -> None:
-        rows = np.flatnonzero(chosen)
-        rows = rows[np.argsort(start[rows], kind="stable")]
-        self._by_thread = {
-            int(number): (start[mine], duration[mine], np.cumsum(duration[mine]))
-            for number in np.unique(thread[rows])
-            for mine in (rows[thread[rows] == number],)
-        }
-
-    def busy(self, thread: Values, from_ns: Values, until_ns: Values) -> Values:
-        """Time in runs on these threads between these times. Shape (requests,)."""
-        found = np.zeros(len(thread), dtype=np.int64)
-        for number, runs in self._by_thread.items():
-            mine = np.flatnonzero(thread == number)
-            found[mine] = _before(runs, until_ns[mine]) - _before(runs, from_ns[mine])
-        return found
-
-
-def _before(runs: Sequence[Values], time_ns: Values) -> Values:
-    start, duration, summed = runs
-    last = np.searchsorted(start, time_ns, side="right") - 1
-    left = np.minimum(time_ns - start[last], duration[last])
-    return np.where(last < 0, 0, summed[last] - duration[last] + left)
+def _time_in(trace: TraceData, runs: Flags, spans: RequestSpans) -> Values:
+    """Time of these runs of its event loop during each request. Shape (requests,)."""
+    tree, thread = event_tree(trace), trace.events["thread"]
+    own_thread = thread[spans.event]
+    found = np.zeros(len(spans), dtype=np.int64)
+    for number in np.unique(own_thread):
+        mine, rows = own_thread == number, np.flatnonzero(runs & (thread == number))
+        start = tree.start_ns[rows]
+        loop = union_of(start, start + tree.duration_ns[rows])
+        found[mine] = loop.covered(spans.start_ns[mine], spans.end_ns[mine])
+    return found
 
 
 def _sums(value: Values, group: Values, count: int) -> Values:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.base.program_files import is_library
-from opscope.columns.location import LineTexts, Location, line_texts
-from opscope.columns.names import Names
+from opscope.analysis.sites import Sites
+from opscope.columns.location import Location, line_texts
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.arrays import Flags, Rows, Values
+from opscope.timeline.arrays import Rows, Values
 from opscope.timeline.listing import TorchListing, measure_device_time
 from opscope.timeline.signatures import first_of_each, group_sums
 from opscope.timeline.tree.event_tree import (
@@ -37,21 +36,16 @@ class ProgramLine(Location):
 
 def program_lines(trace: TraceData) -> list[ProgramLine]:
     """Every line of the program that made a recorded call, largest time first."""
-    frames, names = trace.table("frames"), trace.names
-    own = calls_of_program(trace)
-    event, caller, number = own.event, own.caller, own.line
-    if not len(event):
-        return []
-    line, first = first_of_each(
-        caller.astype(np.uint64) << np.uint64(32) | number.astype(np.uint64)
-    )
+    sites, frames, names = Sites(TorchListing(trace)), trace.table("frames"), trace.names
+    event = np.flatnonzero(sites.called_here)
+    line, caller, number = _lines(sites.caller[event], sites.caller_line[event])
     parent = event_tree(trace).parent
     waited = subtree_sums(parent, waiting_ns(trace))
     time_ns, waiting = (
-        np.bincount(line, _without_inner(parent, event, value)[event], len(first))
+        np.bincount(line, _without_inner(parent, event, value)[event], len(caller))
         for value in (event_tree(trace).duration_ns - waited, waited)
     )
-    counts = np.bincount(line, minlength=len(first))
+    counts = np.bincount(line, minlength=len(caller))
     texts = line_texts(trace)
     lines = [
         ProgramLine.at(
@@ -64,43 +58,10 @@ def program_lines(trace: TraceData) -> list[ProgramLine]:
             waiting_ns=int(waiting[row]),
         )
         for row, (frame, line_number) in enumerate(
-            zip(caller[first].tolist(), number[first].tolist(), strict=True)
+            zip(caller.tolist(), number.tolist(), strict=True)
         )
     ]
     return sorted(lines, key=lambda one: -one.time_ns)
-
-
-@dataclass(frozen=True)
-class OwnCalls:
-    """Calls of functions and operators by lines of the program. Shape (calls,) each."""
-
-    event: Values  # the call
-    caller: Values  # calling function, row of ``frames``
-    line: Values  # line in the file of that function
-
-
-def calls_of_program(trace: TraceData) -> OwnCalls:
-    """Calls made from lines of the program."""
-    own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
-    tables = [trace.table(name) for name in ("python_calls", "operator_calls")]
-    rows = [np.flatnonzero(own[one["caller"]] & (one["caller_line"] > 0)) for one in tables]
-    event, caller, line = (
-        np.concatenate([one[name][row] for one, row in zip(tables, rows, strict=True)])
-        for name in ("event", "caller", "caller_line")
-    )
-    return OwnCalls(event.astype(np.int64), caller.astype(np.int64), line.astype(np.int64))
-
-
-def place_of_call(trace: TraceData, calls: OwnCalls, call: int, texts: LineTexts) -> str:
-    """Line that made a call, with its text if known: ``train.py:12: source text``."""
-    place = Location.at(trace, int(calls.caller[call]), int(calls.line[call]))
-    text = texts.get((place.file, place.line), "")
-    return f"{place}: {text}" if text else str(place)
-
-
-def _own_frames(file: Rows, names: Names) -> Flags:
-    own = [row for row in np.unique(file).tolist() if row >= 0 and not is_library(names[row])]
-    return np.isin(file, own)
 
 
 def _without_inner(parent: Index, event: Values, value: Values) -> Values:
@@ -132,6 +93,7 @@ def source_lines(trace: TraceData, listing: TorchListing | None = None) -> Sourc
     listing = listing or TorchListing(trace)
     calls = trace.table("python_calls")
     made = np.flatnonzero(calls["caller"] >= 0)
+    made = made[np.argsort(calls["event"][made], kind="stable")]
     event = calls["event"][made].astype(np.int64)
     line, caller, number = _lines(calls["caller"][made], calls["caller_line"][made])
     lines = len(caller)

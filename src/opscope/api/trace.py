@@ -50,9 +50,9 @@ class Trace(TraceData):
 
     def tree(self) -> Tree:
         """The events as a tree, whose nodes are made when they are visited."""
-        from opscope.timeline.tree.node import build_tree
+        from opscope.timeline.tree.node import Tree
 
-        return build_tree(self)
+        return Tree(self)
 
     def peak_memory(self, device: str | None = None) -> PeakMemory:
         """Peak memory of a device, broken down by owner.

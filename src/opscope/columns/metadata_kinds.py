@@ -123,7 +123,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         _is({"steps": _COUNT, "of_steps": _COUNT, "of_ns": _COUNT}),
     ),
     **dict.fromkeys(
-        ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
+        ("options", "gpu", "user", "process_groups", "process_names"),
         ("an object", _is({})),
     ),
 }

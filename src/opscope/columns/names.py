@@ -1,4 +1,4 @@
-"""The string table of a trace, and names of steps and requests."""
+"""The string table of a trace, and prefixes of names."""
 
 from __future__ import annotations
 
@@ -82,6 +82,9 @@ class Names:
 
 STEP_PREFIX = "ProfilerStep#"
 """Prefix of the span of a step, before its number."""
+
+ENGINE_PREFIX = "autograd::engine::evaluate_function: "
+"""Prefix of the autograd engine's span around a node of a backward pass, before the node's name."""
 
 REQUEST_PREFIX = "request: "  # prefix of the span of a server's request, before the request's name
 _MAX_DIGITS = 9  # maximum digits of a step number, which fits in 32 bits

@@ -22,7 +22,11 @@ _Data = TypeVar("_Data", bound="TraceData")
 
 
 class TraceData:
-    """Data of one recording, from any recorder."""
+    """Data of one recording, from any recorder.
+
+    Events are in order of start, and parents precede their children; validation refuses files
+    whose events are not.
+    """
 
     def __init__(
         self,

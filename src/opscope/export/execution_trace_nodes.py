@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import opscope._native as _native
+from opscope.analysis.account.helper_threads import is_node
 from opscope.analysis.collectives.calls import find_collectives
 from opscope.columns.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.columns.labels import DEVICES
@@ -131,7 +132,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The schema of every operator event: row in the list of texts, -1 without one.
 
-    Texts come from the trace if its file had them, else from torch's registry, if installed.
+    Texts come from torch's registry, if torch is installed.
     """
     events = trace.events
     row = np.full(len(events), -1, dtype=np.int32)
@@ -140,17 +141,9 @@ def schemas_of_events(trace: TraceData) -> tuple[npt.NDArray[np.int32], list[str
     # Name and overload are rows of names, so one integer holds the pair.
     pairs = (events["name"][calls].astype(np.int64) << 32) | (events["overload"][calls] + 1)
     distinct, schema_of_call = np.unique(pairs, return_inverse=True)
-    metadata = trace.metadata
-    schemas = metadata.get("operator_schemas")
-    options = metadata.get("options")
-    exact = isinstance(options, dict) and bool(options.get("overloads"))
+    exact = bool(trace.metadata.get("options", {}).get("overloads"))
     texts = [
-        _schema(
-            trace.names[pair >> 32],
-            trace.names[(pair & 0xFFFFFFFF) - 1],
-            schemas if isinstance(schemas, dict) else {},
-            exact,
-        )
+        _schema(trace.names[pair >> 32], trace.names[(pair & 0xFFFFFFFF) - 1], exact)
         for pair in distinct.tolist()
     ]
     row[calls] = np.where([bool(text) for text in texts], np.arange(len(texts)), -1)[
@@ -186,11 +179,7 @@ def _item_count(text: str) -> int:
     return sum(item.strip() not in ("", "*") for item in items)
 
 
-def _schema(name: str, overload: str, schemas: dict[str, Any], exact: bool) -> str:
-    full_name = f"{name}.{overload}" if overload else name
-    text = schemas.get(full_name)
-    if isinstance(text, str):
-        return text
+def _schema(name: str, overload: str, exact: bool) -> str:
     if "::" not in name:
         return ""
     # Without overload names, the schema is certain only for operators with one overload.
@@ -219,7 +208,6 @@ def json_inside(text: str) -> str:
     return to_json(text)[1:-1]
 
 
-_ENGINE = "autograd::engine::evaluate_function: "
 _EVENTS = (
     "thread", "parent", "name", "launch_thread", "kind", "scope", "start_ns", "duration_ns",
     "record_function_id",
@@ -290,11 +278,7 @@ def _links(trace: TraceData) -> Columns:
     A trace has the numbers of a backward node also on the engine's span around it, as in
     torch.profiler; an execution trace has them on the node only.
     """
-    events, names = trace.events, trace.names
-    is_used = np.zeros(len(names) + 1, dtype=np.bool_)
-    is_used[events["name"]] = True
-    engine = [n for n in np.flatnonzero(is_used[:-1]).tolist() if names[n].startswith(_ENGINE)]
-    is_engine = np.isin(events["name"], engine)
+    events, is_engine = trace.events, is_node(trace)
     return {
         "events.sequence_number": np.where(is_engine, -1, events["sequence_number"]),
         "events.forward_thread": np.where(is_engine, 0, events["forward_thread"]).astype(np.int32),

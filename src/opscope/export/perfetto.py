@@ -20,6 +20,7 @@ from opscope.analysis.memory.counters import MemoryCounter, memory_counters
 from opscope.base.reused_memory import reusing_memory
 from opscope.columns.codes import CATEGORIES, GpuKind
 from opscope.columns.dtypes import TORCH_NAMES
+from opscope.columns.labels import device_title
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind
 from opscope.columns.trace_data import TraceData
@@ -232,9 +233,10 @@ class _TrackDescriptions:
         self.gpu = tracks.lines(gpu.lines, _streams(tracks, gpu))
         self.counters = []
         for counter in counters:
-            self.counters.append(tracks.counter(f"{counter.device} memory allocated", process))
+            title = device_title(counter.device)
+            self.counters.append(tracks.counter(f"{title} memory allocated", process))
             if len(counter.reserved_bytes):
-                self.counters.append(tracks.counter(f"{counter.device} memory reserved", process))
+                self.counters.append(tracks.counter(f"{title} memory reserved", process))
         self.packets = tracks.packets + _failed_allocations(trace, process)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import RecordScope
-from opscope.findings.subject import EVALUATING, Flags, Subject, Values
+from opscope.findings.subject import Flags, Subject, Values
 from opscope.timeline.tree.links import thread_numbers
 
 _FEWEST_PASSES = 10  # passes over the same forward operators; no training step has this many losses
@@ -24,7 +25,7 @@ def _backward_steps(subject: Subject) -> tuple[Values, Values]:
     steps, inner = steps[steps >= 0].astype(np.int64), inner[first[steps >= 0]]
     source = subject.sites.source[inner].astype(np.int64)
     # Without a forward operator, ``source`` is the event itself or the engine's span around it.
-    evaluating = subject.name_contains(EVALUATING)
+    evaluating = subject.name_contains(ENGINE_PREFIX)
     known = (source >= 0) & ~evaluating[source] & ~subject.within(evaluating)[source]
     return steps, np.where(known, source, _making(subject, inner))
 
@@ -36,7 +37,7 @@ def _making(subject: Subject, backward: Values) -> Values:
     number, CopySlices for the changed tensor. No operator has CopySlices' number.
     """
     events, numbers = subject.events, subject.events["sequence_number"]
-    forward = subject.is_operator & (numbers >= 0) & ~subject.name_contains(EVALUATING)
+    forward = subject.is_operator & (numbers >= 0) & ~subject.name_contains(ENGINE_PREFIX)
     rows = np.flatnonzero(forward & (events["scope"] == RecordScope.FUNCTION))
     result = np.full(len(backward), -1, dtype=np.int64)
     own_thread = thread_numbers(subject.trace)

@@ -13,7 +13,7 @@ import numpy as np
 
 from opscope.columns.codes import ParameterRole
 from opscope.columns.dtypes import TORCH_NAMES
-from opscope.errors import MissingDependencyError
+from opscope.errors import not_installed
 from opscope.findings.pattern import Evidence, Measured
 from opscope.findings.subject import CUDA, Subject, Values
 from opscope.timeline.signatures import first_of_each, shape_signatures
@@ -29,10 +29,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise MissingDependencyError(
-            "Measuring savings needs torch, which cannot be imported here. Install torch, or "
-            "omit the benchmark to get estimates from the recording."
-        ) from error
+        raise not_installed("torch", "Measuring savings") from error
     return torch
 
 

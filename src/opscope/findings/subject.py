@@ -13,6 +13,7 @@ from opscope.analysis.sites import Sites
 from opscope.base.cached_property import cached_property
 from opscope.base.quantity_text import share_text
 from opscope.columns.codes import DeviceType
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, Role
 from opscope.columns.shapes import element_counts
@@ -48,7 +49,6 @@ VIEWS = tuple(f"aten::{name}" for name in (
     "chunk", "alias", "diagonal", "numpy_T",
 ))  # fmt: skip
 """Operators whose result is the memory of their argument."""
-EVALUATING = "autograd::engine::evaluate_function"
 """Autograd's span around each node of a backward pass; it has the node's number."""
 
 _TAKEN_AND_FREED = (AllocationAction.ALLOCATE, AllocationAction.FREE)
@@ -335,7 +335,7 @@ class Subject:
             (self.start_ns, self.end_ns),
             self.kind_of_name,
             is_pause=self.events["kind"] == EventKind.GC_PAUSE,
-            is_node=self.name_contains(EVALUATING),
+            is_node=self.name_contains(ENGINE_PREFIX),
         )
 
     def with_callers_ns(self, operators: Values) -> int:

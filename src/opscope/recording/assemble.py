@@ -18,7 +18,7 @@ import numpy as np
 from opscope.base.program_files import is_library, lines_of_source
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.ledger import doubt_rows
-from opscope.columns.names import Names, step_number
+from opscope.columns.names import ENGINE_PREFIX, Names, step_number
 from opscope.columns.overloads import described
 from opscope.columns.schema import EventKind
 from opscope.columns.table import Table
@@ -88,9 +88,6 @@ class OngoingSteps:
         return step
 
 
-_ENGINE_PREFIX = "autograd::engine::evaluate_function: "
-
-
 def with_engine_links(
     events: Table, engine: Sequence[int], first: int = 0, after: Table | None = None
 ) -> Table:
@@ -122,7 +119,7 @@ def with_engine_links(
 
 def engine_names(names: Names) -> list[int]:
     """Rows of ``names`` with spans of the autograd engine itself."""
-    return [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
+    return [i for i, name in enumerate(names) if name.startswith(ENGINE_PREFIX)]
 
 
 def _trace(

@@ -21,7 +21,7 @@ from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
 from opscope.replay.fresh_arguments import FreshArguments, RefusedError
 from opscope.timeline.signatures import first_of_each, mix
-from opscope.timeline.tree.event_tree import nearest_ancestor
+from opscope.timeline.tree.event_tree import events_named, nearest_ancestor
 
 Mask = npt.NDArray[np.bool_]
 _FLAT = {
@@ -49,12 +49,9 @@ class Calls:
         self._trace = trace
         events = trace.events
         is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
-        self._is_left: Mask = is_call & _names_with_namespace(trace)[events["name"]]
+        self._is_left: Mask = is_call & events_named(trace, _has_namespace)
         self._signature = call_signatures(trace)
-        options = trace.metadata.get("options")
-        self._knows_overloads = "operator_schemas" in trace.metadata or (
-            isinstance(options, dict) and bool(options.get("overloads"))
-        )
+        self._knows_overloads = bool(trace.metadata.get("options", {}).get("overloads"))
 
     def outermost(self) -> Iterator[RecordedCall]:
         """Distinct calls that no other remaining call contains."""
@@ -87,14 +84,10 @@ class Calls:
         return bool(np.any(self._is_left & (parents >= 0)))
 
 
-def _names_with_namespace(trace: TraceData) -> Mask:
-    """Whether each name looks like an operator's; the last entry is for -1. Shape (names + 1,)."""
-    used = np.unique(trace.events["name"])
-    result = np.zeros(len(trace.names) + 1, dtype=np.bool_)
-    for row in used.tolist():
-        namespace, separator, name = trace.names[row].partition("::")
-        result[row] = bool(separator) and namespace.isidentifier() and name.isidentifier()
-    return result
+def _has_namespace(text: str) -> bool:
+    """Whether a name looks like an operator's."""
+    namespace, separator, name = text.partition("::")
+    return bool(separator) and namespace.isidentifier() and name.isidentifier()
 
 
 def call_signatures(trace: TraceData) -> npt.NDArray[np.uint64]:

@@ -94,7 +94,7 @@ def _moved(trace: TraceData, placed: Placement, position: Values, start_ns: int)
         return {"span": [], "until": [], "around": []}
     on_lines, *_ = _native.nest_on_lines(
         nested.start_ns, nested.took_ns, np.full(len(parents), -1, dtype=np.int32),
-        np.ascontiguousarray(placed.line), len(placed.lines), placed.by_start,
+        np.ascontiguousarray(placed.line), len(placed.lines),
     )  # fmt: skip
     until = np.where(nested.is_async, nested.start_ns, nested.until_ns)
     parents[nested.is_async] = -1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import opscope._native as _native
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Rows
 from opscope.timeline.tree.event_tree import event_arrays, numbers_of_threads
@@ -22,8 +23,7 @@ from opscope.timeline.tree.links import forward_backward_links
 
 NONE = -1
 
-_ENGINE = "autograd::engine::evaluate_function: "
-_STORES = _ENGINE + "torch::autograd::AccumulateGrad"
+_STORES = ENGINE_PREFIX + "torch::autograd::AccumulateGrad"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def attribute_to_modules(trace: TraceData) -> ModuleAttribution:
     """
     label, texts = event_texts(trace)
     names = trace.names
-    is_engine = [name.startswith(_ENGINE) for name in names]
+    is_engine = [name.startswith(ENGINE_PREFIX) for name in names]
     columns = _native.module_calls(
         event_arrays(trace),
         numbers_of_threads(trace),

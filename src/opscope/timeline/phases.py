@@ -73,7 +73,6 @@ def find_phases(trace: TraceData) -> Phases:
         np.ascontiguousarray(tree.start_ns),
         np.ascontiguousarray(tree.duration_ns),
         _by_name(trace),
-        tree.by_start,
         (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.GARBAGE_COLLECTION),
     )
     return Phases(phase, outermost, around)

@@ -17,8 +17,8 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
 from opscope.timeline.signatures import medians
-from opscope.timeline.step_times import covered
 from opscope.timeline.steps import find_steps, module_calls, optimizer_steps
+from opscope.timeline.stretches import union_of
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import event_texts
 
@@ -94,7 +94,7 @@ def _end_of_steps(trace: TraceData, begin_ns: int, over_ns: int) -> int:
         return 0
     is_late_operator = (trace.events["kind"] == EventKind.OPERATOR) & (ends > last)
     late = np.flatnonzero(is_late_operator & (nearest_ancestor(tree.parent, is_late_operator) < 0))
-    busy_ns = int(covered(np.maximum(tree.start_ns[late], last), ends[late], late * 0, 1)[0])
+    busy_ns = union_of(np.maximum(tree.start_ns[late], last), ends[late]).total_ns
     return last if busy_ns <= _LITTLE * leaving_ns else 0
 
 
@@ -167,7 +167,7 @@ def _imports(trace: TraceData, end_ns: int) -> int:
     tree = event_tree(trace)
     rows = np.flatnonzero(importing[label] & (tree.start_ns < end_ns))
     ends = np.minimum(tree.start_ns[rows] + tree.duration_ns[rows], end_ns)
-    return int(covered(tree.start_ns[rows], ends, rows * 0, 1)[0]) if len(rows) else 0
+    return union_of(tree.start_ns[rows], ends).total_ns
 
 
 def _busy_before(trace: TraceData, end_ns: int, begin_ns: int, imports_ns: int) -> int:

@@ -9,11 +9,12 @@ import numpy as np
 from opscope.base.html_table import ShownTable
 from opscope.base.quantity_text import time_text
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.arrays import Values
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.listing import WORK_KINDS, TorchListing
 from opscope.timeline.phases import PHASE_NAMES, Phase, find_phases
 from opscope.timeline.signatures import group_sums, rows_of
 from opscope.timeline.steps import Steps, find_steps, step_of_events
+from opscope.timeline.stretches import union_of
 from opscope.timeline.tree.event_tree import event_tree
 
 _MOST_SHOWN = 20  # maximum number of printed steps
@@ -75,22 +76,23 @@ def step_times(
     else:
         row = steps.row_at(tree.start_ns)
     phases = find_phases(trace)
-    entered = np.flatnonzero(phases.outermost & (row >= 0))
-    start, step = tree.start_ns[entered], row[entered]
-    # An event that ends after its step counts up to the end of the step.
-    end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
-    phase = phases.phase[entered].astype(np.int64)
-    by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
+    entered = np.flatnonzero(phases.outermost)
+    phase, around = phases.phase[entered], phases.around[entered]
+    start = tree.start_ns[entered]
+    end = start + tree.duration_ns[entered]
+
+    def time_in(chosen: Flags) -> Values:
+        return union_of(start[chosen], end[chosen]).covered(steps.start_ns, steps.end_ns)
+
     # A garbage collection is subtracted from the phase that it interrupts.
-    pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
-    interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
-    np.subtract.at(by_phase, interrupted, (end - start)[pause])
+    pause = phase == Phase.GARBAGE_COLLECTION
+    by_phase = [time_in(phase == one) - time_in(pause & (around == one)) for one in Phase]
     labels, label_ns = _labels_by_step(listing or TorchListing(trace), row, len(steps))
     return StepTimes(
         steps=steps,
         duration_ns=steps.end_ns - steps.start_ns,
-        phase_ns=np.maximum(by_phase, 0).reshape(len(steps), len(Phase)),
-        busy_ns=covered(start, end, step, len(steps)),
+        phase_ns=np.maximum(np.stack(by_phase, axis=1), 0),
+        busy_ns=time_in(phase >= 0),
         device_ns=_device_busy(trace, steps),
         events=np.bincount(row[row >= 0], minlength=len(steps)),
         labels=labels,
@@ -101,29 +103,10 @@ def step_times(
 def _device_busy(trace: TraceData, steps: Steps) -> Values:
     """Device time by the step in which work ran, not by the launching one. Shape (steps,)."""
     gpu = trace.table("gpu")
-    work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    work = np.isin(gpu["kind"], WORK_KINDS)
     start = gpu["start_ns"][work]
-    latest = np.searchsorted(steps.start_ns, start, side="right") - 1
-    work, start, latest = work[latest >= 0], start[latest >= 0], latest[latest >= 0]
-    end = np.minimum(start + gpu["duration_ns"][work], steps.end_ns[latest])
-    inside = end > start
-    return covered(start[inside], end[inside], latest[inside], len(steps))
-
-
-def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
-    """Length of the union of the intervals of every group. Shape (groups,)."""
-    if not len(start):
-        return np.zeros(groups, dtype=np.int64)
-    order = np.lexsort((start, group))
-    group, origin = group[order], start.min()
-    # Groups are shifted apart, so that one running maximum serves them all.
-    stretch = end.max() - origin + 1
-    shift = (np.cumsum(np.diff(group, prepend=group[0]) != 0)) * stretch
-    begin, finish = start[order] - origin + shift, end[order] - origin + shift
-    reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
-    # Shifts of very distant times overflow; no interval adds more than its length.
-    added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
-    return group_sums(added, group, groups)
+    busy = union_of(start, start + gpu["duration_ns"][work])
+    return busy.covered(steps.start_ns, steps.end_ns)
 
 
 def _labels_by_step(listing: TorchListing, row: Values, steps: int) -> tuple[list[str], Values]:

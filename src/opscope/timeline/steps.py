@@ -12,7 +12,7 @@ from opscope.columns.names import step_number
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,12 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
-    def in_order(self) -> tuple[Values, Values, Values]:
-        """Begin, end and row of the steps of all threads, in order of start. Shapes (steps,)."""
-        order = np.argsort(self.start_ns, kind="stable")
-        return self.start_ns[order], self.end_ns[order], order
-
     def row_at(self, moments_ns: Values) -> Values:
         """Row of the step at each moment, -1 for none. Shape as ``moments_ns``."""
         if not len(self):
             return np.full(len(moments_ns), -1, dtype=np.int64)
-        start, end, row = self.in_order()
-        place = np.searchsorted(start, moments_ns, side="right") - 1
-        return np.where((place >= 0) & (moments_ns < end[place]), row[place], -1)
+        row = np.searchsorted(self.start_ns, moments_ns, side="right") - 1
+        return np.where((row >= 0) & (moments_ns < self.end_ns[row]), row, -1)
 
 
 @derived
@@ -114,10 +108,8 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
 @derived
 def optimizer_steps(trace: TraceData) -> Values:
     """Rows of calls of ``Optimizer.step``, without those inside another."""
-    events = trace.events
-    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
-    names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
-    wanted = np.isin(events["name"], names) & (events["kind"] == EventKind.ANNOTATION)
+    wanted = events_named(trace, lambda name: "Optimizer.step#" in name)
+    wanted &= trace.events["kind"] == EventKind.ANNOTATION
     inside = nearest_ancestor(event_tree(trace).parent, wanted)
     return np.flatnonzero(wanted & (inside < 0))
 

@@ -41,10 +41,10 @@ class Placement:
 def place_events(trace: TraceData) -> Placement:
     """Place every event on a line of its thread; cached for each trace."""
     nesting = line_nesting(trace)
-    home, line, order = nesting.threads, nesting.thread, nesting.by_start
+    home, line = nesting.threads, nesting.thread
     if nesting.is_as_recorded:
-        return Placement(home, line, nesting.took_ns, order)
-    return _place(home, line, nesting.start_ns, nesting.took_ns, order, yields(trace.events))
+        return Placement(home, line, nesting.took_ns, None)
+    return _place(home, line, nesting.start_ns, nesting.took_ns, None, yields(trace.events))
 
 
 def place_gpu(trace: TraceData) -> Placement:

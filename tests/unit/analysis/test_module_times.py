@@ -24,7 +24,6 @@ def test_inner_modules_are_rows_of_their_own_with_their_path():
         )
     )
     assert times.paths == [("Net_0",), ("Net_0", "Linear_0"), ("Linear_0",)]
-    assert times.depth.tolist() == [0, 1, 0]
     assert times.calls.tolist() == [1, 2, 1]
     assert times.total_ns.tolist() == [100_000, 30_000, 5_000]
     assert times.self_ns.tolist() == [70_000, 30_000, 5_000]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.timeline.phases import Phase
-from opscope.timeline.step_times import covered, step_times
+from opscope.timeline.step_times import step_times
 from support.build_trace import build_trace, span
 
 
@@ -51,17 +47,3 @@ def test_a_garbage_collection_is_not_the_work_it_interrupts():
     assert times.phase_ns[0, Phase.FORWARD] == 15_000
     assert times.phase_ns[0, Phase.GARBAGE_COLLECTION] == 25_000
     assert times.busy_ns[0] == 40_000
-
-
-intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)))
-
-
-@settings(max_examples=40)
-@given(intervals)
-def test_covered_is_the_number_of_instants_inside_any_interval(given_intervals):
-    rows = np.array(given_intervals, dtype=np.int64).reshape(-1, 3)
-    start, end, group = rows[:, 0], rows[:, 0] + rows[:, 1], rows[:, 2]
-    inside: list[set[int]] = [set() for _ in range(4)]
-    for first, last, number in zip(start, end, group, strict=True):
-        inside[number].update(range(first, last))
-    assert covered(start, end, group, 4).tolist() == [len(instants) for instants in inside]

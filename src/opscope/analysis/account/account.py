@@ -10,7 +10,6 @@ import numpy as np
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import Cause
-from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.steps import Steps
 
@@ -44,9 +43,7 @@ class Entry:
 class MainTime:
     """Time of the main thread in pieces. Arrays have shape (pieces,)."""
 
-    trace: TraceData  # the period's part of the trace
-    steps: Steps  # its steps
-    step: Values  # row in ``steps``; -1 outside all steps
+    step: Values  # row in the period's steps; -1 outside all steps
     event: Values  # innermost span, row in the part's ``events``; -1 for none
     cause: Values  # ``Cause``
     time_ns: Values  # part of the stretch with this cause, nanoseconds

@@ -12,8 +12,8 @@ from opscope.columns.codes import GpuKind
 from opscope.columns.labels import DEVICES
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
-from opscope.timeline.step_times import covered
 from opscope.timeline.steps import Steps
+from opscope.timeline.stretches import union_of
 
 _COLLECTIVE_KERNELS = ("nccl", "rccl")
 
@@ -37,10 +37,10 @@ def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iter
     devices = np.stack([gpu["device_type"][work], gpu["device_index"][work]], axis=1)
     for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
         own = work[(devices == (kind, index)).all(axis=1)]
-        start = gpu["start_ns"][own]
+        start, end = gpu["start_ns"][own], (gpu["start_ns"] + gpu["duration_ns"])[own]
         what = causes_of_device_work(trace, own)
         busy = [
-            _by_region(start[chosen], (start + gpu["duration_ns"][own])[chosen], edges)
+            union_of(start[chosen], end[chosen]).covered(edges[:-1], edges[1:])
             for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
         ]
         length = np.diff(edges)
@@ -63,18 +63,3 @@ def causes_of_device_work(trace: TraceData, rows: Values) -> Values:
     is_kernel = gpu["kind"][rows] == GpuKind.KERNEL
     kernels = np.where(np.isin(gpu["name"][rows], talks), Cause.COLLECTIVE, Cause.OPERATOR)
     return np.where(is_kernel, kernels, Cause.COPY).astype(np.int64)
-
-
-def _by_region(start: Values, end: Values, edges: Values) -> Values:
-    """Length of the intervals' union between each two neighbouring edges. Shape (edges - 1,)."""
-    regions = len(edges) - 1
-    first = np.searchsorted(edges, start, side="right") - 1
-    last = np.searchsorted(edges, end, side="left") - 1
-    first, last = first.clip(0, regions - 1), last.clip(0, regions - 1)
-    count = np.maximum(last - first + 1, 1)
-    row = np.repeat(np.arange(len(start)), count)
-    region = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    begin = np.maximum(start[row], edges[region])
-    return covered(
-        begin, np.maximum(np.minimum(end[row], edges[region + 1]), begin), region, regions
-    )

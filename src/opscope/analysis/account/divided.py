@@ -136,8 +136,7 @@ def main_time(
 ) -> MainTime:
     """Pieces of the main thread's time with some causes."""
     period = detailed_period_of(trace, which)
-    divided = divide(trace, period)
-    return MainTime(period.trace, divided.steps, *divided.pieces_of_main(causes))
+    return MainTime(*divide(trace, period).pieces_of_main(causes))
 
 
 def time_of_groups(trace: TraceData, group: Rows, groups: int) -> Values:

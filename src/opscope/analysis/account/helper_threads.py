@@ -10,11 +10,12 @@ import re
 
 import numpy as np
 
-from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.columns.codes import EventKind
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags
 from opscope.timeline.stretches import Stretches, union_of
+from opscope.timeline.tree.event_tree import events_named
 
 _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 """Names of spans of backends' own threads, in which data is sent between ranks."""
@@ -22,8 +23,7 @@ _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 
 def transfers(trace: TraceData) -> Stretches:
     """Times with any transfer between ranks, Unix nanoseconds."""
-    named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
-    return _stretches_of(trace, named[trace.events["name"]])
+    return _stretches_of(trace, events_named(trace, _TRANSFERS.match))
 
 
 def _stretches_of(trace: TraceData, chosen: Flags, apart_ns: int = 0) -> Stretches:
@@ -56,5 +56,4 @@ def passes_of_engine(trace: TraceData) -> Stretches:
 
 def is_node(trace: TraceData) -> Flags:
     """Which events are the engine's spans around a node of a backward pass. Shape (events,)."""
-    named = np.array([name.startswith(ENGINE_PREFIX) for name in trace.names] + [False])
-    return np.asarray(named[trace.events["name"]], dtype=np.bool_)
+    return events_named(trace, lambda name: name.startswith(ENGINE_PREFIX))

@@ -145,7 +145,7 @@ def time_of_threads(
             (rows, moments, samples, asked)
             for rows, (moments, samples), asked in zip(nested.rows, cuts, is_main, strict=False)
         ],
-        steps.in_order(),
+        (np.ascontiguousarray(steps.start_ns), np.ascontiguousarray(steps.end_ns)),
         np.ascontiguousarray(transfers),
         np.ascontiguousarray(passes),
         int(bounds[0]),

@@ -18,7 +18,7 @@ from opscope.columns.causes import Cause
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.period import Which
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
+from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
 from opscope.timeline.waits import cause_of_name
 
 LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
@@ -70,7 +70,7 @@ class ProcessWaits:
 @derived
 def process_waits(trace: TraceData) -> ProcessWaits:
     """The waits of a part of a trace; cached."""
-    loads, ranks = _loads(trace), _collectives(trace)
+    loads, ranks = _loads(trace), waits_for_ranks(trace)
     start, end, waited = (
         np.concatenate(both).astype(np.int64) for both in zip(loads, ranks, strict=True)
     )
@@ -113,17 +113,17 @@ def _blocked(trace: TraceData, start: Values, end: Values) -> Values:
 
 def _loads(trace: TraceData) -> tuple[Values, Values, Values]:
     """Start, end and length of the main thread's waits for DataLoader workers."""
-    rows = [row for row, text in enumerate(trace.names) if LOADED_BY_WORKERS in text]
-    if not rows:
+    loads = events_named(trace, lambda name: LOADED_BY_WORKERS in name)
+    if not loads.any():
         return _NONE
-    loads = np.isin(trace.events["name"], rows) & (trace.events["thread"] == main_row(trace))
+    loads &= trace.events["thread"] == main_row(trace)
     tree = event_tree(trace)
     chosen = loads & (nearest_ancestor(tree.parent, loads) < 0)
     start, took = tree.start_ns[chosen], tree.duration_ns[chosen]
     return start, start + took, took
 
 
-def _collectives(trace: TraceData) -> tuple[Values, Values, Values]:
+def waits_for_ranks(trace: TraceData) -> tuple[Values, Values, Values]:
     """Start, end and length of the main thread's waits in collectives."""
     if not any(cause_of_name(text).cause is Cause.COLLECTIVE for text in trace.names):
         return _NONE

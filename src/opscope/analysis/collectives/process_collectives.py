@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.device_rows import causes_of_device_work
-from opscope.analysis.account.divided import main_time
+from opscope.analysis.account.process_waits import waits_for_ranks
 from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import (
     MOST_RANKS,
@@ -22,6 +22,7 @@ from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.stretches import union_of
 from opscope.timeline.tree.event_tree import nearest_ancestor
 
 _LARGEST = 1 << 62
@@ -282,30 +283,15 @@ def _exposed(trace: TraceData, kernels: Values, row: Values, start: Values, end:
         return exposed
     start, end = start[recorded], end[recorded]
     if len(trace.table("gpu")):
-        exposed[recorded] = end - start - _sum_within(*_computing(trace, kernels, row), start, end)
+        kernels = kernels[
+            (row == NONE) & (causes_of_device_work(trace, kernels) != Cause.COLLECTIVE)
+        ]
+        begins = trace.table("gpu")["start_ns"][kernels].astype(np.int64)
+        computing = union_of(begins, begins + trace.table("gpu")["duration_ns"][kernels])
+        exposed[recorded] = end - start - computing.covered(start, end)
     else:
-        exposed[recorded] = _sum_within(*_waiting(trace), start, end)
+        exposed[recorded] = _sum_within(*waits_for_ranks(trace), start, end)
     return exposed
-
-
-def _waiting(trace: TraceData) -> tuple[Values, Values, Values]:
-    """Stretches in which the program's thread waited for others, in order, and the time in each."""
-    time = main_time(trace, causes=(Cause.COLLECTIVE,))
-    begins, first, stretch = np.unique(time.start_ns, return_index=True, return_inverse=True)
-    waited = np.bincount(stretch, weights=time.time_ns, minlength=len(begins))
-    return begins, time.end_ns[first], waited.astype(np.int64)
-
-
-def _computing(trace: TraceData, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
-    """Disjoint stretches with kernels of no collective, in order."""
-    gpu = trace.table("gpu")
-    kernels = kernels[(row == NONE) & (causes_of_device_work(trace, kernels) != Cause.COLLECTIVE)]
-    kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
-    begins = gpu["start_ns"][kernels].astype(np.int64)
-    ends = np.maximum.accumulate(begins + gpu["duration_ns"][kernels])
-    begins = np.maximum(begins, np.append(begins[:1], ends[:-1]))
-    ends = np.maximum(begins, ends)
-    return begins, ends, ends - begins
 
 
 def _sum_within(begins: Values, ends: Values, amount: Values, start: Values, end: Values) -> Values:

@@ -9,9 +9,9 @@ import numpy as np
 
 import opscope._native as _native
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
-from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.base.reused_memory import reusing_memory
+from opscope.base.shown_result import ShownResult
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Rows, Values
 from opscope.timeline.period import Which, period_of
@@ -24,7 +24,7 @@ _NOTHING = "(nothing recorded)"
 
 
 @dataclass(frozen=True, eq=False)
-class CriticalPath:
+class CriticalPath(ShownResult):
     """Critical path of a period: only changes on it make the period shorter.
 
     Arrays have shape (stretches,) unless noted. Stretches are in order; their sum is ``length_ns``.
@@ -87,13 +87,6 @@ class CriticalPath:
             for name, time in self.by_name()[:_MOST_NAMES]
         )
         return f"<CriticalPath of {time_text(self.length_ns)}{rows}>"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            [name, time_text(time), share_text(time / max(self.length_ns, 1))]
-            for name, time in self.by_name()[:_MOST_NAMES]
-        ]
-        return html_table("opscope: critical path", ("on the path", "time", "share"), rows, "")
 
 
 @reusing_memory

@@ -9,7 +9,7 @@ from typing import Any
 
 from opscope.analysis.diff.counts import compare_counts
 from opscope.analysis.diff.places import PlaceKeys
-from opscope.analysis.diff.result import Compared, Diff
+from opscope.analysis.diff.result import Compared, Diff, TimesCompared
 from opscope.analysis.diff.step_costs import Side, StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
 from opscope.analysis.memory.counters import memory_was_recorded
@@ -167,22 +167,12 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
     comparable = find_comparable(a, b, despite)
     costs_a, costs_b = a.costs(comparable.parts), b.costs(comparable.parts)
     not_judged = [*comparable.against_times, *why_not(costs_a, costs_b)]
-    times = None if not_judged else compare_times(costs_a, costs_b)
-    counts = compare_counts(costs_a, costs_b, comparable.memory)
+    times = TimesCompared() if not_judged else compare_times(costs_a, costs_b)
     return Diff(
+        **vars(times),
+        **vars(compare_counts(costs_a, costs_b, comparable.memory)),
         a=_compared(a, costs_a),
         b=_compared(b, costs_b),
-        step=times.step if times else None,
-        mean_step=times.mean_step if times else None,
-        places_ns=times.places_ns if times else 0.0,
-        places_margin_ns=times.places_margin_ns if times else 0.0,
-        alike_ns=times.alike_ns if times else 0.0,
-        times=times.times if times else (),
-        whole_modules=times.whole_modules if times else (),
-        counts=counts.counts,
-        counts_left_out=counts.left_out,
-        shapes=counts.shapes,
-        memory=counts.memory,
         start_up=None if comparable.against_times else compare_start_up(costs_a, costs_b),
         not_judged=tuple(not_judged),
         not_counted=_not_counted(comparable, [*costs_a, *costs_b]),

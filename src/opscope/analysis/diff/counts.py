@@ -8,26 +8,21 @@ overlap, or if chance does not explain the change in calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import sqrt
 
 from opscope.analysis.diff.places import CallPlace
-from opscope.analysis.diff.result import CountChange, PeakChange, Quantity, ShapeChange
+from opscope.analysis.diff.result import (
+    CountChange,
+    CountsCompared,
+    PeakChange,
+    Quantity,
+    ShapeChange,
+)
 from opscope.analysis.diff.statistics import FALSE_DISCOVERIES, normal_p
 from opscope.analysis.diff.step_costs import PerStep, StepCosts
 
 _BURSTS = 4  # variance of counts relative to Poisson variance: varying counts come in bursts
-
-
-@dataclass(frozen=True)
-class CountsCompared:
-    """Result of the comparison; see ``Diff`` for the fields."""
-
-    counts: tuple[CountChange, ...]
-    left_out: int
-    shapes: tuple[ShapeChange, ...]
-    memory: tuple[PeakChange, ...]
 
 
 def compare_counts(
@@ -64,12 +59,7 @@ def _of_side(
 
 def _without_shapes(side: dict[CallPlace, PerStep]) -> dict[CallPlace, PerStep]:
     """Counts by module, operator and phase: a changed source line changes no number."""
-    result: dict[CallPlace, PerStep] = {}
-    for place, count in side.items():
-        coarse = place._replace(shapes="", line="")
-        before = result.get(coarse)
-        result[coarse] = _together(before, count) if before else count
-    return result
+    return {place: _all_of(shapes) for place, shapes in _by_shape(side).items()}
 
 
 def _together(one: PerStep, other: PerStep) -> PerStep:

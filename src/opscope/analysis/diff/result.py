@@ -173,7 +173,30 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Diff(ShownResult):
+class TimesCompared:
+    """Differences of times; see ``Diff`` for the fields."""
+
+    step: TimeChange | None = None
+    mean_step: TimeChange | None = None
+    places_ns: float = 0.0
+    places_margin_ns: float = 0.0
+    alike_ns: float = 0.0
+    times: tuple[TimeChange, ...] = ()
+    whole_modules: tuple[TimeChange, ...] = ()
+
+
+@dataclass(frozen=True)
+class CountsCompared:
+    """Differences of exact numbers; see ``Diff`` for the fields."""
+
+    counts: tuple[CountChange, ...]
+    counts_left_out: int
+    shapes: tuple[ShapeChange, ...]
+    memory: tuple[PeakChange, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff(TimesCompared, CountsCompared, ShownResult):
     """Differences of the second side (the new version) from the first (the old version).
 
     Attributes:
@@ -203,17 +226,6 @@ class Diff(ShownResult):
 
     a: Compared
     b: Compared
-    step: TimeChange | None
-    mean_step: TimeChange | None
-    places_ns: float
-    places_margin_ns: float
-    alike_ns: float
-    times: tuple[TimeChange, ...]
-    whole_modules: tuple[TimeChange, ...]
-    counts: tuple[CountChange, ...]
-    counts_left_out: int
-    shapes: tuple[ShapeChange, ...]
-    memory: tuple[PeakChange, ...]
     start_up: TimeChange | None
     not_judged: tuple[str, ...]
     not_counted: Mapping[str, str]

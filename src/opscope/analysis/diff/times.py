@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from opscope.analysis.diff.places import CallPlace
-from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
+from opscope.analysis.diff.result import Level, TimeChange, TimesCompared, TimeVerdict
 from opscope.analysis.diff.statistics import (
     ENOUGH_RECORDINGS,
     FALSE_DISCOVERIES,
@@ -85,19 +85,6 @@ _LEVELS: dict[Level, Callable[[CallPlace], CallPlace]] = {
     Level.CALL: lambda place: place,
 }
 _NOWHERE = (CallPlace("", ""), CallPlace("", "", beside=True))
-
-
-@dataclass(frozen=True)
-class TimesCompared:
-    """Result of the comparison; see ``Diff`` for the fields."""
-
-    step: TimeChange
-    mean_step: TimeChange
-    places_ns: float
-    places_margin_ns: float
-    alike_ns: float
-    times: tuple[TimeChange, ...]
-    whole_modules: tuple[TimeChange, ...]
 
 
 def why_not(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:

@@ -1,7 +1,7 @@
 """Memory categories: parameters, optimizer state, inputs, temporaries, activations, gradients.
 
     accounts = memory_accounts(trace)
-    accounts.categories.of(block, version)
+    accounts.categories.of_version
     accounts.timeline
 
 The rules are those of torch's memory profiler. Gradients are stored by AccumulateGrad, or held as
@@ -24,10 +24,8 @@ import opscope._native as _native
 from opscope.analysis.memory.data_flow import (
     Action,
     Category,
-    DataFlow,
     MemoryBlocks,
     MemoryTimeline,
-    data_flow_of,
 )
 from opscope.columns.codes import ArgumentAccess, ParameterRole
 from opscope.columns.dtypes import ITEM_SIZES
@@ -40,7 +38,6 @@ from opscope.columns.overloads import (
     overloads_of,
 )
 from opscope.columns.schema import EventKind
-from opscope.columns.table import ListColumn
 from opscope.columns.trace_data import TraceData, derive
 from opscope.errors import UsageError
 from opscope.timeline.arrays import Flags, Values
@@ -110,6 +107,7 @@ _COLUMNS = {
     "tensors": ("event", "element", "argument", "role", *_IDENTITY, *_SHAPES),
     "scalars": ("event", "argument", "role", "type"),
     "allocations": ("event", "time_ns", "size_bytes", "address", "action", *_IDENTITY),
+    "parameters": ("role", *_IDENTITY, *_SHAPES),
 }
 
 
@@ -126,11 +124,7 @@ class Categories:
     own: Codes  # own category of every version, shape (versions,)
     of_version: Codes  # resulting category of every version, shape (versions,)
     labelled: Flags  # blocks from which a tensor got its category, shape (blocks,)
-    version_offsets: Values  # as in ``DataFlow``
-
-    def of(self, block: int, version: int) -> Category:
-        """Category of one version of one block."""
-        return Category(int(self.of_version[self.version_offsets[block] + version]))
+    version_offsets: Values  # number of version 0 of each block, shape (blocks + 1,)
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,6 @@ class MemoryAccounts:
     """Everything known of a recording's memory."""
 
     blocks: MemoryBlocks
-    flow: DataFlow
     categories: Categories
     timeline: MemoryTimeline
 
@@ -170,9 +163,8 @@ def _compute_accounts(trace: TraceData) -> MemoryAccounts:
         add=find("aten::add_"),
     )
     blocks = _blocks(trace, result["keys"])
-    flow = data_flow_of(result["flow"], len(trace.events))
-    categories = _categories(result["categories"], blocks, flow)
-    return MemoryAccounts(blocks, flow, categories, _timeline(result["timeline"], categories))
+    categories = _categories(result["categories"], blocks)
+    return MemoryAccounts(blocks, categories, _timeline(result["timeline"], categories))
 
 
 def _check(trace: TraceData) -> None:
@@ -195,33 +187,18 @@ def _check(trace: TraceData) -> None:
 def _columns(trace: TraceData) -> Columns:
     """Columns for native code, by its names."""
     columns: Columns = {}
-    for table, names in _COLUMNS.items():
+    for table_name, names in _COLUMNS.items():
+        table = trace.table(table_name)
+        if table_name == "parameters":
+            table = table.take(held_rows(trace))
         for name in names:
-            _add_column(columns, trace, table, name, None)
-    held = held_rows(trace)
-    for name in ("role", *_IDENTITY, *_SHAPES):
-        _add_column(columns, trace, "parameters", name, held)
+            if name in ("sizes", "strides"):
+                lists = table.lists(name)
+                columns[f"{table_name}.{name}.offsets"] = lists.offsets
+                columns[f"{table_name}.{name}.values"] = lists.values
+            else:
+                columns[f"{table_name}.{name}"] = table[name]
     return columns
-
-
-def _add_column(
-    columns: Columns, trace: TraceData, table: str, name: str, rows: Values | None
-) -> None:
-    if name in ("sizes", "strides"):
-        lists = trace.table(table).lists(name)
-        lists = lists if rows is None else _take(lists, rows)
-        columns[f"{table}.{name}.offsets"] = lists.offsets
-        columns[f"{table}.{name}.values"] = lists.values
-        return
-    column = trace.table(table)[name]
-    columns[f"{table}.{name}"] = column if rows is None else column[rows]
-
-
-def _take(lists: ListColumn, rows: Values) -> ListColumn:
-    parts = [lists.values[lists.offsets[row] : lists.offsets[row + 1]] for row in rows]
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
 
 
 def held_rows(trace: TraceData) -> Values:
@@ -264,8 +241,8 @@ def _blocks(trace: TraceData, keys: dict[str, Any]) -> MemoryBlocks:
     return MemoryBlocks(of_parameter=of_parameter, **keys)
 
 
-def _categories(columns: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -> Categories:
-    block = np.repeat(np.arange(len(blocks)), np.diff(flow.version_offsets))
+def _categories(columns: dict[str, Any], blocks: MemoryBlocks) -> Categories:
+    block = np.repeat(np.arange(len(blocks)), np.diff(columns["version_offsets"]))
     of_tensor = columns["of_tensor"][blocks.tensor[block]]
     of_block = columns["of_key"][block]
     shared = np.where(of_tensor > 0, of_tensor, of_block)
@@ -275,7 +252,7 @@ def _categories(columns: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -
         own=columns["of_version"],
         of_version=np.where(shared > 0, shared, columns["of_version"]),
         labelled=columns["labelled"].astype(bool),
-        version_offsets=flow.version_offsets,
+        version_offsets=columns["version_offsets"],
     )
 
 

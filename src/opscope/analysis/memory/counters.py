@@ -34,14 +34,11 @@ def check_memory_recorded(trace: TraceData) -> None:
         )
 
 
-_DEVICE_NAMES = {0: "CPU", 1: "CUDA", 6: "HIP", 9: "XLA", 12: "XPU", 13: "MPS", 20: "device"}
-
-
 @dataclass(frozen=True)
 class MemoryCounter:
     """Memory of one device over time."""
 
-    device: str  # displayed name, such as ``CPU`` or ``CUDA 0``
+    device: str  # ``cpu``, ``cuda:0``
     rows: Values  # rows of ``allocations`` in order of time, without failed ones
     time_ns: Values  # Unix time of each, shape (rows,)
     allocated_bytes: Values  # in use after each, shape (rows,)
@@ -66,18 +63,13 @@ def _counter(trace: TraceData, rows: Values) -> MemoryCounter:
     if not allocated.any():
         allocated = np.cumsum(table["size_bytes"][rows])
     reserved = table["total_reserved_bytes"][rows]
-    index = int(table["device_index"][rows[0]])
-    name = _DEVICE_NAMES.get(int(table["device_type"][rows[0]]), "device")
     return MemoryCounter(
-        device=name if index < 0 else f"{name} {index}",
+        device=device_name(int(table["device_type"][rows[0]]), int(table["device_index"][rows[0]])),
         rows=rows,
         time_ns=table["time_ns"][rows],
         allocated_bytes=allocated.astype(np.int64),
         reserved_bytes=reserved.astype(np.int64) if reserved.any() else reserved[:0],
     )
-
-
-_CPU = 0
 
 
 @dataclass(frozen=True)
@@ -101,16 +93,11 @@ class ReservedMemory:
 
 def memory_of(trace: TraceData) -> tuple[ReservedMemory, ...]:
     """Memory of each device that allocated any, except the CPU."""
-    table = trace.table("allocations")
-    return tuple(
-        _use(counter, device_name(int(table["device_type"][row]), int(table["device_index"][row])))
-        for counter in memory_counters(trace)
-        if int(table["device_type"][row := int(counter.rows[0])]) != _CPU
-    )
+    return tuple(_use(one) for one in memory_counters(trace) if not one.device.startswith("cpu"))
 
 
-def _use(counter: MemoryCounter, device: str) -> ReservedMemory:
-    used, reserved = counter.allocated_bytes, counter.reserved_bytes
+def _use(counter: MemoryCounter) -> ReservedMemory:
+    device, used, reserved = counter.device, counter.allocated_bytes, counter.reserved_bytes
     peak = int(used.max(initial=0))
     if not len(reserved):
         return ReservedMemory(device, peak, -1, -1, -1.0)

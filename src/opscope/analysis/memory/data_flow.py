@@ -1,14 +1,8 @@
-"""The data flow graph: blocks of memory that operators read, change, make and free.
-
-A block is one allocation as used by one tensor; every change of its contents makes a new version.
-Nodes are the outermost operators that have a schema or belong to the backward pass, and the
-allocations and frees outside them. Everything inside a node counts for the node.
-"""
+"""Blocks of memory, what was done with them when, and what every category held."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +10,7 @@ import numpy.typing as npt
 from opscope.columns.codes import MemoryAction, MemoryCategory
 from opscope.columns.labels import device_names, rows_on_device
 from opscope.errors import UsageError
-from opscope.timeline.arrays import Flags, Rows, Values
-
-NONE = -1
+from opscope.timeline.arrays import Rows, Values
 
 
 @dataclass(frozen=True)
@@ -37,46 +29,6 @@ class MemoryBlocks:
 
     def __len__(self) -> int:
         return len(self.tensor_id)
-
-
-@dataclass(frozen=True)
-class DataFlow:
-    """The graph as arrays; node i has edges ``edge_offsets[i]`` to ``edge_offsets[i + 1]``."""
-
-    node_event: Rows  # row in events, -1 for an allocation; nodes are in order of start
-    node_allocation: Rows  # row in allocations, -1 for an event
-    in_backward: Flags  # whether the node is part of the backward pass
-    edge_offsets: Values  # shape (nodes + 1,)
-    block: Rows  # block of every edge, ascending within a node
-    input_version: Rows  # version before the node; -1 if the node allocates the block
-    mutated: Flags  # whether the node changes it
-    freed: Flags  # whether the node frees it
-    version_offsets: Values  # number of version 0 of each block, shape (blocks + 1,)
-
-    def __len__(self) -> int:
-        return len(self.node_event)
-
-    @property
-    def is_output(self) -> Flags:
-        """Which edges leave a version. Shape (edges,)."""
-        made: Flags = (self.input_version < 0) | self.mutated
-        return made & ~self.freed
-
-
-def data_flow_of(columns: dict[str, Any], events: int) -> DataFlow:
-    """Graph from the result of ``_native.memory_accounts``; ``events`` is the number of events."""
-    node = columns["node"]
-    return DataFlow(
-        node_event=np.where(node < events, node, NONE).astype(np.int32),
-        node_allocation=np.where(node >= events, node - events, NONE).astype(np.int32),
-        in_backward=columns["in_backward"].astype(bool),
-        edge_offsets=columns["edge_offsets"],
-        block=columns["key"],
-        input_version=columns["input_version"],
-        mutated=columns["mutated"].astype(bool),
-        freed=columns["deleted"].astype(bool),
-        version_offsets=columns["version_offsets"],
-    )
 
 
 BEFORE_RECORDING = -1

@@ -157,7 +157,7 @@ def _block_of_life(accounts: MemoryAccounts, lives: AllocationLives) -> Values:
 
 def _category(accounts: MemoryAccounts, block: Values, version: Values) -> Values:
     """Category of a version of each of ``block``; of the last version if there are fewer."""
-    offsets, codes = accounts.flow.version_offsets, accounts.categories.of_version
+    offsets, codes = accounts.categories.version_offsets, accounts.categories.of_version
     last = np.append(np.diff(offsets) - 1, 0)[block]
     row = np.where(block >= 0, offsets[block] + np.minimum(version, last), len(codes))
     found: Values = np.append(codes, Category.UNKNOWN)[row].astype(np.int64)

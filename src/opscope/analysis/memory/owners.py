@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.source_lines import calls_of_program, place_of_call
+from opscope.analysis.sites import Sites
 from opscope.columns.codes import ParameterRole
-from opscope.columns.location import line_texts
+from opscope.columns.location import LineTexts, Location, line_texts
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.listing import OwnListing, TorchListing
 from opscope.timeline.module_attribution import attribute_to_modules
-from opscope.timeline.stacks import Stacks, forward_source
+from opscope.timeline.stacks import Stacks
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 from opscope.timeline.tree.frame_text import own_texts
 
-ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 OUTSIDE_MODULES = "outside modules"
 OUTSIDE_OPERATORS = "outside operators"
 NO_STACK: tuple[str, ...] = ()
@@ -104,17 +104,13 @@ def lines_of_events(trace: TraceData, events: Values) -> list[str]:
 
     Events of the backward pass have the line of their forward operator; empty if unknown.
     """
-    listing = TorchListing(trace)
-    calls = calls_of_program(trace)
-    call_of = np.full(len(trace.events) + 1, -1, dtype=np.int64)
-    call_of[calls.event] = np.arange(len(calls.event))
-    is_call = call_of[:-1] >= 0
-    around = nearest_ancestor(listing.tree.parent, is_call)
-    closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
-    # From the operator itself, not its innermost function: the line may be the operator's.
-    source = np.append(forward_source(listing), -1)[np.where(events >= 0, events, -1)]
+    frame, line = (np.append(column, -1)[events] for column in Sites(TorchListing(trace)).at)
     texts = line_texts(trace)
-    found = call_of[closest[source]]
-    used = [call for call in np.unique(found).tolist() if call >= 0]
-    names = {call: place_of_call(trace, calls, call, texts) for call in used}
-    return [names.get(call, "") for call in found.tolist()]
+    found = list(zip(frame.tolist(), line.tolist(), strict=True))
+    names = {one: _line_text(Location.at(trace, *one), texts) for one in set(found)}
+    return [names[one] for one in found]
+
+
+def _line_text(place: Location, texts: LineTexts) -> str:
+    text = place.source_text(texts)
+    return f"{place}: {text}" if text else str(place)

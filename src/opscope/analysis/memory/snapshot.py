@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.memory.life_categories import PeakGroup
+from opscope.analysis.memory.life_categories import PeakGroup, group_blocks
 from opscope.base.program_files import is_library
 from opscope.base.quantity_text import bytes_text
 from opscope.base.shown_result import ShownResult
@@ -121,8 +121,10 @@ def _memory(snapshot: MemorySnapshot, name: str, history: DeviceSnapshot) -> Sna
     time_us = np.maximum.accumulate(np.where(is_known, np.maximum(history.time_us, first), first))
 
     def groups(rows: Values, name_of: Callable[[Any], str] = _place) -> tuple[PeakGroup, ...]:
-        frames = snapshot.frames
-        return _grouped(lambda i: name_of(frames(i)), stack[rows], size[rows], begin[rows] < 0)
+        stacks, of_row = np.unique(stack[rows], return_inverse=True)
+        names = [name_of(snapshot.frames(one)) for one in stacks.tolist()]
+        named = [names[one] for one in of_row.reshape(-1).tolist()]
+        return group_blocks(named, size[rows], begin[rows] < 0, unseen_bytes=0)
 
     return SnapshotMemory(
         device=name,
@@ -174,21 +176,6 @@ def _lives(history: DeviceSnapshot) -> tuple[Values, Values, Values, Values, int
 
 def _joined(*parts: Any) -> Values:
     return np.concatenate(parts).astype(np.int64)
-
-
-def _grouped(
-    name_of: Callable[[int], str], stack: Values, size: Values, is_before: Any
-) -> tuple[PeakGroup, ...]:
-    stacks, of_stack = np.unique(stack, return_inverse=True)
-    names = list(map(name_of, stacks.tolist()))
-    number = {name: row for row, name in enumerate(dict.fromkeys(names))}
-    row = np.array([number[name] for name in names], dtype=np.int64)[of_stack.reshape(-1)]
-    sums = [
-        np.bincount(row, weights=weights, minlength=len(number)).astype(np.int64).tolist()
-        for weights in (size, np.ones(len(row)), size * is_before)
-    ]
-    found = [PeakGroup(name, *values) for name, *values in zip(number, *sums, strict=True)]
-    return tuple(sorted(found, key=lambda group: -group.size_bytes))
 
 
 def _path(frames: Iterable[Location]) -> str:

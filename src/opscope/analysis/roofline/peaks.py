@@ -21,7 +21,7 @@ import numpy as np
 
 from opscope.base.artefacts import unfinished_name
 from opscope.base.cache_folder import cache_folder
-from opscope.errors import MissingDependencyError
+from opscope.errors import not_installed
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 """Types in which matrix products are measured, if requested."""
@@ -98,10 +98,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise MissingDependencyError(
-            "Measuring the peak of this machine needs torch, which cannot be imported here. "
-            "Install torch, or pass the peaks yourself."
-        ) from error
+        raise not_installed("torch", "Measuring the peak of this machine") from error
     return torch
 
 

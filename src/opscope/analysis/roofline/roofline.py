@@ -32,7 +32,12 @@ from opscope.timeline.listing import launched_work
 from opscope.timeline.period import Which, detailed_period_of
 from opscope.timeline.signatures import Signature, first_of_each, mix, shape_signatures
 from opscope.timeline.tree.arguments import Argument, Arguments, TensorRecord
-from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor, subtree_sums
+from opscope.timeline.tree.event_tree import (
+    event_tree,
+    events_named,
+    nearest_ancestor,
+    subtree_sums,
+)
 
 Inputs = Sequence[Argument | None]
 Traffic = Callable[[Inputs], int]
@@ -251,13 +256,11 @@ def find_roofline(
     if peaks is None:
         peaks = measured_peaks(work.dtypes, known=known)
     rows = sorted(_rows(part, work, peaks), key=lambda row: -row.lost_ns)
-    is_operator = part.events["kind"] == EventKind.OPERATOR
-    outermost = is_operator & (nearest_ancestor(event_tree(part).parent, is_operator) < 0)
     return Roofline(
         peaks=peaks,
         rows=tuple(rows),
         covered_ns=sum(row.time_ns for row in rows),
-        operator_ns=int(event_tree(part).duration_ns[outermost].sum()),
+        operator_ns=count_flops(part).operator_ns,
         notes=(*_notes(part, work), *filter(None, [doubts_text(part)])),
     )
 
@@ -300,15 +303,9 @@ def _work(trace: TraceData) -> _Work:
 
 
 def _has_traffic(trace: TraceData) -> Flags:
-    name = trace.events["name"]
-    used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
-    known = [row for row in used.tolist() if trace.names[row] in TRAFFIC]
-    found: Flags = (trace.events["kind"] == EventKind.OPERATOR) & np.isin(name, known)
-    return (
-        found
-        & ~trace.events["raised"]
-        & ~is_computed_inside(trace, np.zeros(len(name), dtype=np.int32))
-    )
+    found = events_named(trace, TRAFFIC.__contains__)
+    found &= (trace.events["kind"] == EventKind.OPERATOR) & ~trace.events["raised"]
+    return found & ~is_computed_inside(trace, np.zeros(len(found), dtype=np.int32))
 
 
 def _on_device(trace: TraceData) -> Flags:

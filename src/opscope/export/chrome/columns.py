@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.helper_threads import is_node
 from opscope.columns.codes import FlowEnd
-from opscope.columns.names import Names
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import Role, ScalarType
 from opscope.columns.table import Table
@@ -170,17 +170,10 @@ class Fragments:
 
 
 def event_order(trace: TraceData, with_python: bool) -> npt.NDArray[np.int32]:
-    """Rows of ``events`` to write, by start; a span comes before those that it contains."""
-    events = trace.events
-    start = events["start_ns"]
+    """Rows of ``events`` to write."""
     if with_python:
-        rows = np.arange(len(events), dtype=np.int32)
-    else:
-        rows = np.flatnonzero(~is_python(events)).astype(np.int32)
-    starts = start[rows] if len(rows) < len(events) else start
-    if np.all(starts[1:] >= starts[:-1]):
-        return rows
-    return rows[np.lexsort((-events["duration_ns"][rows], starts))]
+        return np.arange(len(trace.events), dtype=np.int32)
+    return np.flatnonzero(~is_python(trace.events)).astype(np.int32)
 
 
 def event_columns(trace: TraceData) -> Columns:
@@ -293,9 +286,6 @@ def allocation_columns(trace: TraceData) -> Columns:
     return flat("allocations", trace.table("allocations"), _ALLOCATIONS)
 
 
-_PREFIX = b"autograd::engine::evaluate_function: "
-
-
 def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """``events.sequence_number`` and ``events.forward_thread``, also for autograd's evaluations.
 
@@ -306,8 +296,7 @@ def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArr
     number, thread, parent = (
         events[name] for name in ("sequence_number", "forward_thread", "parent")
     )
-    is_evaluation = _names_with_prefix(trace.names)[events["name"]]
-    is_evaluation &= number < 0
+    is_evaluation = is_node(trace) & (number < 0)
     if not is_evaluation.any():
         return number, thread
     nodes = np.flatnonzero((number >= 0) & (parent >= 0) & (parent < len(events)))
@@ -317,17 +306,6 @@ def backward_numbers(trace: TraceData) -> tuple[npt.NDArray[np.int64], npt.NDArr
     number[parent[nodes]] = number[nodes]
     thread[parent[nodes]] = thread[nodes]
     return number, thread
-
-
-def _names_with_prefix(names: Names) -> npt.NDArray[np.bool_]:
-    """Whether each name has the prefix; one more entry for name -1. Shape (names + 1,)."""
-    has_prefix = np.zeros(len(names) + 1, dtype=np.bool_)
-    offsets, position = names.offsets, -1
-    while (position := names.blob.find(_PREFIX, position + 1)) >= 0:
-        # The name of this byte; empty names before it have the same offset.
-        row = int(np.searchsorted(offsets, position, side="right")) - 1
-        has_prefix[row] = offsets[row] == position and position + len(_PREFIX) <= offsets[row + 1]
-    return has_prefix
 
 
 RESERVED = frozenset({

@@ -56,7 +56,7 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
     All keys of ``metadata`` are optional. A trace read from Chrome JSON has the top-level keys of
     that file.
     """
-    devices = metadata.get("device_properties", metadata.get("deviceProperties", []))
+    devices = metadata.get("deviceProperties", [])
     top: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": devices}
     if metadata.get("trace_id"):
         top["trace_id"] = metadata["trace_id"]

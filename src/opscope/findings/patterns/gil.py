@@ -26,7 +26,6 @@ def _find(subject: Subject) -> Evidence | None:
     total = int(waits.time_ns.sum())
     # The event around each wait or, between operators, the next one.
     own = np.flatnonzero(subject.is_main)
-    own = own[np.argsort(subject.recorded.events["start_ns"][own], kind="stable")]
     following = np.searchsorted(subject.recorded.events["start_ns"][own], waits.end_ns)
     who = np.where(waits.event >= 0, waits.event, own[following.clip(0, len(own) - 1)])
     by_event = np.bincount(who, waits.time_ns, len(subject.parent)).astype(np.int64)

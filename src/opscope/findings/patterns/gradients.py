@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import bytes_text
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import RecordScope
 from opscope.findings.backward_passes import has_backward
@@ -91,7 +92,7 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
     Autograd stores the stack inside each operator that makes a node.
     """
     looks = subject.named("aten::isnan", "aten::_is_any_true", "aten::item")
-    looks &= subject.within(subject.name_contains("autograd::engine::evaluate_function: "))
+    looks &= subject.within(subject.name_contains(ENGINE_PREFIX))
     checks = np.flatnonzero(looks & ~np.append(looks, False)[subject.operator_parent])
     gradients = int(subject.named("aten::isnan")[checks].sum())
     if gradients < _FEWEST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import bytes_text
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.schema import RecordScope
 from opscope.findings.backward_passes import has_backward
 from opscope.findings.pattern import Evidence, Needs, Pattern, has_calls_of_libraries
@@ -16,12 +17,11 @@ _GROWS, _RISES = 2.0, 0.9
 """Least ratio of the last backward pass to the first; least share of passes that do not shrink."""
 
 _NODE_NS = 3_000  # time that recording a graph node adds to an operator of a backward pass
-_NODE = "autograd::engine::evaluate_function: "
 _CHECKPOINT = "torch/utils/checkpoint.py"
 
 
 def _find_growing(subject: Subject) -> Evidence | None:
-    nodes = np.flatnonzero(subject.name_contains(_NODE) & subject.is_operator)
+    nodes = np.flatnonzero(subject.name_contains(ENGINE_PREFIX) & subject.is_operator)
     of_pass = _passes(subject, nodes)
     count = np.bincount(of_pass) if len(nodes) else of_pass
     if len(count) < _FEWEST or count[-1] < _GROWS * count[0]:
@@ -58,7 +58,7 @@ def _passes(subject: Subject, nodes: Values) -> Values:
 
 
 def _find_of_gradients(subject: Subject) -> Evidence | None:
-    inside = subject.within(subject.name_contains(_NODE) & subject.is_operator)
+    inside = subject.within(subject.name_contains(ENGINE_PREFIX) & subject.is_operator)
     inside &= ~subject.within(subject.calls_of(_CHECKPOINT))
     made = inside & subject.is_operator & subject.wants_gradients
     made &= subject.events["sequence_number"] >= 0
@@ -81,7 +81,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
 
 
 def _find_recomputation(subject: Subject) -> Evidence | None:
-    inside = subject.within(subject.name_contains(_NODE) & subject.is_operator)
+    inside = subject.within(subject.name_contains(ENGINE_PREFIX) & subject.is_operator)
     # Without library calls, a module call in a backward pass is checkpointing.
     knows_calls = has_calls_of_libraries(subject)
     own = subject.calls_of(_CHECKPOINT) if knows_calls else subject.is_module_call

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.row_groups import group_rows, order_rows
 from opscope.columns.schema import AllocationAction, RecordScope
 from opscope.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.findings.pattern import TENSORS, Evidence, Pattern
 from opscope.findings.repeated_values import GIVEN
-from opscope.findings.subject import EVALUATING, VIEWS, Flags, Subject, Values
+from opscope.findings.subject import VIEWS, Flags, Subject, Values
 
 _FEWEST = 10
 _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
@@ -79,7 +80,7 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _parts(subject: Subject) -> Values:
     """Operator directly inside a graph node that each event is, or is inside of; -1 for none."""
-    runs = subject.is_backward | subject.name_contains(EVALUATING)
+    runs = subject.is_backward | subject.name_contains(ENGINE_PREFIX)
     own = subject.is_operator & ~runs & np.append(runs, False)[subject.operator_parent]
     return np.where(own, np.arange(len(own)), subject.inside(own)).astype(np.int64)
 

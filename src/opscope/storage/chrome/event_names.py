@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.columns.names import ENGINE_PREFIX
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.storage.chrome.connections import row_with
 from opscope.storage.chrome.native_columns import CollectedEvents
@@ -17,7 +18,6 @@ Columns = dict[str, Any]
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _OVERLOADED = re.compile(r"(\w+::\w+)\.(\w+)$")
-_EVALUATE = "autograd::engine::evaluate_function: "
 
 
 def add_meaning(events: Columns, collector: CollectedEvents) -> None:
@@ -40,8 +40,8 @@ def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[
     """
     evaluated = np.full(len(texts) + 1, -1, dtype=np.int64)  # one more, for events without parent
     for text, row in texts.items():
-        if text.startswith(_EVALUATE):
-            evaluated[row] = texts.get(text[len(_EVALUATE) :], len(texts))
+        if text.startswith(ENGINE_PREFIX):
+            evaluated[row] = texts.get(text[len(ENGINE_PREFIX) :], len(texts))
     name = events["name"]
     parent_name = np.where(events["parent"] >= 0, name[events["parent"]], len(texts))
     is_engine = evaluated[name] >= 0

@@ -7,6 +7,7 @@ children: the cost per row does not grow with the trace.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class EventTree:
 
     Attributes:
         parent: event directly around each, -1 at top level.
-        start_ns: start, Unix nanoseconds.
+        start_ns: start, Unix nanoseconds, in order.
     """
 
     def __init__(self, trace: TraceData) -> None:
@@ -84,9 +85,6 @@ class EventTree:
         self.start_ns: Values = events["start_ns"]
         self._duration_ns: Values = events["duration_ns"]
         self._unfinished: Flags = events["unfinished"]
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
     @cached_property
     def duration_ns(self) -> Values:
@@ -99,30 +97,6 @@ class EventTree:
             end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
         duration: Values = end - self.start_ns
         return duration
-
-    @cached_property
-    def by_start(self) -> Values | None:
-        """Rows in order of start; None if they already are."""
-        in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
-        return None if in_order else np.argsort(self.start_ns, kind="stable")
-
-    @cached_property
-    def roots(self) -> Values:
-        """Rows without a parent, in order of start. Shape (roots,)."""
-        return np.flatnonzero(self.parent < 0)
-
-    @cached_property
-    def children(self) -> tuple[Values, Values]:
-        """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
-
-        Shapes (events + 1,) and (events - roots,); children are in order of start.
-        """
-        return group_by_parent(self.parent)
-
-    def children_of(self, event: int) -> Values:
-        """Rows that ran directly inside ``event``, in order of start."""
-        offsets, rows = self.children
-        return rows[offsets[event] : offsets[event + 1]]
 
 
 @derived
@@ -155,6 +129,16 @@ def event_arrays(trace: TraceData) -> _native.EventArrays:
     )
 
 
+def events_named(trace: TraceData, fits: Callable[[str], object]) -> Flags:
+    """Which events have a name that ``fits`` accepts. Shape (events,)."""
+    name = trace.events["name"]
+    used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
+    is_wanted = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
+    for row in used.tolist():
+        is_wanted[row] = row >= 0 and bool(fits(trace.names[row]))
+    return np.asarray(is_wanted[name])
+
+
 def numbers_of_threads(trace: TraceData) -> Values:
     """torch's id of every thread, by row; shape (threads,)."""
     known = trace.table("threads")["torch_thread_id"]
@@ -162,16 +146,3 @@ def numbers_of_threads(trace: TraceData) -> Values:
         return np.ascontiguousarray(known, dtype=np.int64)
     # Traces of other tools may lack a threads table: the row is the id.
     return np.arange(int(trace.events["thread"].max(initial=-1)) + 1)
-
-
-def self_times(tree: EventTree, is_async: Flags | None = None) -> Values:
-    """Duration minus that of direct children, in nanoseconds. Shape (events,).
-
-    An asynchronous event (``is_async``) overlaps later events, so it has no self time and takes
-    none from its parent; events inside it count as its parent's children.
-    """
-    parent: Index = tree.parent
-    if is_async is not None and is_async.any():
-        parent = np.where(is_async, -1, nearest_ancestor(parent, ~is_async))
-        return np.where(is_async, 0, minus_children(parent, tree.duration_ns))
-    return minus_children(parent, tree.duration_ns)

@@ -49,7 +49,6 @@ class LineNesting:
     around: Rows  # span around each by time, or parent of an asynchronous one; -1 for none
     own_ns: Values  # time as the innermost span of its thread
     is_async: Flags  # spans that are not the activity of their thread
-    by_start: Values | None  # rows in order of start; None if they already are
     moved: Rows  # rows of spans that do not nest as recorded; of equal rows the last counts
     moved_until_ns: Values  # end of the own time of each
 
@@ -68,7 +67,7 @@ class LineNesting:
     @cached_property
     def rows(self) -> list[Rows]:
         """Spans of every thread in order of start, without asynchronous ones."""
-        rows, begin = rows_by_line(self.thread, len(self.threads), self.by_start)
+        rows, begin = rows_by_line(self.thread, len(self.threads))
         found = [rows[first:last] for first, last in pairwise(begin.tolist())]
         if not self.is_async.any():
             return found
@@ -92,13 +91,11 @@ def nest(trace: TraceData, left_out: Flags, parent: npt.NDArray[np.signedinteger
     if any_left_out := bool(left_out.any()):
         line = np.where(left_out, np.int32(len(threads)), line)
     parents = np.ascontiguousarray(parent, dtype=np.int32)
-    around, own_ns, moved, until = _native.nest_on_lines(
-        start, took, parents, line, len(threads), tree.by_start
-    )
+    around, own_ns, moved, until = _native.nest_on_lines(start, took, parents, line, len(threads))
     if any_left_out:
         around = np.where(left_out, parents, around)
     return LineNesting(
-        threads, thread, start, took, parents, around, own_ns, left_out, tree.by_start, moved, until
+        threads, thread, start, took, parents, around, own_ns, left_out, moved, until
     )
 
 
@@ -118,7 +115,7 @@ def thread_lines(trace: TraceData) -> tuple[list[Line], Rows]:
     return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
-def rows_by_line(line: Rows, lines: int, by_start: Values | None) -> tuple[Rows, Values]:
+def rows_by_line(line: Rows, lines: int, by_start: Values | None = None) -> tuple[Rows, Values]:
     """Rows by line in order of start, and where each line begins, shape (lines + 1,)."""
     ordered = line if by_start is None else line[by_start]
     rows = order_rows(ordered)
@@ -136,16 +133,15 @@ def outermost_of(
 ) -> Flags:
     """Which of ``events`` are not, by time, inside another of them of their thread and group.
 
-    Shape (events,), as ``group``. A recursive function is one stretch of time, however deep.
+    ``events``: ascending rows. Shape (events,), as ``group``. A recursive function is one stretch
+    of time, however deep.
     """
     start = event_tree(trace).start_ns[events]
     end = line_nesting(trace).until_ns[events]
     if not len(start):
         return np.zeros(0, dtype=np.bool_)
     key = group.astype(np.int64) * len(trace.table("threads")) + trace.events["thread"][events]
-    by_start = _by_start(start)
-    order = order_rows(key if by_start is None else key[by_start])
-    order = order if by_start is None else by_start[order]
+    order = order_rows(key)
     key, start, end = key[order], start[order], end[order]
     begins = key[1:] != key[:-1]
     # Groups are shifted apart, so that one running maximum serves them all.
@@ -155,9 +151,3 @@ def outermost_of(
     result = np.ones(len(order), dtype=np.bool_)
     result[order[1:]] = begins | (np.add(start, shift, out=start)[1:] >= reached[:-1])
     return result
-
-
-def _by_start(start_ns: Values) -> Values | None:
-    """Rows in order of start, stable; None if they already are."""
-    in_order = bool((start_ns[1:] >= start_ns[:-1]).all())
-    return None if in_order else np.argsort(start_ns, kind="stable")

@@ -1,6 +1,6 @@
 """The event tree as objects, created on access.
 
-    for node in build_tree(trace).depth_first():
+    for node in Tree(trace).depth_first():
         print(node.name, node.duration_ns)
 
 Memory events are nodes too, inside the span they happened in. A node is two words and holds no
@@ -269,7 +269,7 @@ class Tree:
     @cached_property
     def _children(self) -> tuple[Values, Values]:
         if len(self.parent) == self.event_count:
-            return self.arrays.children
+            return group_by_parent(self.parent)
         by_time = np.argsort(self.start_ns, kind="stable")
         _, rows = group_by_parent(self.parent[by_time])
         counts = np.bincount(self.parent + 1, minlength=len(self.parent) + 1)
@@ -306,11 +306,6 @@ class Tree:
         rows = np.flatnonzero(self.parent < 0)
         ordered: list[int] = rows[np.argsort(self.start_ns[rows], kind="stable")].tolist()
         return ordered
-
-
-def build_tree(trace: TraceData) -> Tree:
-    """Tree of ``trace``; computed when it is walked."""
-    return Tree(trace)
 
 
 def _operator_detail(tree: Tree, event: int) -> OperatorDetail:

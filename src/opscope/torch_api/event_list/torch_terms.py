@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.columns.concat import in_order_of_start
 from opscope.columns.names import Names
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.trace_data import TraceData
@@ -28,7 +29,8 @@ def in_torch_terms(trace: TraceData, adjust_steps: bool) -> TraceData:
         return trace
     tables = {name: trace.table(name) for name in TABLES}
     tables["events"] = tables["events"].replaced(changed)
-    return TraceData(tables, names)
+    adapted = TraceData(tables, names)
+    return TraceData({**tables, **in_order_of_start(adapted)}, names) if adjust_steps else adapted
 
 
 def averages_python_functions() -> bool:

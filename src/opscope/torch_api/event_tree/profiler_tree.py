@@ -23,7 +23,7 @@ from opscope.timeline.tree.node import (
     NodeKind,
     OperatorDetail,
     PythonDetail,
-    build_tree,
+    Tree,
 )
 from opscope.torch_api.event_tree.profiler_event import (
     DeviceEvents,
@@ -98,7 +98,7 @@ class ProfilerTree:
     def __init__(self, trace: TraceData, first_id: int = 1) -> None:
         self.first_id = first_id
         self._trace = trace
-        self._tree = build_tree(trace)
+        self._tree = Tree(trace)
         self.devices = DeviceEvents(trace, len(self._tree) + 1, self._event_of_row)
         self._events: dict[int, _RecordedEvent] = {}
         self._modules: dict[int, NNModuleInfo] = {}

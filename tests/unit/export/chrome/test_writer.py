@@ -38,26 +38,6 @@ def test_unfinished_spans_say_so(export):
     assert [row["args"].get("finished") for row in rows] == [False, None, None]
 
 
-def test_events_out_of_order_are_written_by_start(export):
-    trace = Trace(
-        {
-            "events": {
-                "start_ns": [30, 10, 10, 20],
-                "duration_ns": [5, 5, 40, 1],
-                "name": [0, 1, 2, 3],
-            },
-            "threads": {"system_thread_id": [5]},
-        },
-        Names.from_strings(["late", "inner", "outer", "middle"]),
-    )
-
-    rows = spans_of(export(trace))
-
-    assert [row["name"] for row in rows] == ["outer", "inner", "middle", "late"]
-    assert [row["args"]["Ev Idx"] for row in rows] == [2, 1, 3, 0]
-    assert {row["tid"] for row in rows} == {5}
-
-
 PERIOD_NS = 7_889_238 * 10**9
 
 

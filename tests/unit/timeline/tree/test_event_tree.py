@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.timeline.tree.event_tree import event_tree, self_times
+from opscope.timeline.tree.event_tree import event_tree
+from opscope.timeline.tree.line_nesting import own_times
 from support.build_trace import build_trace, span
 
 
@@ -33,6 +34,6 @@ def test_an_asynchronous_event_has_no_self_time_and_takes_none():
         span("c", 50, 60, parent=0),
     ])  # fmt: skip
 
-    own = self_times(event_tree(trace), trace.events["is_async"])
+    own = own_times(trace)
 
     assert us(own) == [80, 0, 10, 10]

@@ -9,7 +9,7 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, RecordScope, ScalarType
 from opscope.timeline.tree.arguments import Scalar, TensorRecord
-from opscope.timeline.tree.node import MemoryDetail, NodeKind, OperatorDetail, build_tree
+from opscope.timeline.tree.node import MemoryDetail, NodeKind, OperatorDetail, Tree
 from support.build_trace import allocation, build_trace, span, tensor
 
 
@@ -22,7 +22,7 @@ def test_memory_events_are_children_of_the_span_they_happened_in():
             allocation(200, 32, action=AllocationAction.OUT_OF_MEMORY),
         ],
     )
-    tree = build_tree(trace)
+    tree = Tree(trace)
 
     names = [(node.name, node.kind.value) for node in tree.depth_first()]
 
@@ -53,7 +53,7 @@ def test_operators_carry_their_arguments():
         ),
     ])  # fmt: skip
 
-    detail = build_tree(trace).roots[0].detail
+    detail = Tree(trace).roots[0].detail
 
     assert isinstance(detail, OperatorDetail)
     assert (detail.overload, detail.sequence_number, detail.scope) == ("dim", 9, 0)
@@ -70,7 +70,7 @@ def test_operators_carry_their_arguments():
 def test_walking_100_000_levels():
     depth = 100_000
     columns = {"parent": np.arange(-1, depth - 1), "name": np.zeros(depth, dtype=np.int32)}
-    tree = build_tree(Trace({"events": columns}, Names.from_strings(["f"])))
+    tree = Tree(Trace({"events": columns}, Names.from_strings(["f"])))
 
     assert sum(1 for _ in tree.depth_first()) == depth
     *_, last = tree.depth_first()
