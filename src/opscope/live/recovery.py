@@ -23,19 +23,21 @@ from opscope.base.artefacts import (
     remove,
 )
 from opscope.base.files import remove_inside
+from opscope.base.locks import turn_of
 from opscope.base.untrusted_files import COUNT, Shape, parsed_json, reading
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError, OpscopeError, TraceFormatError
 from opscope.jobs.saving import save_trace
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_complete
-from opscope.live.flight.dump_writer import finish_dump, turn_of
+from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours
 from opscope.recording.recovered import (
     HOW_UNKNOWN,
     NothingRecorded,
+    end_metadata,
     left_to_be_recovered,
     part_of_recording,
     recover_file,
@@ -133,7 +135,7 @@ def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how:
             facts["ledger"] += [list(row) for row in _lost(described)]
             if described["gaps"] or described["ring_ended"]:
                 facts["limited_by"] = _INCOMPLETE
-            reason_text = reason.as_json(_ended(how, described))
+            reason_text = reason.as_json(end_metadata(described, how))
             (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
             (spool / "reason.json").write_text(reason_text, encoding="utf-8")
             places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
@@ -144,17 +146,6 @@ def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how:
             return write_dump(spool)
         finally:
             remove_inside(ring.folder, spool.name)
-
-
-def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
-    gaps = described["gaps"]
-    return {
-        "how": how,
-        "whole": False,
-        "dropped_from_ns": gaps[0][0] if gaps else None,
-        "dropped_until_ns": gaps[-1][1] if gaps else None,
-        "gaps": gaps,
-    }
 
 
 def _short_text(how: str) -> str:

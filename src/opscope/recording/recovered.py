@@ -352,7 +352,7 @@ def _merge(
     if own is not None:
         metadata |= own.metadata
     elif not _ended_as_planned(described, about):
-        metadata[ENDED] = _ended(described, how)
+        metadata[ENDED] = end_metadata(described, how)
     return merge.save(folder, _requested_part(about), metadata)
 
 
@@ -392,7 +392,8 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
         )
 
 
-def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+def end_metadata(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+    """How a recording ended without its program's trace, as metadata."""
     if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
         how = ""  # stopped first: the keeper saw only that the file was no longer mapped
     return {
@@ -419,7 +420,7 @@ def _trace(
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
     process = with_job_from_notes(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
-    ended = {} if _ended_as_planned(described, about) else {ENDED: _ended(described, how)}
+    ended = {} if _ended_as_planned(described, about) else {ENDED: end_metadata(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
     return apply_confidentiality(trace)
 

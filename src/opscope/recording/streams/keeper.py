@@ -124,26 +124,15 @@ def _warning(folder: Path, why: str) -> None:
         )
 
 
-def dismiss_keepers() -> None:
-    """End all keepers after a last check of their folders: everything is written."""
-    for process, pipe in _pipes.values():
-        if process == os.getpid():
+def dismiss_keepers(folder: Path | None = None) -> None:
+    """End the keeper of a folder, or all keepers, after a last check: everything is written.
+
+    In a forked child this closes the copies of the connections, so that no keeper waits for it.
+    """
+    for one in list(_pipes) if folder is None else [folder]:
+        _, pipe = _pipes.pop(one, (0, None))
+        if pipe is not None:
             pipe.close()
-    _pipes.clear()
 
 
-def dismiss_keeper(folder: Path) -> None:
-    """End the keeper of a folder after a last check: nothing more is written there."""
-    process, pipe = _pipes.pop(folder, (0, None))
-    if pipe is not None and process == os.getpid():
-        pipe.close()
-
-
-def _forget_in_child() -> None:
-    """Close the connections in a forked child, so that no keeper waits for it."""
-    for _, pipe in _pipes.values():
-        pipe.close()
-    _pipes.clear()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=dismiss_keepers)
