@@ -12,7 +12,7 @@ import numpy as np
 import opscope._native as _native
 from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
-from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
+from opscope.recording.gpu.devices import begin_gpu, device_properties, end_gpu
 
 DEVICES = "devices"  # key of the stream note with the state of devices at the start
 
@@ -104,7 +104,7 @@ class DeviceActivity(Listener):
     def prepare(self) -> None:
         """Start collecting, which takes tens of milliseconds the first time."""
         self._refused = begin_gpu(self._wants)
-        devices().properties()  # the CUDA runtime queries the driver once
+        device_properties()  # the CUDA runtime queries the driver once
 
     def begin(self) -> None:
         """Start again if needed: another window may have ended since, and collecting with it."""
@@ -114,7 +114,7 @@ class DeviceActivity(Listener):
 
     def known(self) -> dict[str, Any]:
         """Reason of refusal, and properties, which exist once the program uses devices."""
-        return {"refused": self._refused, "properties": devices().properties()}
+        return {"refused": self._refused, "properties": device_properties()}
 
     def learn(self, known: Any) -> None:
         """Take over facts from the process with the devices."""
