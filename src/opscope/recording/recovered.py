@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +52,6 @@ from opscope.recording.streams.merge_segments import Merge, OwnFacts, can_match_
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
-from opscope.storage.manifest import is_later
 from opscope.storage.partition import RANK, Partition, chosen_partition
 from opscope.storage.processes import job_of, metadata_of
 from opscope.storage.read_part import load_part
@@ -117,34 +116,21 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
             raise ValueError(str(error)) from error
 
 
-def unfinished_trace(
-    begun: Sequence[Path], part: Partition | None, ended: Collection[Partition]
-) -> TraceData | None:
-    """The trace of the newest unfinished recording in a folder.
+def read_parts(
+    begun: Iterable[Path], unreadable: dict[Path, TraceFormatError]
+) -> Iterator[tuple[Path, Partition]]:
+    """Unfinished recordings, each with the part of the folder that it will be saved as.
 
-    Args:
-        begun: files of unfinished recordings, oldest first.
-        part: part of the folder that it would be saved as; None for any.
-        ended: parts with a finished trace in the folder.
-
-    Returns:
-        None if there is a later trace of that part, or only recordings of other parts.
+    Puts errors of unreadable ones into ``unreadable``. Skips removed ones: they have a trace now.
     """
-    unreadable = None
-    for path in reversed(begun):
+    for path in begun:
         try:
-            own = part_of_recording(path)
-        except TraceFormatError as error:  # may be of another part, or of one with an earlier trace
-            if not path.exists():
-                raise
-            unreadable = error
-            continue
-        is_requested = own == part if part is not None else not {*ended} - {own}
-        if is_requested and is_later(path, own):
-            return recover(path)
-    if unreadable is not None and not ended:
-        raise unreadable
-    return None
+            part = part_of_recording(path)
+        except TraceFormatError as error:
+            if path.exists():
+                unreadable[path] = error
+        else:
+            yield path, part
 
 
 def part_of_recording(path: Path) -> Partition:
@@ -158,17 +144,14 @@ def _part_of(about: Mapping[str, Any]) -> Partition:
 
 def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
     """Errors of unfinished recordings that cannot be read; without those that still run."""
-    found: list[TraceFormatError] = []
-    for path in begun:
-        try:
-            part_of_recording(path)
-        except NothingRecorded as error:
-            if not is_alive(_of(path)):
-                found.append(error)
-        except TraceFormatError as error:
-            if path.exists():  # else its trace has been written
-                found.append(error)
-    return found
+    found: dict[Path, TraceFormatError] = {}
+    for _ in read_parts(begun, found):
+        pass
+    return [
+        error
+        for path, error in found.items()
+        if not (isinstance(error, NothingRecorded) and is_alive(_of(path)))
+    ]
 
 
 def _requested_part(about: Mapping[str, Any]) -> Partition | None:
