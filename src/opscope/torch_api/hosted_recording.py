@@ -6,7 +6,6 @@ The program's process only stops the recording, in microseconds, and later reads
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -88,8 +87,8 @@ class HostedRecording:
         Raises:
             OSError, OpscopeError: no process can take it, or it cannot be written here.
         """
-        request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
-        request = replace(request, by_stage=self._by_stage)
+        rank, verdict = self._rank, self.verdict
+        request = EndRequest(self.files, rank=rank, verdict=verdict, by_stage=self._by_stage)
         file = recording.stream_file
         if file is None:  # the file was not writable, or another recording has it
             saved = recording.trace.save(self.files.trace, rank=self._rank)
@@ -141,10 +140,3 @@ def verdict_name() -> str:
 def _rank_suffix() -> str:
     rank = launched_rank()
     return "" if rank is None else f"-rank-{rank}"
-
-
-def _folder() -> Path:
-    try:
-        return Path(os.getcwd())
-    except OSError:  # the folder was removed
-        return Path("/")
