@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from opscope.cli import main
 from support.gloo_jobs import ABORTED, ATTEMPTS, run_ranks
+from support.processes import opscope_here
 from support.torch_processes import run_torch
 
 COLUMNS = "100"
@@ -81,11 +79,8 @@ def run_command(command: str, folder: Path) -> str:
 
 def _run_here(arguments: list[str]) -> str:
     """The same in this process, which saves the time that importing everything takes."""
-    said = io.StringIO()
-    width = mock.patch.dict(os.environ, COLUMNS=COLUMNS)
-    with width, redirect_stdout(said), redirect_stderr(said):
-        try:
-            main(arguments)
-        except SystemExit as end:
-            assert not end.code, f"{arguments}\n{said.getvalue()}"
-    return said.getvalue()
+    with mock.patch.dict(os.environ, COLUMNS=COLUMNS):
+        done = opscope_here(*arguments)
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, f"{arguments}\n{printed}"
+    return printed

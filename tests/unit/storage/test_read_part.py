@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from opscope import load_trace
 from opscope.errors import TraceFormatError
 from opscope.storage import parquet, read_part
 from opscope.storage.read_part import part_as_needed
 from opscope.storage.store import save_part
-from support.loaded import load_trace
 from support.random_trace import assert_same_trace, random_trace
 from support.saved_trace import rewrite
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opscope import load
+from opscope import load, load_trace
 from opscope.analysis.device_use.device_use import find_device_use
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.errors import TraceFormatError, UsageError
@@ -12,7 +12,6 @@ from opscope.storage.chrome import load_chrome_processes
 from opscope.storage.partition import PROCESS, RANK, Partition
 from support.build_trace import build_trace, kernel, span
 from support.chrome_files import names, op
-from support.loaded import load_trace
 
 
 def of_rank(host, device, kernel_us):
