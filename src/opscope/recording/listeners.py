@@ -14,8 +14,6 @@ from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
 from opscope.recording.gpu.devices import begin_gpu, device_properties, end_gpu
 
-DEVICES = "devices"  # key of the stream note with the state of devices at the start
-
 
 class Listener:
     """Sets up one source around one window; the base class sets up nothing.
@@ -43,21 +41,18 @@ class Listener:
         """Add the collected facts to the decoded window."""
         return decoded
 
-    def known(self) -> Any:
-        """Collected facts as JSON, for :meth:`learn` in the process that decodes."""
+    def known(self, whole: bool = True) -> Any:
+        """Collected facts as JSON, for :meth:`learn`; ``whole``: with those slow to collect."""
         return self._known
 
     def learn(self, known: Any) -> None:
-        """Replace the collected facts."""
+        """Take over facts, in the process that decodes; may be called again with later facts."""
         self._known = known
 
-    def window_state(self) -> Any:
-        """Facts of this window at its end, including facts that are slow to collect."""
-        return self.known()
-
-    def learn_of_window(self, known: Any) -> None:
-        """Replace the facts of this window."""
-        self.learn(known)
+    @classmethod
+    def write_note(cls, known: Any) -> None:
+        """Write facts for :meth:`learn` to the running stream: the process may be killed."""
+        _native.note_in_stream(json.dumps({cls.__name__: known}))
 
 
 class OtherTools(Listener):
@@ -110,9 +105,9 @@ class DeviceActivity(Listener):
         """Start again if needed: another window may have ended since, and collecting with it."""
         if not self._refused:
             self._refused = begin_gpu()
-        _native.note_in_stream(json.dumps({DEVICES: self.known()}))
+        self.write_note(self.known())
 
-    def known(self) -> dict[str, Any]:
+    def known(self, whole: bool = True) -> dict[str, Any]:
         """Reason of refusal, and properties, which exist once the program uses devices."""
         return {"refused": self._refused, "properties": device_properties()}
 

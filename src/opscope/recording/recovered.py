@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
@@ -25,18 +27,8 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
-from opscope.recording.facts.module_paths import paths_from_notes, with_paths
-from opscope.recording.facts.process_groups import (
-    groups_from_notes,
-    with_groups,
-    with_job_from_notes,
-)
-from opscope.recording.facts.program_facts import (
-    NO_FACTS,
-    ProgramFacts,
-    state_from_notes,
-    with_state,
-)
+from opscope.recording.facts.process_groups import with_job_from_notes
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, with_state
 from opscope.recording.gpu.events import with_devices
 from opscope.recording.ledger import Row
 from opscope.recording.segments import (
@@ -324,19 +316,15 @@ def _merge(
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
     recorded = RecordingOptions.from_mapping(about["recorded"])
     rows = [*_ledger(described), *_of_long(segments)]
-    paths = paths_from_notes(log.notes)
-    known, own_facts = state_from_notes(log.notes), own
-    if own_facts is None and (known or facts is not NO_FACTS):
-        own_facts = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
-    groups = groups_from_notes(log.notes)
-    process = with_job_from_notes(about["process"], log.notes)
-    merge = Merge(segments, recorded, process, rows, paths, groups, own_facts)
-    metadata = {**about["metadata"], **facts.metadata}
-    if own is not None:
-        metadata |= own.metadata
-    elif not _ended_as_planned(described, about):
-        metadata[ENDED] = end_metadata(described, how)
-    return merge.save(folder, _requested_part(about), metadata)
+    notes = [json.loads(note) for note in log.notes]
+    metadata = {**about["metadata"]}
+    if own is None:
+        added_to = partial(with_state, options=recorded, notes=notes)
+        own = OwnFacts(added_to, facts.cost, facts.metadata)
+        if not _ended_as_planned(described, about):
+            metadata[ENDED] = end_metadata(described, how)
+    merge = Merge(segments, recorded, with_job_from_notes(about["process"], notes), own, rows)
+    return merge.save(folder, _requested_part(about), {**metadata, **own.metadata})
 
 
 def about_ended(path: Path) -> dict[str, Any]:
@@ -395,13 +383,12 @@ def _trace(
     recorded = RecordingOptions.from_mapping(about["recorded"])
     decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
     decoded = replace(decoded, no_room=NO_ROOM)
-    decoded = with_paths(decoded, paths_from_notes(log.notes))
-    decoded = with_groups(decoded, groups_from_notes(log.notes))
-    decoded = with_state(decoded, recorded, state_from_notes(log.notes))
+    notes = [json.loads(note) for note in log.notes]
+    decoded = with_state(decoded, recorded, notes)
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
-    process = with_job_from_notes(about["process"], log.notes)
+    process = with_job_from_notes(about["process"], notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _ended_as_planned(described, about) else {ENDED: end_metadata(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
