@@ -37,7 +37,6 @@ from opscope.recording.claims import ours
 from opscope.recording.recovered import (
     HOW_UNKNOWN,
     NothingRecorded,
-    end_metadata,
     left_to_be_recovered,
     part_of_recording,
     recover_file,
@@ -135,7 +134,7 @@ def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how:
             facts["ledger"] += [list(row) for row in _lost(described)]
             if described["gaps"] or described["ring_ended"]:
                 facts["limited_by"] = _INCOMPLETE
-            reason_text = reason.as_json(end_metadata(described, how))
+            reason_text = reason.as_json(_ended(how, described))
             (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
             (spool / "reason.json").write_text(reason_text, encoding="utf-8")
             places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
@@ -146,6 +145,17 @@ def _write(ring: Artefact, log: _native.StreamedLog, facts: dict[str, Any], how:
             return write_dump(spool)
         finally:
             remove_inside(ring.folder, spool.name)
+
+
+def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
+    gaps = described["gaps"]
+    return {
+        "how": how,
+        "whole": False,
+        "dropped_from_ns": gaps[0][0] if gaps else None,
+        "dropped_until_ns": gaps[-1][1] if gaps else None,
+        "gaps": gaps,
+    }
 
 
 def _short_text(how: str) -> str:

@@ -322,7 +322,7 @@ def _merge(
         added_to = partial(with_state, options=recorded, notes=notes)
         own = OwnFacts(added_to, facts.cost, facts.metadata)
         if not _ended_as_planned(described, about):
-            metadata[ENDED] = end_metadata(described, how)
+            metadata[ENDED] = _ended(described, how)
     merge = Merge(segments, recorded, with_job_from_notes(about["process"], notes), own, rows)
     return merge.save(folder, _requested_part(about), {**metadata, **own.metadata})
 
@@ -363,8 +363,7 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
         )
 
 
-def end_metadata(described: _native.StreamDescription, how: str) -> dict[str, Any]:
-    """How a recording ended without its program's trace, as metadata."""
+def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
     if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
         how = ""  # stopped first: the keeper saw only that the file was no longer mapped
     return {
@@ -390,7 +389,7 @@ def _trace(
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
     process = with_job_from_notes(about["process"], notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
-    ended = {} if _ended_as_planned(described, about) else {ENDED: end_metadata(described, how)}
+    ended = {} if _ended_as_planned(described, about) else {ENDED: _ended(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})
     return apply_confidentiality(trace)
 
