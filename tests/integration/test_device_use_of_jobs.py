@@ -14,8 +14,8 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity
 
 import opscope
+from opscope import load_trace
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from support.loaded import load_trace
 
 SAMPLED = JOBS / "sampled_training_rank_0.json.gz"
 

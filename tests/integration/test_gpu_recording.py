@@ -13,11 +13,11 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
+from opscope import load_trace
 from opscope.api.trace import Trace
 from opscope.columns.device_rules import check_device_rules
 from opscope.columns.schema import EventKind
 from opscope.torch_api.event_tree.profiler_tree import ProfilerTree
-from support.loaded import load_trace
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
 

@@ -102,7 +102,7 @@ def test_another_profiler_finds_cupti_free_and_leaves_no_mark_on_the_next_record
     fake.other_ends()
     assert fake.count("others records") == 2
     # THEN the next recording, beside the subscription that the other one keeps, has the right times
-    monkeypatch.setattr(gpu_devices.devices(), "may_share", lambda: True)
+    monkeypatch.setattr(gpu_devices, "may_share", lambda: True)
     with opscope.profile(activities=BOTH) as second, record_function("around"):
         fake.launch("second")
     assert kernels(first.trace) == ["first"]
@@ -136,7 +136,7 @@ def test_a_profiler_that_may_be_collecting_is_not_disturbed(
 
 def test_torchs_profiler_is_idle_unless_it_records_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    idle = gpu_devices.devices().may_share
+    idle = gpu_devices.may_share
     with opscope.profile():
         assert idle()
     with torch.profiler.profile(activities=[ProfilerActivity.CPU]):

@@ -20,9 +20,10 @@ from opscope.columns.names import REQUEST_PREFIX
 from opscope.serve import MarkRequests, asgi, listen
 from opscope.serve.profile_request import ProfileRequest
 from opscope.torch_api.hosted_recording import HostedRecording
-from support.processes import forked, wait_until
+from support.processes import wait_until
 from support.recorded import count
 from support.torch_processes import TorchProgram
+from torture.children import in_child
 
 TOKEN = "a-token-of-tests"
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
@@ -227,7 +228,7 @@ def test_a_silent_client_keeps_no_process_waiting(server):
 
 def test_a_forked_child_leaves_the_port(tmp_path):
     server = listen("127.0.0.1:0", tmp_path, TOKEN)
-    assert forked(lambda: server._socket.is_ours() and sys.exit(1)) == 0
+    in_child(lambda: server._socket.is_ours() and sys.exit(1))
     assert ask(server.port, "GET", "/profile_status")[0] == 200
     server.stop()
     listen(f"127.0.0.1:{server.port}", tmp_path, TOKEN).stop()

@@ -20,11 +20,12 @@ from opscope.launch.process_end import state_of
 from opscope.live.control import client, server
 from opscope.live.control.address import socket_path
 from opscope.recording.streams.detached_trace import trace_of_log
-from support.processes import forked, run_python, wait_until
 from support.processes import opscope_here as command
+from support.processes import run_python, wait_until
 from support.reached_programs import running, running_torch
 from support.recorded import names
 from support.torch_processes import run_torch
+from torture.children import in_child
 
 pytest_plugins = ["support.reached_programs"]
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -309,7 +310,7 @@ def test_a_forked_child_does_not_listen_and_leaves_its_parent_s_socket(listening
         assert not server.is_listening() and socket_path(listening).exists()
         server.stop_listening()
 
-    assert forked(child) == 0
+    in_child(child)
     client.connect(listening).close()
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import opscope
-from support.processes import forked
 from support.recorded import names, record
 from support.torch_processes import run_torch
+from torture.children import in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -26,7 +26,7 @@ def test_what_a_child_does_with_its_parents_profile():
 
     prof.start()
     torch.ones(1)
-    assert forked(child) == 0
+    in_child(child)
     prof.stop()
     assert "aten::ones" in names(prof.trace) and "aten::zeros" not in names(prof.trace)
 

@@ -12,6 +12,7 @@ from collections import Counter
 
 import torch
 import torch._dynamo
+from torch._dynamo.testing import CompileCounter
 
 import opscope
 
@@ -22,17 +23,6 @@ EVERYTHING = {
     "profile_memory": True,
     "record_shapes": True,
 }
-
-
-class Graphs:
-    """A backend that runs graphs as they are, and counts them."""
-
-    def __init__(self):
-        self.count = 0
-
-    def __call__(self, graph, inputs):
-        self.count += 1
-        return graph.forward
 
 
 def counts(prof, *names):
@@ -56,12 +46,12 @@ def looked_at_inside():
             z = y.cos()
         return z, counts(prof, "aten::sin", "aten::cos"), len(prof.key_averages().table())
 
-    graphs = Graphs()
+    graphs = CompileCounter()
     compiled = torch.compile(looks, backend=graphs)
     compiled(X)
-    once = graphs.count
+    once = graphs.frame_count
     found = [compiled(X)[1] for _ in range(3)]
-    return found, graphs.count - once
+    return found, graphs.frame_count - once
 
 
 def switched_inside(prof=None):
@@ -75,14 +65,14 @@ def switched_inside(prof=None):
         prof.stop()
         return z + 1
 
-    graphs = Graphs()
+    graphs = CompileCounter()
     compiled = torch.compile(switches, backend=graphs)
     compiled(X)
-    once, found = graphs.count, []
+    once, found = graphs.frame_count, []
     for _ in range(3):
         compiled(X)
         found.append(counts(prof, "aten::sin", "aten::cos"))
-    return found, graphs.count - once
+    return found, graphs.frame_count - once
 
 
 def stepped_inside():
@@ -98,37 +88,37 @@ def stepped_inside():
         prof.step()
         return y + 1
 
-    graphs = Graphs()
+    graphs = CompileCounter()
     compiled = torch.compile(steps, backend=graphs)
     compiled(X)  # without the profile: only counts steps
     prof.step_num = 0
-    once = graphs.count
+    once = graphs.frame_count
     with prof:
         for _ in range(8):
             compiled(X)
-    return found, graphs.count - once
+    return found, graphs.frame_count - once
 
 
 def around():
     """What was compiled before, between and under profiles, and never again for them."""
-    graphs = Graphs()
+    graphs = CompileCounter()
     compiled = torch.compile(broken, backend=graphs)
     compiled(X)
-    once, found = graphs.count, []
+    once, found = graphs.frame_count, []
     for options in ({}, {"with_stack": True}, EVERYTHING):
         with opscope.profile(**options) as prof:
             for _ in range(10):
                 compiled(X)
         found.append(counts(prof, "aten::sin", "aten::cos"))
         compiled(X)
-    return found, graphs.count - once
+    return found, graphs.frame_count - once
 
 
 def threads():
-    graphs = Graphs()
+    graphs = CompileCounter()
     compiled = torch.compile(broken, backend=graphs)
     compiled(X)
-    once, found = graphs.count, []
+    once, found = graphs.frame_count, []
 
     def work():
         for _ in range(20):
@@ -142,7 +132,7 @@ def threads():
             for worker in workers:
                 worker.join()
         found.append(counts(prof, "aten::sin", "aten::cos"))
-    return found, graphs.count - once
+    return found, graphs.frame_count - once
 
 
 def drop_in_inside():

@@ -44,7 +44,7 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
     if recorded:
         path = folder / "recorded"
         subprocess.run([sys.executable, "-c", _RECORD, str(path)], check=True)
-        from support.loaded import load_trace
+        from opscope import load_trace
 
         _write(load_trace(path), "recorded", folder)
 

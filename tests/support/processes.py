@@ -59,18 +59,3 @@ def wait_until(is_so: Callable[[], object], patience_s: float = 60) -> None:
     while not is_so():
         assert time.monotonic() < until, f"not within {patience_s} s"
         time.sleep(0.01)
-
-
-def forked(work: Callable[[], object]) -> int:
-    """Exit status of a forked child that runs ``work``; what it raises is on standard error."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

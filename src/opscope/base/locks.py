@@ -6,11 +6,14 @@ exclusive lock. The kernel releases both at the process's end. This imports noth
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 TRIES = 5
 _PAUSE_S = 0.01  # maximum pause between two tries
@@ -73,6 +76,18 @@ def wait_for_claimant(file: int) -> None:
 def unlock(file: int) -> None:
     """Unlock, also for children that were forked meanwhile and share the file."""
     fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def turn_of(folder: Path) -> Iterator[None]:
+    """Lock for making traces: one process of a folder at a time, as the program needs the CPUs."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks for folders
+            lock_alone(file)
+        yield
+    finally:
+        os.close(file)
 
 
 def _try_flock(file: int, operation: int) -> bool:

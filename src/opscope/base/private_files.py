@@ -13,7 +13,9 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
+_Socket = TypeVar("_Socket", bound="OwnSocket")
 _HIGH = 512  # above the descriptors that most programs open and close
 _STANDARD = 3
 
@@ -61,7 +63,7 @@ class OwnSocket:
         self.socket.settimeout(timeout)
 
     @classmethod
-    def of(cls, file: OwnFile) -> OwnSocket:
+    def of(cls: type[_Socket], file: OwnFile) -> _Socket:
         """Socket of a file descriptor; closing the socket closes the file."""
         own_socket = cls.__new__(cls)
         own_socket._take(file)

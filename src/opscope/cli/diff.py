@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 from opscope.analysis.diff.compare import Despite, compare
-from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
+from opscope.analysis.diff.gate import Decision, Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.api.diff import open_sides
@@ -27,7 +27,6 @@ from opscope.cli.views.console import Messages, Output, console_for
 from opscope.cli.views.results import Section, as_markdown, as_text
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
-from opscope.readers.decision import Decision
 from opscope.readers.version_comparison import Rounds, decide, record_rounds
 from opscope.report.diff_page import diff_html
 from opscope.report.diff_tables import MOST_ROWS, closing, headline, tables

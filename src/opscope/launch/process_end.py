@@ -12,7 +12,7 @@ import os
 import signal
 import struct
 
-STATE, FLAGS, START, EXIT_CODE = 0, 6, 19, 49
+STATE, PARENT, FLAGS, START, EXIT_CODE = 0, 1, 6, 19, 49
 """Fields of ``/proc/PID/stat`` after the name."""
 
 _GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11

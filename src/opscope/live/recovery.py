@@ -23,13 +23,14 @@ from opscope.base.artefacts import (
     remove,
 )
 from opscope.base.files import remove_inside
+from opscope.base.locks import turn_of
 from opscope.base.untrusted_files import COUNT, Shape, parsed_json, reading
 from opscope.columns.trace_data import TraceData
 from opscope.errors import LifecycleError, OpscopeError, TraceFormatError
 from opscope.jobs.saving import save_trace
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_complete
-from opscope.live.flight.dump_writer import finish_dump, turn_of
+from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from opscope.base.input_file import is_folder, status_of
 from opscope.base.python_process import opscope_command
@@ -41,23 +41,6 @@ class RecordedRun:
     # start and end of each stop, Unix nanoseconds; an inexact stop is too short, so a step is too
     # long, as beside another program
     stops: tuple[tuple[int, int], ...] = ()
-
-
-class TakesTurns(Protocol):
-    """A program that can be stopped and continued."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the program runs or is stopped."""
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Return at the program's end, or after ``timeout_s``."""
-
-    def stop(self) -> None:
-        """Stop the program until :meth:`resume`."""
-
-    def resume(self) -> None:
-        """Continue the stopped program."""
 
 
 class Run:
@@ -176,7 +159,7 @@ def record_turns(
     return [run.result() for run in runs]
 
 
-def take_turns(runs: Sequence[TakesTurns]) -> None:
+def take_turns(runs: Sequence[Run]) -> None:
     """Let one of the programs run at a time, for ``TURN_S`` each, until all have ended.
 
     Other programs on the machine then disturb all programs alike. The order is random, so that no

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from opscope.analysis.diff.compare import compare
-from opscope.analysis.diff.gate import Judgement, judge, read_gate
+from opscope.analysis.diff.gate import Judgement, decision_of, judge, read_gate
 from opscope.analysis.diff.result import Diff
 from opscope.analysis.diff.step_costs import Side
 from opscope.api.diff import side_of
@@ -22,7 +22,6 @@ from opscope.base.address import address_of, shown_address
 from opscope.base.files import open_inside
 from opscope.errors import UsageError
 from opscope.readers.answers import Answers, answers_of, answers_of_diff, answers_of_job
-from opscope.readers.decision import decision_of
 
 MOST_OPEN = 8
 """Traces in memory; opening one more closes the least recently used one."""

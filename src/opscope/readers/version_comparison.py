@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from opscope.analysis.diff.gate import Judgement, Outcome
+from opscope.analysis.diff.gate import Decision, Judgement, Outcome, decision_of
 from opscope.analysis.diff.result import Diff, TimeVerdict
 from opscope.analysis.diff.step_costs import Side
 from opscope.api.diff import open_sides
 from opscope.base.printable import printable
 from opscope.errors import UsageError
-from opscope.readers.decision import Decision, decision_of
 from opscope.readers.recorded_run import RecordedRun, record_turns
 from opscope.timeline.stopped_time import without_stops
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import opscope._native as _native
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
@@ -41,7 +39,7 @@ class DetailStretches(Listener):
     def _note(self) -> None:
         """Write the stretches to the stream, because the process may be killed."""
         if self._is_streamed:
-            _native.note_in_stream(json.dumps({DETAIL: self._known}))
+            self.write_note(self._known)
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """Set ``detail``."""

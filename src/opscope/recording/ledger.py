@@ -15,7 +15,7 @@ import numpy as np
 from opscope.columns.codes import GpuKind
 from opscope.columns.schema import END_WITHOUT_DEVICE_DATA
 from opscope.recording.decoded import Decoded
-from opscope.recording.gpu.devices import devices
+from opscope.recording.gpu.devices import device_properties
 
 Row = tuple[str, str, float]
 
@@ -134,7 +134,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
     """Device work requested, recorded and lost, with reasons."""
     decoded = recorded.decoded
     if decoded.gpu_refused:
-        return [("gpu", f"not recorded: {devices().library} cannot be used", 1.0)]
+        return [("gpu", "not recorded: CUPTI cannot be used", 1.0)]
     if decoded.devices is None:
         return []
     counts, gpu = decoded.devices.account, decoded.tables["gpu"]
@@ -171,5 +171,5 @@ def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
         f"{source['library_name'].lower()}_version": source["library_version"],
         "clock": "recorder" if source["clock_is_ours"] else "converted",
     }
-    properties = list(decoded.gpu_properties) or devices().properties()
+    properties = list(decoded.gpu_properties) or device_properties()
     return {"gpu": about, **({"deviceProperties": properties} if properties else {})}

@@ -12,9 +12,7 @@ import numpy as np
 import opscope._native as _native
 from opscope.columns.names import Names
 from opscope.recording.decoded import Decoded
-from opscope.recording.gpu.devices import begin_gpu, devices, end_gpu
-
-DEVICES = "devices"  # key of the stream note with the state of devices at the start
+from opscope.recording.gpu.devices import begin_gpu, device_properties, end_gpu
 
 
 class Listener:
@@ -43,21 +41,18 @@ class Listener:
         """Add the collected facts to the decoded window."""
         return decoded
 
-    def known(self) -> Any:
-        """Collected facts as JSON, for :meth:`learn` in the process that decodes."""
+    def known(self, whole: bool = True) -> Any:
+        """Collected facts as JSON, for :meth:`learn`; ``whole``: with those slow to collect."""
         return self._known
 
     def learn(self, known: Any) -> None:
-        """Replace the collected facts."""
+        """Take over facts, in the process that decodes; may be called again with later facts."""
         self._known = known
 
-    def window_state(self) -> Any:
-        """Facts of this window at its end, including facts that are slow to collect."""
-        return self.known()
-
-    def learn_of_window(self, known: Any) -> None:
-        """Replace the facts of this window."""
-        self.learn(known)
+    @classmethod
+    def write_note(cls, known: Any) -> None:
+        """Write facts for :meth:`learn` to the running stream: the process may be killed."""
+        _native.note_in_stream(json.dumps({cls.__name__: known}))
 
 
 class OtherTools(Listener):
@@ -104,17 +99,17 @@ class DeviceActivity(Listener):
     def prepare(self) -> None:
         """Start collecting, which takes tens of milliseconds the first time."""
         self._refused = begin_gpu(self._wants)
-        devices().properties()  # the CUDA runtime queries the driver once
+        device_properties()  # the CUDA runtime queries the driver once
 
     def begin(self) -> None:
         """Start again if needed: another window may have ended since, and collecting with it."""
         if not self._refused:
             self._refused = begin_gpu()
-        _native.note_in_stream(json.dumps({DEVICES: self.known()}))
+        self.write_note(self.known())
 
-    def known(self) -> dict[str, Any]:
+    def known(self, whole: bool = True) -> dict[str, Any]:
         """Reason of refusal, and properties, which exist once the program uses devices."""
-        return {"refused": self._refused, "properties": devices().properties()}
+        return {"refused": self._refused, "properties": device_properties()}
 
     def learn(self, known: Any) -> None:
         """Take over facts from the process with the devices."""

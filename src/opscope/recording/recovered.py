@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias
@@ -25,18 +27,8 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
 from opscope.recording.decoded import read_decoded
-from opscope.recording.facts.module_paths import paths_from_notes, with_paths
-from opscope.recording.facts.process_groups import (
-    groups_from_notes,
-    with_groups,
-    with_job_from_notes,
-)
-from opscope.recording.facts.program_facts import (
-    NO_FACTS,
-    ProgramFacts,
-    state_from_notes,
-    with_state,
-)
+from opscope.recording.facts.process_groups import with_job_from_notes
+from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, with_state
 from opscope.recording.gpu.events import with_devices
 from opscope.recording.ledger import Row
 from opscope.recording.segments import (
@@ -52,7 +44,6 @@ from opscope.recording.streams.merge_segments import Merge, OwnFacts, can_match_
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
-from opscope.storage.manifest import is_later
 from opscope.storage.partition import RANK, Partition, chosen_partition
 from opscope.storage.processes import job_of, metadata_of
 from opscope.storage.read_part import load_part
@@ -117,34 +108,21 @@ def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> TraceData:
             raise ValueError(str(error)) from error
 
 
-def unfinished_trace(
-    begun: Sequence[Path], part: Partition | None, ended: Collection[Partition]
-) -> TraceData | None:
-    """The trace of the newest unfinished recording in a folder.
+def read_parts(
+    begun: Iterable[Path], unreadable: dict[Path, TraceFormatError]
+) -> Iterator[tuple[Path, Partition]]:
+    """Unfinished recordings, each with the part of the folder that it will be saved as.
 
-    Args:
-        begun: files of unfinished recordings, oldest first.
-        part: part of the folder that it would be saved as; None for any.
-        ended: parts with a finished trace in the folder.
-
-    Returns:
-        None if there is a later trace of that part, or only recordings of other parts.
+    Puts errors of unreadable ones into ``unreadable``. Skips removed ones: they have a trace now.
     """
-    unreadable = None
-    for path in reversed(begun):
+    for path in begun:
         try:
-            own = part_of_recording(path)
-        except TraceFormatError as error:  # may be of another part, or of one with an earlier trace
-            if not path.exists():
-                raise
-            unreadable = error
-            continue
-        is_requested = own == part if part is not None else not {*ended} - {own}
-        if is_requested and is_later(path, own):
-            return recover(path)
-    if unreadable is not None and not ended:
-        raise unreadable
-    return None
+            part = part_of_recording(path)
+        except TraceFormatError as error:
+            if path.exists():
+                unreadable[path] = error
+        else:
+            yield path, part
 
 
 def part_of_recording(path: Path) -> Partition:
@@ -158,17 +136,14 @@ def _part_of(about: Mapping[str, Any]) -> Partition:
 
 def unreadable_recordings(begun: Iterable[Path]) -> list[TraceFormatError]:
     """Errors of unfinished recordings that cannot be read; without those that still run."""
-    found: list[TraceFormatError] = []
-    for path in begun:
-        try:
-            part_of_recording(path)
-        except NothingRecorded as error:
-            if not is_alive(_of(path)):
-                found.append(error)
-        except TraceFormatError as error:
-            if path.exists():  # else its trace has been written
-                found.append(error)
-    return found
+    found: dict[Path, TraceFormatError] = {}
+    for _ in read_parts(begun, found):
+        pass
+    return [
+        error
+        for path, error in found.items()
+        if not (isinstance(error, NothingRecorded) and is_alive(_of(path)))
+    ]
 
 
 def _requested_part(about: Mapping[str, Any]) -> Partition | None:
@@ -341,19 +316,15 @@ def _merge(
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
     recorded = RecordingOptions.from_mapping(about["recorded"])
     rows = [*_ledger(described), *_of_long(segments)]
-    paths = paths_from_notes(log.notes)
-    known, own_facts = state_from_notes(log.notes), own
-    if own_facts is None and (known or facts is not NO_FACTS):
-        own_facts = OwnFacts(lambda decoded: with_state(decoded, recorded, known), facts.cost, {})
-    groups = groups_from_notes(log.notes)
-    process = with_job_from_notes(about["process"], log.notes)
-    merge = Merge(segments, recorded, process, rows, paths, groups, own_facts)
-    metadata = {**about["metadata"], **facts.metadata}
-    if own is not None:
-        metadata |= own.metadata
-    elif not _ended_as_planned(described, about):
-        metadata[ENDED] = _ended(described, how)
-    return merge.save(folder, _requested_part(about), metadata)
+    notes = [json.loads(note) for note in log.notes]
+    metadata = {**about["metadata"]}
+    if own is None:
+        added_to = partial(with_state, options=recorded, notes=notes)
+        own = OwnFacts(added_to, facts.cost, facts.metadata)
+        if not _ended_as_planned(described, about):
+            metadata[ENDED] = _ended(described, how)
+    merge = Merge(segments, recorded, with_job_from_notes(about["process"], notes), own, rows)
+    return merge.save(folder, _requested_part(about), {**metadata, **own.metadata})
 
 
 def about_ended(path: Path) -> dict[str, Any]:
@@ -411,13 +382,12 @@ def _trace(
     recorded = RecordingOptions.from_mapping(about["recorded"])
     decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
     decoded = replace(decoded, no_room=NO_ROOM)
-    decoded = with_paths(decoded, paths_from_notes(log.notes))
-    decoded = with_groups(decoded, groups_from_notes(log.notes))
-    decoded = with_state(decoded, recorded, state_from_notes(log.notes))
+    notes = [json.loads(note) for note in log.notes]
+    decoded = with_state(decoded, recorded, notes)
     rows = [*_ledger(described)]
     if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: device activity, lost with the process", 1))
-    process = with_job_from_notes(about["process"], log.notes)
+    process = with_job_from_notes(about["process"], notes)
     trace = assemble_trace(decoded, recorded, facts.cost, process, rows)
     ended = {} if _ended_as_planned(described, about) else {ENDED: _ended(described, how)}
     trace = trace.with_metadata({**about["metadata"], **facts.metadata, **ended})

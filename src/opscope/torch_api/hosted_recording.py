@@ -6,19 +6,16 @@ The program's process only stops the recording, in microseconds, and later reads
 from __future__ import annotations
 
 import json
-import os
-import select
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opscope.base.private_files import OwnSocket
 from opscope.errors import LifecycleError
 from opscope.recording.facts.process_facts import launched_rank
 from opscope.recording.sources import prepare_sources
-from opscope.recording.streams.keeper import begin_keeper, send_to_keeper
+from opscope.recording.streams.keeper import Answer, begin_keeper, send_to_keeper
 from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest
 from opscope.torch_api.profile_recording import ProfileRecording
@@ -73,7 +70,7 @@ class HostedRecording:
             rank=self._rank,
             when_refused=lambda reason: None,  # then it is in memory, and this process saves it
         )
-        self._answers: OwnSocket | None = None
+        self._answer: Answer | None = None
 
     def new(self) -> ProfileRecording:
         """A recording that has not begun."""
@@ -90,8 +87,8 @@ class HostedRecording:
         Raises:
             OSError, OpscopeError: no process can take it, or it cannot be written here.
         """
-        request = EndRequest(self.files, _folder(), rank=self._rank, verdict=self.verdict)
-        request = replace(request, by_stage=self._by_stage)
+        rank, verdict = self._rank, self.verdict
+        request = EndRequest(self.files, rank=rank, verdict=verdict, by_stage=self._by_stage)
         file = recording.stream_file
         if file is None:  # the file was not writable, or another recording has it
             saved = recording.trace.save(self.files.trace, rank=self._rank)
@@ -102,11 +99,11 @@ class HostedRecording:
             request = replace(request, recording=file, facts=facts)
         with suppress(OSError):
             self.verdict.unlink()
-        self._answers = send_to_keeper(self.files.trace, request.as_text(), continues=True)
+        self._answer = send_to_keeper(self.files.trace, request.as_text(), continues=True)
 
     def is_being_made(self) -> bool:
         """Whether the other process is working."""
-        return self._answers is not None and self._answers.is_ours() and not self._is_done(0)
+        return self._answer is not None and self._answer.received() is None
 
     def outcome(self, longest_s: float) -> HostedOutcome:
         """The results; waits up to ``longest_s`` seconds.
@@ -114,9 +111,9 @@ class HostedRecording:
         Raises:
             LifecycleError: nothing was recorded, it takes longer, or it failed, by the message.
         """
-        if self._answers is None:
+        if self._answer is None:
             raise LifecycleError("Nothing has been recorded yet. Record some steps or requests.")
-        if self._answers.is_ours() and not self._is_done(longest_s):
+        if self._answer.received(longest_s) is None:
             raise LifecycleError(
                 f"Another process is still writing {self.files.trace}. Try again later."
             )
@@ -134,14 +131,6 @@ class HostedRecording:
         exists = report is not None and report.exists()
         return HostedOutcome(self.files.trace, report if exists else None, verdict)
 
-    def _is_done(self, longest_s: float) -> bool:
-        """Whether the other process has reported the end or is gone: its socket is readable."""
-        if self._answers is None:
-            return True
-        poll = select.poll()
-        poll.register(self._answers.socket, select.POLLIN)
-        return bool(poll.poll(longest_s * 1000))
-
 
 def verdict_name() -> str:
     """Name of the verdict's file, in a folder that ranks of a job may share."""
@@ -151,10 +140,3 @@ def verdict_name() -> str:
 def _rank_suffix() -> str:
     rank = launched_rank()
     return "" if rank is None else f"-rank-{rank}"
-
-
-def _folder() -> Path:
-    try:
-        return Path(os.getcwd())
-    except OSError:  # the folder was removed
-        return Path("/")

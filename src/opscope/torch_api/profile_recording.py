@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -212,16 +212,6 @@ class ProfileRecording(Cycles):
             trace = self._view_of(cycle).with_metadata(self._user_metadata(cycle))
             trace.save(stream.folder, rank=stream.of.rank, process=stream.of.process)
         stream.discard()
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether part of the last, long recording is only on disk."""
-        return bool(self._finished) and self._finished[-1].recording.is_drained
-
-    def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
-        """Write the trace of a drained recording, with only a part of it in memory."""
-        last = self._finished[-1]
-        return last.recording.save_drained(folder, {**self._user_metadata(last), **metadata})
 
     @property
     def has_stream(self) -> bool:

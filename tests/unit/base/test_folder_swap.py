@@ -4,12 +4,12 @@ import os
 
 import pytest
 
+from opscope import load_trace
 from opscope.base import folder_swap
 from opscope.base.folder_swap import read_unreplaced, replace_folder
 from opscope.errors import TraceFormatError
 from opscope.storage.store import save_part
 from support.build_trace import build_trace, span
-from support.loaded import load_trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 

@@ -8,12 +8,12 @@ import sys
 import pyarrow as pa
 import pytest
 
+from opscope import load_trace
 from opscope.base import memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.storage import unpacked_file
 from opscope.storage.manifest import rank_folders
 from support.hostile_sources import built_trace
-from support.loaded import load_trace
 from support.rewritten_trace import write_table
 
 

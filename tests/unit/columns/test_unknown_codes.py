@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from opscope import load_trace
 from opscope.columns.ledger import NEWER
 from opscope.columns.schema import TABLES, UNKNOWN_KIND, RecordScope
 from opscope.export.all_formats import FORMATS
 from opscope.report.page import report_html
 from opscope.timeline.tree.node import NodeKind
 from support.hostile_sources import built_trace
-from support.loaded import load_trace
 from support.read_report import read_report
 from support.rewritten_trace import change_row, write_table
 

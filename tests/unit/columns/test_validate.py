@@ -4,10 +4,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from opscope import load_trace
 from opscope.columns.schema import TABLES
 from opscope.errors import TraceFormatError
 from support.hostile_sources import built_trace
-from support.loaded import load_trace
 from support.rewritten_trace import change_row, rewrite_column, write_table
 
 

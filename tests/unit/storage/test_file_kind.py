@@ -5,9 +5,9 @@ import pickle
 
 import pytest
 
+from opscope import load_trace
 from opscope.errors import TraceFormatError
 from opscope.storage.file_kind import FileKind, file_kind, kind_of_json
-from support.loaded import load_trace
 
 EVENT = {"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1,
          "args": {"nodes": [{"id": 7, "name": "n"}], "schema": "1"}}  # fmt: skip

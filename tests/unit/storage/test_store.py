@@ -16,16 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opscope
+from opscope import load_trace
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import SCHEMA_VERSION, TABLES
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.recording.streams.load import load_trace as load_process
 from opscope.storage import interop, parquet, store
 from opscope.storage.manifest import rank_folders, read_manifest
 from opscope.storage.partition import RANK, Partition
 from opscope.storage.store import _LIBRARIES_BYTES, _POOLS_BYTES, save_part
 from support.build_trace import build_trace, span
-from support.loaded import load_trace
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
 from support.repeat_trace import repeat_trace
 from support.saved_trace import edit_manifest, rewrite
@@ -107,9 +108,9 @@ def test_several_ranks_have_to_be_distinguished(two_ranks):
     assert load_trace(two_ranks, rank=1).event_name(0) == "other"
     assert load_trace(two_ranks / "rank=00001").event_name(0) == "other"
     with pytest.raises(UsageError, match=r"several ranks \(0, 1\).*rank=0"):
-        load_trace(two_ranks)
+        load_process(two_ranks)
     with pytest.raises(UsageError, match="no rank 7"):
-        load_trace(two_ranks, rank=7)
+        load_process(two_ranks, rank=7)
 
 
 def test_the_rank_comes_from_the_recording(tmp_path):

@@ -11,11 +11,11 @@ import zipfile
 import pyarrow as pa
 import pytest
 
+from opscope import load_trace
 from opscope.errors import TraceFormatError
 from opscope.storage import unpacked_file
 from opscope.storage.unpacked_file import UnpackedFile, head_of, pieces_of
 from support.chrome_files import names, op
-from support.loaded import load_trace
 
 TEXT = json.dumps([op(f"aten::{i}", i, 1) for i in range(500)]).encode()
 

@@ -43,6 +43,14 @@ class Outcome(str, Enum):
     NOT_JUDGED = "not judged"
 
 
+class Decision(str, Enum):
+    """Whether a new version of a program is accepted."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    UNDECIDED = "undecided"
+
+
 @dataclass(frozen=True)
 class Condition:
     """One condition."""
@@ -76,6 +84,14 @@ def judge(diff: Diff, conditions: Iterable[Condition]) -> list[Judgement]:
     above. If the limit is within the interval, the condition is not judged.
     """
     return [_judged(diff, condition) for condition in conditions]
+
+
+def decision_of(outcomes: Iterable[Outcome]) -> Decision:
+    """``accept`` if all conditions passed, ``reject`` if one failed, else ``undecided``."""
+    results = set(outcomes)
+    if Outcome.FAILED in results:
+        return Decision.REJECT
+    return Decision.UNDECIDED if Outcome.NOT_JUDGED in results else Decision.ACCEPT
 
 
 def _read(text: str) -> Condition:

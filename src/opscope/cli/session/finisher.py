@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import time
 from pathlib import Path
 from shlex import quote
 
-from opscope.base.private_files import OwnSocket
 from opscope.cli.session.termination import leaving_at_once
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
-from opscope.recording.streams.keeper import send_to_keeper
+from opscope.recording.streams.keeper import Answer, send_to_keeper
 from opscope.recording.streams.trace_request import EndRequest
 
 WAIT = "OPSCOPE_END_WAIT"
@@ -30,7 +27,7 @@ class Finisher:
     def __init__(self, folder: Path, messages: Messages, is_patient: bool = False) -> None:
         """``folder``: folder of the trace; ``is_patient``: wait until the trace is written."""
         self._folder, self._messages, self._is_patient = folder, messages, is_patient
-        self._running: OwnSocket | None = None
+        self._running: Answer | None = None
         self._began_s = time.monotonic()
         self._deadline_s: float | None = None
 
@@ -53,14 +50,8 @@ class Finisher:
         return self._running is not None
 
     def is_working(self) -> bool:
-        """Whether another process still executes the request; takes one system call."""
-        if self._running is None or not self._running.is_ours():
-            return False
-        try:
-            self._running.socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
-        return False
+        """Whether another process still executes the request."""
+        return self._running is not None and self._running.received() is None
 
     def request(self, request: EndRequest) -> bool:
         """Send a request after earlier ones are done; False, with a message, if it fails."""
@@ -103,10 +94,10 @@ class Finisher:
         Raises:
             KeyboardInterrupt: the user interrupted the wait; the other process continues.
         """
-        if self._running is None or not self._running.is_ours():
+        if self._running is None:
             return True
         with leaving_at_once():
-            reply = _received(self._running.socket, longest_s)
+            reply = self._running.received(longest_s)
         if reply is None:
             return False
         if reply != DONE:
@@ -131,17 +122,3 @@ def _user_limit_s() -> float | None:
     except (KeyError, ValueError):
         return None
     return limit_s if 0 <= limit_s < _LONGEST_S else None
-
-
-def _received(connection: socket.socket, longest_s: float | None) -> bytes | None:
-    """Receive one byte; empty if the other end is closed, None after the time limit."""
-    # Not settimeout(): its poll() fails in a process that must not open more files.
-    limit = (0, 0) if longest_s is None else (int(longest_s), int(longest_s % 1 * 1e6))
-    flags = socket.MSG_DONTWAIT if longest_s is not None and limit == (0, 0) else 0
-    try:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", *limit))
-        return connection.recv(1, flags)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""

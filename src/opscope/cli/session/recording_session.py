@@ -273,7 +273,6 @@ class RecordingSession:
             rank=self._rank,
             process=self._process,
             with_children=self._children is not None,
-            folder=_current_folder(),
             is_awaited=self._is_awaited,
         )
 
@@ -321,13 +320,6 @@ class StepsOfRun:
     def counted(self) -> dict[str, Any] | None:
         """Number of steps and their time, as metadata; None for fewer than two steps."""
         return None if self._ended < 2 else {"ended": self._ended, "passed_ns": self._steps_ns}
-
-
-def _current_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError:  # the folder was removed
-        return Path("/")
 
 
 def _reset_limits() -> None:

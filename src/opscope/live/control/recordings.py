@@ -68,7 +68,7 @@ class RequestedRecording:
             return {"trace": str(save_trace(self._local_recording.trace, folder).parent)}
         if self._facts is None:
             _native.close_window(self._window)
-            self._facts = self._knowledge.facts_at_end()
+            self._facts = self._knowledge.facts(whole=True)
         _write_log(self._window, file)
         self.discard()
         return {"facts": self._facts}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import opscope._native as _native
+from opscope.launch.process_end import signal_name
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,6 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.detail})" if self.detail else self.kind
-
-
-def signal_name(number: int) -> str:
-    """Name of a signal, such as ``SIGUSR2`` for 12."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 SPOOL_PREFIX = ".dump-"

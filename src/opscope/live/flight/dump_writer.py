@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.base.artefacts import at, remove
+from opscope.base.locks import turn_of
 from opscope.live.flight.dump_request import is_complete
 from opscope.live.flight.write_dump import write_dump
 from opscope.recording.claims import ours
@@ -31,15 +28,3 @@ def finish_dump(spool: Path) -> Path | None:
             remove(artefact)
             raise ValueError("the program was killed before the dump was complete; it was removed")
         return write_dump(spool)
-
-
-@contextlib.contextmanager
-def turn_of(folder: Path) -> Iterator[None]:
-    """Lock for making traces: one process of a folder at a time, as the program needs the CPUs."""
-    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # some file systems have no locks for folders
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)

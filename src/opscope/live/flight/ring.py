@@ -24,7 +24,7 @@ from opscope.base.private_files import OwnFile
 from opscope.errors import LifecycleError
 from opscope.launch.keeper_process import in_memory_name
 from opscope.recording.sources import RecordingOptions, native_wants
-from opscope.recording.streams.keeper import begin_keeper, dismiss_keeper
+from opscope.recording.streams.keeper import begin_keeper, dismiss_keepers
 
 PLACES_NOTE = "places of a ring"
 """Key of the ring's notes in a stream."""
@@ -108,7 +108,7 @@ class RingFile:
         """Remove the file."""
         self._remove()
         if self._keeper and self._owner == owner():
-            dismiss_keeper(self._directory)
+            dismiss_keepers(self._directory)
 
     def _report_no_file(self, error: OSError) -> None:
         self._not_before_s = time.monotonic() + _RETRY_DELAY_S

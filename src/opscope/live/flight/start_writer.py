@@ -7,7 +7,6 @@ may wait for their turn, so until then they import only what claiming the dump n
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sys
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from opscope.base.artefacts import InUseError, at, claimed
-    from opscope.base.locks import NoLocksError
+    from opscope.base.locks import NoLocksError, turn_of
 else:  # run by its path: importing the package would import all that recording needs
     sys.path.append(os.fspath(Path(__file__).resolve().parents[2] / "base"))
     from artefacts import InUseError, at, claimed
-    from locks import NoLocksError
+    from locks import NoLocksError, turn_of
 
     sys.path.pop()
 
@@ -41,9 +40,7 @@ def _main(spool: Path) -> None:
         with contextlib.suppress(OSError):
             os.nice(_NICE)
         os.environ.pop("OPSCOPE_CONTROL", None)
-        folder = os.open(spool.parent, os.O_RDONLY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # some file systems have no locks for folders
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        stack.enter_context(turn_of(spool.parent))
         from opscope.live.flight.write_dump import write_dump
 
         write_dump(spool)

@@ -42,8 +42,6 @@ class Trigger:
     """The reason in dumps, and part of their folder's name."""
     every_s: float | None = None
     """How often :meth:`look` is called; None: never."""
-    news = ""
-    """The name of the condition in the native watch, if that detects it."""
 
     def settings(self) -> dict[str, int | bool]:
         """Arguments of the native watch."""
@@ -104,7 +102,6 @@ class Hang(Trigger):
     """
 
     name = "hang"
-    news = "standstill"
 
     def __init__(self, after: str | float = "120s", without_steps: bool = False) -> None:
         """Set the limit.
@@ -132,7 +129,6 @@ class MemoryJump(Trigger):
     """
 
     name = "memory jump"
-    news = "memory"
 
     def __init__(self, by: str | int = "1GiB", within: str | float = "10s") -> None:
         """Set the growth, and the time in which it happens.
@@ -160,7 +156,6 @@ class OnSignal(Trigger):
     """
 
     name = "signal"
-    news = "signal"
 
     def __init__(self, signal_name: str | int = "SIGUSR2") -> None:
         """Choose a signal that the program does not use.

@@ -120,8 +120,8 @@ def write_dump(spool: Path) -> Path:
         facts = parsed_json(_read_bytes(spool, "facts.json"), _FACTS)
         reason_json = parsed_json(_read_bytes(spool, "reason.json"), _REASON)
         reason = _reason(reason_json)
-        places = read_sites(_read_optional(spool, PLACES))
-        trace = trace_of_log(_log(spool), facts, _ledger_rows(facts), places, spool)
+        sites = read_sites(_read_optional(spool, PLACES))
+        trace = trace_of_log(_log(spool), facts, _ledger_rows(facts), sites, spool)
         bounds = trace.metadata["start_ns"], trace.metadata["end_ns"]
         trace = with_track(trace, periods_of(facts["collected"], *bounds))
         trace = _with_unknown_end(trace, facts)

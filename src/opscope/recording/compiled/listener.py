@@ -30,7 +30,6 @@ from opscope.recording.listeners import Listener
 GraphSites: TypeAlias = dict[str, tuple[str, list[Site]]]
 """By generated file: the name of its graph, and the calls of the graph."""
 
-_NOTE = "generated code"
 _SOURCE = "compiled code"
 _CANNOT_LISTEN = "compilations: not available for this version of torch"
 
@@ -48,18 +47,10 @@ def note_sites(_: str = "") -> None:
     new = loaded_files() - _noted[1]
     if stream and new:
         _noted[1].update(new)
-        _native.note_in_stream(json.dumps({_NOTE: sites_as_json(new)}))
+        GeneratedCode.write_note({"sites": sites_as_json(new)})
 
 
 when_loaded.append(note_sites)
-
-
-def sites_from_notes(notes: Iterable[str]) -> dict[str, Any]:
-    """Graphs noted in a stream, in the form of :func:`sites_as_json`."""
-    found: dict[str, Any] = {}
-    for note in notes:
-        found |= json.loads(note).get(_NOTE, {}) if _NOTE in note else {}
-    return found
 
 
 class LoadedSites:
@@ -78,12 +69,12 @@ class LoadedSites:
         return self._text
 
 
-def read_sites(text: bytes) -> GraphSites:
-    """Read the text of :class:`LoadedSites`, whose last line may be truncated."""
+def read_sites(text: bytes) -> dict[str, Any]:
+    """Read the text of :class:`LoadedSites`, whose last line may be truncated, as JSON."""
     whole, _, _ = text.rpartition(b"\n")
-    found: GraphSites = {}
+    found: dict[str, Any] = {}
     for line in whole.splitlines():
-        found |= sites_from_json(json.loads(line))
+        found |= json.loads(line)
     return found
 
 
@@ -115,7 +106,7 @@ def _from_list(encoded: list[Any]) -> Site:
 class GeneratedCode(Listener):
     """Records graphs and kernels, with the lines of the program that they come from.
 
-    In a process that only decodes, :meth:`learn` and :meth:`learn_sites` supply these facts.
+    In a process that only decodes, :meth:`learn` supplies these facts.
     """
 
     def __init__(self) -> None:
@@ -144,27 +135,18 @@ class GeneratedCode(Listener):
         """Add the tables ``compiled_sites``, ``compiled_origins`` and ``compilations``."""
         return with_compilations(with_sites(decoded, self._sites), self._compilations)
 
-    def known(self) -> list[list[Any]]:
-        """Compilations, a list of columns each."""
-        return [list(astuple(one)) for one in self._compilations]
+    def known(self, whole: bool = True) -> dict[str, Any]:
+        """Compilations, a list of columns each; ``whole``: also the calls of the loaded graphs."""
+        known: dict[str, Any] = {"compilations": [list(astuple(c)) for c in self._compilations]}
+        return {**known, "sites": sites_as_json(loaded_files())} if whole else known
 
     def learn(self, known: Any) -> None:
-        """Take over compilations from the recorded process."""
-        self._compilations = [Compilation(CompilationKind(kind), *rest) for kind, *rest in known]
-
-    def window_state(self) -> Any:
-        """Compilations, and the calls of the loaded graphs."""
-        return [self.known(), sites_as_json(loaded_files())]
-
-    def learn_of_window(self, known: Any) -> None:
-        """Take over compilations and graphs from the recorded process."""
-        compilations, sites = known
-        self.learn(compilations)
-        self.learn_sites(sites_from_json(sites))
-
-    def learn_sites(self, sites: GraphSites) -> None:
-        """Use these graphs instead of those loaded here."""
-        self._sites = sites
+        """Take over compilations, and add graphs; those loaded here do not count any more."""
+        if "compilations" in known:
+            self._compilations = [
+                Compilation(CompilationKind(kind), *rest) for kind, *rest in known["compilations"]
+            ]
+        self._sites = (self._sites or {}) | sites_from_json(known.get("sites", {}))
 
 
 def with_sites(decoded: Decoded, known: GraphSites | None = None) -> Decoded:

@@ -7,7 +7,6 @@ module alive and calls no method of the program.
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +15,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-import opscope._native as _native
 from opscope.base.daemon_thread import let_others_run
 from opscope.columns.names import Names
 from opscope.columns.table import Table
@@ -48,7 +46,6 @@ _NO_CHILDREN: _Children = ((), ())
 _NONE = id(None)
 _LOOKED_AT_ONCE = 200  # modules looked at without releasing the GIL: up to 1.5 µs for each
 _places: dict[int, _Place] = {}
-_NOTE = "module paths"
 
 
 def meet(module: Any) -> None:
@@ -76,13 +73,11 @@ def _find_places(root: Any) -> None:
 def _note(places: Mapping[int, tuple[int, str]]) -> None:
     """Write paths to the stream, if one runs, for a recording that does not finish."""
     if places:
-        _native.note_in_stream(json.dumps({_NOTE: list(places.items())}))
+        ModulePaths.write_note(_as_list(places))
 
 
-def paths_from_notes(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
-    """Paths noted in a stream, by address: address of the outermost module, and path from it."""
-    found = (json.loads(note).get(_NOTE, []) for note in notes)
-    return {address: (root, path) for places in found for address, (root, path) in places}
+def _as_list(places: Mapping[int, tuple[int, str]]) -> list[tuple[int, int, str]]:
+    return [(address, root, path) for address, (root, path) in places.items()]
 
 
 def _known() -> dict[int, tuple[int, str]]:
@@ -180,28 +175,23 @@ class ModulePaths(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """Add the column ``path`` of ``modules``."""
-        return with_paths(decoded, self._found)
+        table = decoded.tables["modules"]
+        paths = _paths_of(table, decoded.names, self._found)
+        if not any(paths):
+            return decoded
+        known = [path for path in paths if path]
+        numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
+        column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
+        changed = decoded.with_tables(modules=table.replaced({"path": column}))
+        return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
 
-    def known(self) -> list[tuple[int, int, str]]:
+    def known(self, whole: bool = True) -> list[tuple[int, int, str]]:
         """Address, address of the outermost module, and path of each module."""
-        return [(address, root, path) for address, (root, path) in self._found.items()]
+        return _as_list(self._found)
 
     def learn(self, known: Any) -> None:
-        """Take over the paths that :meth:`known` returned."""
-        self._found = {int(address): (int(root), str(path)) for address, root, path in known}
-
-
-def with_paths(decoded: Decoded, found: Mapping[int, tuple[int, str]]) -> Decoded:
-    """Add the column ``path`` of ``modules``, from paths by address."""
-    table = decoded.tables["modules"]
-    paths = _paths_of(table, decoded.names, found)
-    if not any(paths):
-        return decoded
-    known = [path for path in paths if path]
-    numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
-    column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
-    changed = decoded.with_tables(modules=table.replaced({"path": column}))
-    return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
+        """Add the paths that :meth:`known` returned."""
+        self._found |= {int(address): (int(root), str(path)) for address, root, path in known}
 
 
 def _paths_of(table: Table, names: Names, found: Mapping[int, tuple[int, str]]) -> list[str]:

@@ -25,7 +25,7 @@ Groups = dict[str, dict[str, Any]]
 """By the address in recorded arguments: ``pg_name``, ``pg_desc``, global ``ranks``, and ``begun``,
 pairs of a time (Unix nanoseconds) and the number of collectives begun by then."""
 
-_NOTE, _JOB = "process groups", "job"
+_JOB = "job"
 _MOST_MOMENTS = 64  # largest number of moments of a group; those in the middle are dropped
 
 
@@ -135,7 +135,8 @@ class ProcessGroups(Listener):
         now = read_process_groups()
         if now:
             self._known = _joined(self._known, now)
-            _native.note_in_stream(json.dumps({_NOTE: self._known, _JOB: joined_job()}))
+            known = {type(self).__name__: self._known, _JOB: joined_job()}
+            _native.note_in_stream(json.dumps(known))
 
     def before_end(self) -> None:
         """Read the groups once more."""
@@ -149,25 +150,12 @@ class ProcessGroups(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """Set ``process_groups``."""
-        return with_groups(decoded, self._known)
+        return replace(decoded, process_groups=self._known)
 
 
-def groups_from_notes(notes: Iterable[str]) -> Groups:
-    """Groups noted last in a stream."""
-    groups: Groups = {}
-    for note in notes:
-        groups = json.loads(note).get(_NOTE, groups)
-    return groups
-
-
-def with_job_from_notes(process: Mapping[str, Any], notes: Iterable[str]) -> dict[str, Any]:
+def with_job_from_notes(
+    process: Mapping[str, Any], notes: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Facts of a process, with the job that it joined after its recording began."""
-    job: dict[str, Any] = {}
-    for note in notes:
-        job = json.loads(note).get(_JOB) or job
-    return {**process, **({JOB_KEY: job} if job else {})}
-
-
-def with_groups(decoded: Decoded, groups: Mapping[str, Any]) -> Decoded:
-    """Add process groups."""
-    return replace(decoded, process_groups=_joined(decoded.process_groups, groups))
+    jobs = [note[_JOB] for note in notes if note.get(_JOB)]
+    return {**process, **({JOB_KEY: jobs[-1]} if jobs else {})}

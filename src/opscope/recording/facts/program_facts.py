@@ -11,58 +11,37 @@ import linecache
 import os
 import sys
 import zipimport
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import opscope._native as _native
-from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.overloads import described
 from opscope.recording.assemble import knows_overloads
-from opscope.recording.compiled.listener import GeneratedCode, sites_from_notes
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded
-from opscope.recording.detail import DetailStretches
-from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
+from opscope.recording.listeners import Listener
 from opscope.recording.sources import RecordingOptions, listeners_of
 
-_NOTE = "state at the end"
 _FEWEST_RECORDS = 100  # of work without operators; imports alone make fewer
-
-Known = Mapping[str, Any]  # state of listeners, by class name
 
 
 def write_state(listeners: Sequence[Listener]) -> None:
-    """Write the listeners' state to the running stream; the window is about to close."""
-    known = {type(one).__name__: one.window_state() for one in listeners}
-    _native.note_in_stream(json.dumps({_NOTE: known}))
+    """Write the listeners' facts to the running stream; the window is about to close."""
+    _native.note_in_stream(json.dumps({type(one).__name__: one.known() for one in listeners}))
 
 
-def state_from_notes(notes: Iterable[str]) -> Known:
-    """State noted in a stream; of an unfinished recording only what was noted early."""
-    known: dict[str, Any] = {}
-    sooner: dict[str, Any] = {}
-    notes = list(notes)
-    for note in notes:
-        values = json.loads(note)
-        if DETAIL in values:
-            sooner[DetailStretches.__name__] = values[DETAIL]
-        if DEVICES in values:
-            sooner[DeviceActivity.__name__] = values[DEVICES]
-        known = values.get(_NOTE, known)
-    places = sites_from_notes(notes)
-    if places:
-        sooner[GeneratedCode.__name__] = [[], places]
-    return {**sooner, **known}
-
-
-def with_state(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:
-    """Add the state of the recorded process's listeners."""
+def with_state(
+    decoded: Decoded, options: RecordingOptions, notes: Sequence[Mapping[str, Any]]
+) -> Decoded:
+    """Add facts of the recorded process's listeners; notes have facts by name of the class."""
     for listener in listeners_of(options):
         name = type(listener).__name__
-        if name in known:
-            listener.learn_of_window(known[name])
+        known = [note[name] for note in notes if name in note]
+        for one in known:
+            listener.learn(one)
+        if known:
             decoded = listener.added_to(decoded)
     return decoded
 

@@ -59,7 +59,7 @@ class ThreadSamples(Listener):
         )
         return decoded.with_tables(thread_samples=table).with_notes(notes)
 
-    def window_state(self) -> Any:
+    def known(self, whole: bool = True) -> Any:
         """All samples, columns as bytes."""
         if self._taken is None:
             return None
@@ -70,8 +70,8 @@ class ThreadSamples(Listener):
         }
         return [texts, *counts]
 
-    def learn_of_window(self, known: Any) -> None:
-        """Take over samples that :meth:`window_state` returned."""
+    def learn(self, known: Any) -> None:
+        """Take over samples that :meth:`known` returned."""
         if known is not None:
             texts, processor_ns, looks, is_cut = known
             columns = {

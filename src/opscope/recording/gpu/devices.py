@@ -35,80 +35,81 @@ _TOOLS = {
 """Tools that inject a library into the program, by prefix of the library's name."""
 
 
-class CudaDevices:
-    """CUDA devices of this process, and the library that reports their activity."""
+def cupti_candidates() -> list[str]:
+    """Possible paths and names of CUPTI, best first: releases that fit torch's CUDA."""
+    chosen = os.environ.get("OPSCOPE_CUPTI")
+    if chosen:
+        return [chosen]
+    names = _fitting_names()
+    folders = [*_wheel_folders(), *_toolkit_folders()]
+    files = [folder / name for folder in folders for name in (*names, "libcupti.so")]
+    return [str(file) for file in files if file.exists()] + [*names, "libcupti.so"]
 
-    library = "CUPTI"
 
-    def candidates(self) -> list[str]:
-        """Possible paths and names of CUPTI, best first: releases that fit torch's CUDA."""
-        chosen = os.environ.get("OPSCOPE_CUPTI")
-        if chosen:
-            return [chosen]
-        names = _fitting_names()
-        folders = [*_wheel_folders(), *_toolkit_folders()]
-        files = [folder / name for folder in folders for name in (*names, "libcupti.so")]
-        return [str(file) for file in files if file.exists()] + [*names, "libcupti.so"]
+def advice() -> str:
+    """A sentence of advice for when CUPTI is not found."""
+    if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
+        return "This torch is built for AMD's ROCm; opscope records only NVIDIA devices."
+    return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in another place."
 
-    def advice(self) -> str:
-        """A sentence of advice for when CUPTI is not found."""
-        if getattr(getattr(sys.modules.get("torch"), "version", None), "hip", None):
-            return "This torch is built for AMD's ROCm; opscope records only NVIDIA devices."
-        return "Set OPSCOPE_CUPTI to the path of libcupti.so if it is in another place."
 
-    def may_share(self) -> bool:
-        """Whether torch's own profiler may hold CUPTI's subscription, and collects nothing now.
+def may_share() -> bool:
+    """Whether torch's own profiler may hold CUPTI's subscription, and collects nothing now.
 
-        At least until 2.13, torch's profiler subscribes at its first use and never unsubscribes.
-        """
-        torch = sys.modules.get("torch")
-        if torch is None or not getattr(torch.version, "cuda", None):
-            return False
-        return not torch_collects()
+    At least until 2.13, torch's profiler subscribes at its first use and never unsubscribes.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not getattr(torch.version, "cuda", None):
+        return False
+    return not torch_collects()
 
-    def tool_around(self) -> str:
-        """Name of the NVIDIA tool whose library is in this process; empty without one."""
-        injected = os.environ.get("CUDA_INJECTION64_PATH", "")
-        try:
-            with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-                loaded = file.read() + injected
-        except OSError:
-            loaded = injected
-        return next((tool for library, tool in _TOOLS.items() if f"/{library}" in loaded), "")
 
-    def are_lost(self) -> bool:
-        """Whether this process was forked from one that used CUDA, so CUDA no longer works."""
-        torch = sys.modules.get("torch")
-        is_lost = getattr(getattr(torch, "_C", None), "_cuda_isInBadFork", None)
-        return bool(is_lost is not None and is_lost())
+def _tool_around() -> str:
+    """Name of the NVIDIA tool whose library is in this process; empty without one."""
+    injected = os.environ.get("CUDA_INJECTION64_PATH", "")
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            loaded = file.read() + injected
+    except OSError:
+        loaded = injected
+    return next((tool for library, tool in _TOOLS.items() if f"/{library}" in loaded), "")
 
-    def wait(self) -> None:
-        """Wait for every device that the program has used.
 
-        Not during graph capture, which waiting would break. Errors of a failed device are ignored:
-        the program's next call raises them.
-        """
-        cuda = _cuda_in_use()
-        if cuda is None:
+def _devices_are_lost() -> bool:
+    """Whether this process was forked from one that used CUDA, so CUDA no longer works."""
+    torch = sys.modules.get("torch")
+    is_lost = getattr(getattr(torch, "_C", None), "_cuda_isInBadFork", None)
+    return bool(is_lost is not None and is_lost())
+
+
+def wait_for_devices() -> None:
+    """Wait for every device that the program has used: work is reported when it ends.
+
+    Not during graph capture, which waiting would break. Errors of a failed device are ignored:
+    the program's next call raises them.
+    """
+    cuda = _cuda_in_use()
+    if cuda is None:
+        return
+    try:
+        if cuda.is_current_stream_capturing():
             return
-        try:
-            if cuda.is_current_stream_capturing():
-                return
-            for device in range(cuda.device_count()):
-                if cuda.memory_reserved(device) or device == cuda.current_device():
-                    cuda.synchronize(device)
-        except RuntimeError:
-            return
+        for device in range(cuda.device_count()):
+            if cuda.memory_reserved(device) or device == cuda.current_device():
+                cuda.synchronize(device)
+    except RuntimeError:
+        return
 
-    def properties(self) -> list[dict[str, Any]]:
-        """Properties of each device, from torch; empty before CUDA is used."""
-        cuda = _cuda_in_use()
-        if cuda is None:
-            return []
-        return [
-            _properties(cuda.get_device_properties(device), device)
-            for device in range(cuda.device_count())
-        ]
+
+def device_properties() -> list[dict[str, Any]]:
+    """Properties of each device, from torch; empty before CUDA is used."""
+    cuda = _cuda_in_use()
+    if cuda is None:
+        return []
+    return [
+        _properties(cuda.get_device_properties(device), device)
+        for device in range(cuda.device_count())
+    ]
 
 
 def _cuda_in_use() -> Any:
@@ -160,15 +161,9 @@ _reported: set[str] = set()
 
 
 @lru_cache(maxsize=1)
-def devices() -> CudaDevices:
-    """CUDA devices of this process; the native core records their activity."""
-    return CudaDevices()
-
-
-@lru_cache(maxsize=1)
 def set_up_gpu() -> None:
     """Give the recorder the paths to search for CUPTI."""
-    _native.set_gpu_candidates(devices().candidates())
+    _native.set_gpu_candidates(cupti_candidates())
 
 
 @lru_cache(maxsize=1)
@@ -184,17 +179,17 @@ def begin_gpu(wants: int = 0) -> str:
     of a process that used CUDA cannot use CUDA, so it has no activity to record. CUPTI is not
     called there: it would wait for threads that the child does not have.
     """
-    if devices().are_lost():
+    if _devices_are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"
     set_up_gpu()
     _end_noting_at_exit()
-    tool = devices().tool_around()
-    refused = _native.configure_gpu(not tool and devices().may_share(), wants)
+    tool = _tool_around()
+    refused = _native.configure_gpu(not tool and may_share(), wants)
     if refused and tool:
-        refused = f"{tool} already uses {devices().library} in this process ({refused})"
+        refused = f"{tool} already uses CUPTI in this process ({refused})"
     if refused and refused not in _reported:
         _reported.add(refused)
-        notice(f"GPU activity is not recorded: {refused}. CPU activity is. {devices().advice()}")
+        notice(f"GPU activity is not recorded: {refused}. CPU activity is. {advice()}")
     return refused
 
 
@@ -210,8 +205,3 @@ def end_gpu_in_stream() -> None:
     if _native.gpu_is_wanted():  # by another window; else stopping has waited
         wait_for_devices()
     _native.note_devices()
-
-
-def wait_for_devices() -> None:
-    """Wait until all launched work has run: work is reported when it ends."""
-    devices().wait()

@@ -19,20 +19,15 @@ from opscope.columns.overloads import described
 from opscope.columns.trace_data import TraceData
 from opscope.columns.validate import checked_trace
 from opscope.recording.assemble import assemble_trace, knows_overloads
-from opscope.recording.compiled.graphs import loaded_files
-from opscope.recording.compiled.listener import (
-    GeneratedCode,
-    GraphSites,
-    sites_as_json,
-    sites_from_json,
-)
+from opscope.recording.compiled.listener import GeneratedCode
 from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import read_decoded
 from opscope.recording.facts.process_facts import process_facts
+from opscope.recording.facts.program_facts import with_state
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.facts.thread_samples import ThreadSamples
 from opscope.recording.ledger import Row
-from opscope.recording.listeners import DeviceActivity, Listener
+from opscope.recording.listeners import DeviceActivity
 from opscope.recording.sources import RecordingOptions, listeners_of
 
 _FACTS: Shape = {
@@ -54,7 +49,8 @@ class ProcessKnowledge:
         # Made once: every dump includes it, while the program waits for the GIL.
         stored_options = replace(options, thread_samples=False)  # only whole recordings have these
         self._stored_options = asdict(stored_options)
-        self._listeners = _listeners(options)
+        of_one_window = (DeviceActivity, ThreadSamples)
+        self._listeners = [x for x in listeners_of(options) if not isinstance(x, of_one_window)]
         self._overloads: dict[str, list[str]] = {}
         self._names_seen = 0
 
@@ -68,8 +64,8 @@ class ProcessKnowledge:
         for listener in reversed(self._listeners):
             listener.end()
 
-    def facts(self) -> dict[str, Any]:
-        """Current facts as JSON."""
+    def facts(self, whole: bool = False) -> dict[str, Any]:
+        """Current facts as JSON; ``whole``: with calls in code that torch.compile generated."""
         for listener in self._listeners:
             listener.before_end()
         return {
@@ -77,15 +73,8 @@ class ProcessKnowledge:
             "prefixes": path_prefixes(),
             "metadata": process_facts(),
             "cost": cost_by_kind(self._options),
-            "known": {type(one).__name__: one.known() for one in self._listeners},
+            "known": {type(one).__name__: one.known(whole) for one in self._listeners},
             "overloads": self._known_overloads(),
-        }
-
-    def facts_at_end(self) -> dict[str, Any]:
-        """Facts including slow ones: calls in code that torch.compile generated."""
-        return {
-            **self.facts(),
-            "places": sites_as_json(loaded_files()) if self._options.compiled else {},
         }
 
     def _known_overloads(self) -> dict[str, list[str]]:
@@ -104,34 +93,25 @@ def trace_of_log(
     log: bytes,
     facts: Mapping[str, Any],
     more_rows: Sequence[Row] = (),
-    places: GraphSites | None = None,
+    sites: Mapping[str, Any] | None = None,
     source: Path | str = "what was recorded",
 ) -> TraceData:
     """The trace of a log that another process wrote, which may be gone.
 
-    ``facts`` are from :class:`ProcessKnowledge`; ``places`` are calls of torch.compile's graphs
-    that ``facts`` lacks. Raises TraceFormatError if the log is damaged or of another version, and
-    InsufficientMemoryError if the trace does not fit in memory.
+    ``facts`` are from :class:`ProcessKnowledge`; ``sites`` are calls of torch.compile's graphs
+    that ``facts`` lacks, from ``read_sites``. Raises TraceFormatError if the log is damaged or of
+    another version, and InsufficientMemoryError if the trace does not fit in memory.
     """
     with memory_for("decoding what was recorded"), reading(source):
         if not has_shape(facts, _FACTS):
             raise ValueError("its metadata is not from opscope")
         options = RecordingOptions.from_mapping(facts["options"])
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
-        for listener in _listeners(options):
-            listener.learn(facts["known"][type(listener).__name__])
-            if isinstance(listener, GeneratedCode):
-                listener.learn_sites(sites_from_json(facts.get("places", {})) | (places or {}))
-            decoded = listener.added_to(decoded)
+        notes = [facts["known"], {GeneratedCode.__name__: {"sites": sites or {}}}]
+        decoded = with_state(decoded, options, notes)
         trace = assemble_trace(decoded.with_notes(more_rows), options, facts["cost"])
         known = dict(facts["metadata"])
         if met := facts.get("overloads"):  # the same form as in assemble_trace
             known["overloads"] = {name: met[name] for name in trace.names if name in met}
         trace = apply_confidentiality(trace.with_metadata(known))
         return checked_trace(trace, str(source))
-
-
-def _listeners(options: RecordingOptions) -> list[Listener]:
-    """Listeners whose facts hold for all windows and can be sent to another process."""
-    of_one_window = (DeviceActivity, ThreadSamples)
-    return [one for one in listeners_of(options) if not isinstance(one, of_one_window)]

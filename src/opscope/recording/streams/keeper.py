@@ -43,7 +43,32 @@ def begin_keeper(folder: Path) -> None:
         _warning(folder, str(error))
 
 
-def send_to_keeper(folder: Path, request: str, continues: bool) -> OwnSocket:
+class Answer(OwnSocket):
+    """The connection to a keeper, which answers a request with one byte when the work is done."""
+
+    def received(self, longest_s: float | None = 0) -> bytes | None:
+        """``DONE``; empty if the keeper is gone; None after the time limit (None: no limit).
+
+        May be called again. If the program has closed the connection, the work counts as done.
+        """
+        if not self.is_ours():
+            return keeper_process.DONE
+        # Not settimeout(): its poll() fails in a process that must not open more files.
+        limit_us = 0 if longest_s is None else int(longest_s * 1e6)
+        is_waiting = longest_s is None or limit_us > 0
+        flags = socket.MSG_PEEK if is_waiting else socket.MSG_PEEK | socket.MSG_DONTWAIT
+        try:
+            if is_waiting:
+                limit = struct.pack("ll", *divmod(limit_us, 1_000_000))
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            return self.socket.recv(1, flags)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+
+def send_to_keeper(folder: Path, request: str, continues: bool) -> Answer:
     """Request work on the ended recordings from the keeper of ``folder``.
 
     Args:
@@ -52,8 +77,7 @@ def send_to_keeper(folder: Path, request: str, continues: bool) -> OwnSocket:
         continues: the program continues, so the keeper runs with low priority.
 
     Returns:
-        A socket that is readable once the work is done or the keeper is gone. Later recordings need
-        a new keeper.
+        The answer. Later recordings need a new keeper.
 
     Raises:
         OSError, ValueError, TypeError: there is no keeper, and none can be started.
@@ -61,12 +85,13 @@ def send_to_keeper(folder: Path, request: str, continues: bool) -> OwnSocket:
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid() and pipe.is_ours():
         with suppress(OSError, ValueError):  # the keeper was just killed, or the socket closed
-            return _sent(OwnSocket.of(pipe), request, continues)
-    return _sent(OwnSocket.of(_begun(folder)), request, continues)
+            return _sent(Answer.of(pipe), request, continues)
+    return _sent(Answer.of(_begun(folder)), request, continues)
 
 
-def _sent(pipe: OwnSocket, request: str, continues: bool) -> OwnSocket:
-    # Not settimeout(): poll() fails in a process that may not open more files.
+def _sent(pipe: Answer, request: str, continues: bool) -> Answer:
+    # Not settimeout() to limit it: poll() fails in a process that may not open more files.
+    pipe.socket.settimeout(None)  # the program may have set a default
     limit = struct.pack("ll", _LONGEST_S, 0)
     pipe.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     # No SIGPIPE, which the program may handle.
@@ -124,26 +149,15 @@ def _warning(folder: Path, why: str) -> None:
         )
 
 
-def dismiss_keepers() -> None:
-    """End all keepers after a last check of their folders: everything is written."""
-    for process, pipe in _pipes.values():
-        if process == os.getpid():
+def dismiss_keepers(folder: Path | None = None) -> None:
+    """End the keeper of a folder, or all keepers, after a last check: everything is written.
+
+    In a forked child this closes the copies of the connections, so that no keeper waits for it.
+    """
+    for one in list(_pipes) if folder is None else [folder]:
+        _, pipe = _pipes.pop(one, (0, None))
+        if pipe is not None:
             pipe.close()
-    _pipes.clear()
 
 
-def dismiss_keeper(folder: Path) -> None:
-    """End the keeper of a folder after a last check: nothing more is written there."""
-    process, pipe = _pipes.pop(folder, (0, None))
-    if pipe is not None and process == os.getpid():
-        pipe.close()
-
-
-def _forget_in_child() -> None:
-    """Close the connections in a forked child, so that no keeper waits for it."""
-    for _, pipe in _pipes.values():
-        pipe.close()
-    _pipes.clear()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=dismiss_keepers)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from opscope.base.input_file import is_folder, shown_path, status_of
 from opscope.base.memory_limit import memory_for
@@ -16,24 +15,26 @@ from opscope.storage.manifest import is_later, unfinished_recordings
 from opscope.storage.partition import Partition, chosen_partition, in_order, partition_folders
 from opscope.storage.remote import local_path
 
-_T = TypeVar("_T")
-
 
 def parts_of(path: Path) -> tuple[Partition, ...]:
     """Processes with recordings in a folder, finished or not; ranks first. Empty for others."""
     if not is_folder(path):
         return ()
-    begun = _of_begun(path, _parts_of_begun) or set()
-    return tuple(in_order({*partition_folders(path), *begun}))
+    unreadable: dict[Path, TraceFormatError] = {}
+    begun = {part for _, part in _begun(path, unreadable)}
+    found = tuple(in_order({*partition_folders(path), *begun}))
+    if unreadable and not found:
+        raise [*unreadable.values()][-1]
+    return found
 
 
 def restarted_parts(path: Path) -> set[Partition]:
     """Processes whose unfinished recording is later than their trace in a folder."""
-    return _of_begun(path, _restarted_parts) or set()
+    return {part for one, part in _begun(path, {}) if is_later(one, part)}
 
 
 def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
-    """The trace so far of a process's unfinished recording.
+    """The trace so far of a process's newest unfinished recording.
 
     Args:
         part: which process; None for the only one.
@@ -41,59 +42,38 @@ def unfinished_part(path: Path, part: Partition | None) -> TraceData | None:
     Returns:
         None without such a recording, or if there is a later trace.
     """
+    while True:
+        unreadable: dict[Path, TraceFormatError] = {}
+        for one, own in _begun(path, unreadable):
+            # Finished traces are listed now, because a removed recording has one.
+            others = {*partition_folders(path)} - {own}
+            is_requested = own == part if part is not None else not others
+            if not is_requested or not is_later(one, own):
+                continue
+            from opscope.recording.recovered import recover
 
-    def newest(begun: list[Path]) -> TraceData | None:
-        from opscope.recording.recovered import unfinished_trace
-
-        return unfinished_trace(begun, part, partition_folders(path))
-
-    return _of_begun(path, newest)
-
-
-def _of_begun(path: Path, read: Callable[[list[Path]], _T]) -> _T | None:
-    """Result of ``read`` for the unfinished recordings of a folder; None without any.
-
-    Calls ``read`` again if a recording was removed in between, because its trace was written.
-    """
-    while begun := unfinished_recordings(path):
-        try:
-            return read(begun)
-        except (OSError, TraceFormatError):
-            if all(one.exists() for one in begun):
-                raise
-    return None
-
-
-def _parts_of_begun(begun: list[Path]) -> set[Partition]:
-    """Parts of the readable recordings. Raises only if none is readable and there is no trace."""
-    from opscope.recording.recovered import part_of_recording
-
-    found, unreadable = set(), None
-    for one in begun:
-        try:
-            found.add(part_of_recording(one))
-        except TraceFormatError as error:
-            if not one.exists():
-                raise
-            unreadable = error
-    if unreadable is not None and not found and not partition_folders(begun[0].parent):
-        raise unreadable
-    return found
-
-
-def _restarted_parts(begun: list[Path]) -> set[Partition]:
-    from opscope.recording.recovered import part_of_recording
-
-    found = set()
-    for one in begun:
-        try:
-            part = part_of_recording(one)
-        except TraceFormatError:
-            if not one.exists():
-                raise
+            try:
+                return recover(one)
+            except (OSError, TraceFormatError):
+                if one.exists():
+                    raise
+                break  # its trace was written meanwhile
         else:
-            found |= {part} if is_later(one, part) else set()
-    return found
+            # They may be of another part, or of one with an earlier trace.
+            if unreadable and not partition_folders(path):
+                raise [*unreadable.values()][-1]
+            return None
+
+
+def _begun(
+    path: Path, unreadable: dict[Path, TraceFormatError]
+) -> Iterator[tuple[Path, Partition]]:
+    """Unfinished recordings of a folder and their parts, newest first; see ``read_parts``."""
+    if not (begun := unfinished_recordings(path)):
+        return iter(())
+    from opscope.recording.recovered import read_parts
+
+    return read_parts(reversed(begun), unreadable)
 
 
 @reusing_memory

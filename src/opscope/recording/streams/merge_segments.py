@@ -27,8 +27,6 @@ from opscope.recording.assemble import (
     with_engine_links,
 )
 from opscope.recording.decoded import Decoded
-from opscope.recording.facts.module_paths import with_paths
-from opscope.recording.facts.process_groups import Groups, with_groups
 from opscope.recording.ledger import Row
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
@@ -115,7 +113,7 @@ _CALLS = ("python_calls", "operator_calls")
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """Facts that the recorded process has and its file does not."""
+    """Facts from the recorded process, and what adds those of its listeners."""
 
     added_to: Callable[[Decoded], Decoded]  # adds the listeners' facts to decoded tables
     cost: Mapping[str, float]  # measured cost of the recording
@@ -129,10 +127,8 @@ class Merge:
     segments: Sequence[RecordingSegment]  # all of them
     options: RecordingOptions  # what was recorded
     process: Mapping[str, Any]  # facts about the process
+    own: OwnFacts
     rows: Sequence[Row] = ()  # more rows of the ledger
-    paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)  # of modules
-    groups: Groups = field(default_factory=dict)  # process groups of torch.distributed
-    own: OwnFacts | None = None  # None if another process makes the trace
     counts: dict[str, int] = field(default_factory=dict)  # rows, by name of the table
     _unfinished: int = 0
     _ids: AllocationIds = field(default_factory=lambda: AllocationIds({}, 0))
@@ -187,8 +183,7 @@ class Merge:
     def _rest(self) -> TraceData:
         """Everything except the tables written as groups of rows."""
         decoded = self._decoded()
-        cost: Mapping[str, float] = {} if self.own is None else self.own.cost
-        trace = assemble_trace(decoded, self.options, cost, self.process, self.rows)
+        trace = assemble_trace(decoded, self.options, self.own.cost, self.process, self.rows)
         ledger = trace.table("ledger")
         added = self._added_to_ledger()
         value = [
@@ -225,9 +220,7 @@ class Merge:
         account["unreported_frees"] = self._ids.unreported_frees
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
-        decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
-        decoded = with_groups(decoded, self.groups)
-        return decoded if self.own is None else self.own.added_to(decoded)
+        return self.own.added_to(Decoded(tables, names, account, no_room=NO_ROOM))
 
     def _task_runs(self) -> Iterator[Table]:
         """Runs with rows of the joined table of tasks: a task has a row in each of its segments."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,20 @@ class JobRequest:
     destination: Destination  # files about all of them
 
 
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:  # the folder was removed
+        return Path("/")
+
+
 @dataclass(frozen=True)
 class EndRequest:
     """Make a trace, and show it."""
 
     destination: Destination  # the trace and other files to write
-    folder: Path  # the program's current folder, for relative names of its sources
+    # the program's current folder, for relative names of its sources
+    folder: Path = field(default_factory=_current_folder)
     table: bool = False  # print the operator table
     why: bool = False  # print the full verdict
     rank: int | None = None  # rank of the process; None for the rank in its job

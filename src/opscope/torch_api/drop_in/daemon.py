@@ -32,6 +32,7 @@ from opscope.base.notice import notice
 from opscope.base.private_files import OwnSocket
 from opscope.columns.trace_data import TraceData
 from opscope.export.chrome.writer import write_chrome_trace
+from opscope.launch.process_end import PARENT, fields_of
 from opscope.recording.recorder import Recording
 from opscope.torch_api.activities import ChosenActivities, has_devices
 from opscope.torch_api.settings import ProfileSettings
@@ -112,8 +113,7 @@ def ancestors() -> list[int]:
     pids = [os.getpid()]
     while pids[-1] > 1 and len(pids) < _MAX_ANCESTORS:
         try:
-            with open(f"/proc/{pids[-1]}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
+            parent = int(fields_of(pids[-1])[PARENT])
         except (OSError, ValueError, IndexError):
             break
         if parent <= 0:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.columns.codes import DEVICE_NAMES
 from opscope.columns.trace_data import TraceData
 from opscope.torch_api.drop_in.backend.result import ProfilerResult
+from opscope.torch_api.event_tree.profiler_tree import torch_device
 
 if TYPE_CHECKING:
     from opscope.analysis.memory.categories import MemoryAccounts
@@ -85,7 +85,7 @@ def _tensor_keys(trace: TraceData, blocks: MemoryBlocks) -> list[Any]:
         address[of_row[rows]] = trace.table(table)[column][rows]
     columns = (blocks.tensor_id, blocks.allocation_id, blocks.device_type, blocks.device_index)
     return [
-        TensorKey(_device(kind, index), tensor, _Storage(pointer, allocation))
+        TensorKey(torch_device(kind, index), tensor, _Storage(pointer, allocation))
         for tensor, allocation, kind, index, pointer in zip(
             *(column.tolist() for column in columns), address.tolist(), strict=True
         )
@@ -121,16 +121,13 @@ def _timeline(accounts: MemoryAccounts, keys: list[Any]) -> tuple[Any, ...]:
         line.device_type, line.device_index,
     )  # fmt: skip
     return tuple(
-        (time, actions[action], (keys[block] if block >= 0 else Key(_device(kind, index)), v), size)
+        (
+            time,
+            actions[action],
+            (keys[block] if block >= 0 else Key(torch_device(kind, index)), v),
+            size,
+        )
         for time, action, block, v, size, kind, index in zip(
             *(column.tolist() for column in columns), strict=True
         )
     )
-
-
-@cache
-def _device(kind: int, index: int) -> Any:
-    import torch
-
-    name = DEVICE_NAMES[kind]
-    return torch.device(name) if index < 0 else torch.device(name, index)

@@ -124,57 +124,32 @@ class EventMetadata(NamedTuple):
 
 def metadata_from_kineto(extra: Mapping[str, str]) -> EventMetadata | None:
     """Fields from Kineto's texts; None without any."""
-    fields = {
-        field: convert(extra[key])
-        for key, (field, convert) in _KINETO_KEYS.items()
-        if extra.get(key) is not None
-    }
+    fields = {}
+    for key, text in extra.items():
+        field = _RENAMED.get(key) or key.lower().replace(" ", "_")
+        if field in EventMetadata._fields and text is not None:
+            fields[field] = _CONVERSIONS.get(field, int)(text)
     return EventMetadata(**fields) if fields else None
 
 
-def _unquoted(text: str) -> str:
-    return text.strip('"')
+_RENAMED = {
+    "est. achieved occupancy %": "est_occupancy_pct",
+    "memory bandwidth (GB/s)": "bandwidth_gb_s",
+    "Process Group Description": "process_group_desc",
+    "Process Group Ranks": "group_ranks",
+    "Is asynchronized op": "is_async",
+}
+"""Fields that are not their key in lower case."""
 
+_TEXTS = (
+    "collective_name", "dtype", "in_split_size", "out_split_size",
+    "process_group_name", "process_group_desc", "group_ranks",
+)  # fmt: skip
+_FLOATS = "blocks_per_sm", "warps_per_sm", "est_occupancy_pct", "bandwidth_gb_s"  # may be inf
 
-def _bool(text: str) -> bool:
-    return text in ("1", "true")
-
-
-_KINETO_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "registers per thread": ("registers_per_thread", int),
-    "shared memory": ("shared_memory", int),
-    "grid": ("grid", json.loads),
-    "block": ("block", json.loads),
-    "priority": ("priority", int),
-    "blocks per SM": ("blocks_per_sm", float),
-    "warps per SM": ("warps_per_sm", float),
-    "est. achieved occupancy %": ("est_occupancy_pct", float),
-    "occupancy": ("occupancy", json.loads),
-    "queued": ("queued", int),
-    "graph id": ("graph_id", int),
-    "graph node id": ("graph_node_id", int),
-    "stream": ("stream", int),
-    "context": ("context", int),
-    "channel": ("channel", int),
-    "channel_type": ("channel_type", int),
-    "hsa_queue": ("hsa_queue", int),
-    "bytes": ("bytes", int),
-    "memory bandwidth (GB/s)": ("bandwidth_gb_s", float),
-    "Collective name": ("collective_name", _unquoted),
-    "dtype": ("dtype", _unquoted),
-    "In msg nelems": ("in_msg_nelems", int),
-    "Out msg nelems": ("out_msg_nelems", int),
-    "In split size": ("in_split_size", _unquoted),
-    "Out split size": ("out_split_size", _unquoted),
-    "Global rank start": ("global_rank_start", int),
-    "Global rank stride": ("global_rank_stride", int),
-    "Group size": ("group_size", int),
-    "Process Group Name": ("process_group_name", _unquoted),
-    "Process Group Description": ("process_group_desc", _unquoted),
-    "Process Group Ranks": ("group_ranks", _unquoted),
-    "Rank": ("rank", int),
-    "Src Rank": ("src_rank", int),
-    "Dst Rank": ("dst_rank", int),
-    "Seq": ("seq", int),
-    "Is asynchronized op": ("is_async", _bool),
+_CONVERSIONS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_TEXTS, lambda text: text.strip('"')),
+    **dict.fromkeys(_FLOATS, float),
+    **dict.fromkeys(("grid", "block", "occupancy"), json.loads),
+    "is_async": lambda text: text in ("1", "true"),
 }

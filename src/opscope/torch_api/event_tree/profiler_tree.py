@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ class ProfilerTree:
             alloc_size=detail.size_bytes,
             total_allocated=detail.total_allocated_bytes,
             total_reserved=detail.total_reserved_bytes,
-            device=_device(detail.device_type, detail.device_index),
+            device=torch_device(detail.device_type, detail.device_index),
             id=_none_if_negative(detail.tensor_id),
             allocation_id=_none_if_negative(detail.allocation_id),
         )
@@ -229,7 +230,7 @@ def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
         strides=table.lists("strides")[row],
         dtype=getattr(torch, TORCH_NAMES.get(int(table["dtype"][row]), ""), None),
         layout=getattr(torch, LAYOUT_NAMES[int(table["layout"][row])]),
-        device=_device(int(table["device_type"][row]), int(table["device_index"][row])),
+        device=torch_device(int(table["device_type"][row]), int(table["device_index"][row])),
     )
 
 
@@ -268,11 +269,13 @@ def _metadata(record: TensorRecord) -> TensorMetadata | None:
         strides=list(record.strides),
         dtype=getattr(torch, record.dtype, None),
         layout=getattr(torch, record.layout, None),
-        device=_device(record.device_type, record.device_index),
+        device=torch_device(record.device_type, record.device_index),
     )
 
 
-def _device(device_type: int, index: int) -> Any:
+@cache
+def torch_device(device_type: int, index: int) -> Any:
+    """torch's object for a device; an index below 0 is no index."""
     import torch
 
     name = DEVICE_NAMES[device_type]

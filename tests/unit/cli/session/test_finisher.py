@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from opscope.base.private_files import OwnSocket
 from opscope.cli.session import finisher
 from opscope.cli.session.finisher import Finisher
 from opscope.cli.views.console import Messages
 from opscope.launch.keeper_process import DONE
+from opscope.recording.streams.keeper import Answer
 from opscope.recording.streams.trace_request import Destination, EndRequest
 
 
@@ -39,7 +39,7 @@ def other_end(monkeypatch):
     def send_to_keeper(folder, text, continues):
         ours, theirs = socket.socketpair()
         ends.append(theirs)
-        return OwnSocket(ours)
+        return Answer(ours)
 
     monkeypatch.setattr(finisher, "send_to_keeper", send_to_keeper)
     yield ends
@@ -121,16 +121,16 @@ from opscope.cli.session import finisher
 from opscope.cli.views.console import Messages
 from opscope.recording.streams.trace_request import EndRequest
 from opscope.cli.session.termination import LastAction
-from opscope.base.private_files import OwnSocket
+from opscope.recording.streams.keeper import Answer
 ours, theirs = socket.socketpair()
-finisher.send_to_keeper = lambda folder, text, continues: OwnSocket(ours)
+finisher.send_to_keeper = lambda folder, text, continues: Answer(ours)
 asking = finisher.Finisher(Path("t"), Messages(animated=False))
 asking.request(EndRequest.from_text(sys.argv[1]))
-received = finisher._received
+received = Answer.received
 def waits(*arguments):
     print("waits", flush=True)
     return received(*arguments)
-finisher._received = waits
+Answer.received = waits
 def action():
     try:
         asking.wait(30)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from opscope import load_trace
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind, ScalarType
 from opscope.export.chrome.columns import backward_numbers, keyword_fragment
 from opscope.export.chrome.writer import chrome_blocks
 from support.build_trace import build_trace, span
-from support.loaded import load_trace
 
 PREFIX = "autograd::engine::evaluate_function: "
 PARTS = st.sampled_from(

@@ -7,6 +7,7 @@ import time
 import pytest
 
 import opscope
+from opscope import load_trace
 from opscope.errors import TraceFormatError
 from opscope.jobs.job_rollups import roll_up_several
 from opscope.jobs.rollup import workers
@@ -16,7 +17,6 @@ from opscope.jobs.rollup.schema import ROLLUP_TABLES
 from opscope.jobs.rollup.write import write_rollup
 from opscope.storage.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
-from support.loaded import load_trace
 from support.processes import run_python
 
 

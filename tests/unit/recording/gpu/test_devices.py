@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from opscope.recording.gpu.devices import CudaDevices
+from opscope.recording.gpu.devices import advice, cupti_candidates
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def torch_built_for(monkeypatch, tmp_path):
 
 def test_a_path_that_was_given_is_the_only_one(monkeypatch):
     monkeypatch.setenv("OPSCOPE_CUPTI", "/here/libcupti.so")
-    assert CudaDevices().candidates() == ["/here/libcupti.so"]
+    assert cupti_candidates() == ["/here/libcupti.so"]
 
 
 def test_torchs_own_packages_come_first_and_only_its_release_fits(torch_built_for, tmp_path):
@@ -33,12 +33,12 @@ def test_torchs_own_packages_come_first_and_only_its_release_fits(torch_built_fo
     folder.mkdir(parents=True)
     for name in ("libcupti.so.12", "libcupti.so.13"):
         (folder / name).touch()
-    found = CudaDevices().candidates()
+    found = cupti_candidates()
     assert found == [str(folder / "libcupti.so.12"), "libcupti.so.12", "libcupti.so"]
 
 
 def test_the_advice_names_the_vendor_that_is_not_supported(torch_built_for):
     torch_built_for(cuda="12.8")
-    assert "OPSCOPE_CUPTI" in CudaDevices().advice()
+    assert "OPSCOPE_CUPTI" in advice()
     torch_built_for(hip="6.2")
-    assert "ROCm" in CudaDevices().advice() and "OPSCOPE_CUPTI" not in CudaDevices().advice()
+    assert "ROCm" in advice() and "OPSCOPE_CUPTI" not in advice()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from opscope import load_trace
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope, ScalarType
 from support.chrome_files import names, op
-from support.loaded import load_trace
 
 
 @pytest.fixture

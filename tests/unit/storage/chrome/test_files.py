@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from opscope import load_trace
 from opscope.columns.ledger import WITHOUT_DURATION
 from opscope.errors import TraceFormatError, UsageError
 from opscope.timeline.doubts import doubts
 from support.chrome_files import names
-from support.loaded import load_trace
 
 
 def test_durations_that_are_none_are_counted(tmp_path):

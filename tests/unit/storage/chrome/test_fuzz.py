@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from opscope import load_trace
 from opscope.columns.validate import checked_trace
 from opscope.errors import TraceFormatError
-from support.loaded import load_trace
 
 KEYS = ["ph", "ts", "dur", "pid", "tid", "name", "cat", "args", "id", "Input Dims", "Input type",
         "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id", "External id",

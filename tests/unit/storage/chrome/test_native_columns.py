@@ -5,12 +5,12 @@ import json
 
 import pytest
 
+from opscope import load_trace
 from opscope.base import memory_limit
 from opscope.columns.ledger import END_MISSING
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.storage.chrome import native_columns
 from opscope.timeline.doubts import doubts
-from support.loaded import load_trace
 from support.processes import run_python
 
 EVENTS = [

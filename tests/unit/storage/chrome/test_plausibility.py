@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from opscope import load_trace
 from opscope.columns.ledger import DOUBTFUL
 from opscope.storage.chrome.plausibility import (
     FAR_AWAY,
@@ -14,7 +15,6 @@ from opscope.storage.chrome.plausibility import (
 )
 from opscope.timeline.doubts import doubts
 from support.chrome_files import names, op
-from support.loaded import load_trace
 
 BEGIN = 6_107_543_211_234.5
 

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from opscope import load
+from opscope import load, load_trace
 from opscope.analysis.device_use.device_use import find_device_use
 from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.errors import TraceFormatError, UsageError
+from opscope.recording.streams.load import load_trace as load_process
 from opscope.storage.chrome import load_chrome_processes
 from opscope.storage.partition import PROCESS, RANK, Partition
 from support.build_trace import build_trace, kernel, span
 from support.chrome_files import names, op
-from support.loaded import load_trace
 
 
 def of_rank(host, device, kernel_us):
@@ -57,9 +57,9 @@ def test_each_process_has_its_own_devices_and_launches(write, label):
     assert [len(trace.events) for _, trace in job.traces()] == [8, 8]
     assert len(load(path, rank=1).events) == 8
     with pytest.raises(UsageError, match=r"several ranks \(0, 1\)\. Choose one: --rank 0, or load"):
-        load_trace(path)
+        load_process(path)
     with pytest.raises(UsageError, match="has no rank 5"):
-        load_trace(path, rank=5)
+        load_process(path, rank=5)
 
 
 def test_processes_by_number_with_equal_launches_are_refused(write):

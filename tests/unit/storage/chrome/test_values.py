@@ -2,8 +2,8 @@
 
 import pytest
 
+from opscope import load_trace
 from opscope.storage.chrome import native_columns
-from support.loaded import load_trace
 
 
 @pytest.fixture
