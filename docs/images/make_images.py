@@ -26,7 +26,7 @@ SCREENS = ((390, 844), (1440, 900), (1920, 1080))
 
 
 def picture_of_report(page_file: Path) -> None:
-    """The report at the width of a laptop: overview, findings, memory; overview on other screens."""
+    """The report at a laptop's width: overview, findings, memory; the overview on other screens."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
