@@ -12,12 +12,14 @@ import numpy as np
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.find import find_account
 from opscope.analysis.account.process_waits import ProcessWaits, process_waits
+from opscope.analysis.account.processor import sampled_threads
 from opscope.analysis.recording_cost import costs_of_events_ns
 from opscope.analysis.sites import Place
 from opscope.analysis.top_operators import has_work, own_ns_of_names
 from opscope.base.html_table import html_table
 from opscope.base.quantity_text import share_text, time_text
 from opscope.columns.causes import WAITS, Cause
+from opscope.columns.codes import WaitsFor
 from opscope.columns.location import line_texts
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derive
@@ -25,10 +27,12 @@ from opscope.findings.find import find_findings
 from opscope.findings.finding import Finding, Findings
 from opscope.findings.pattern import Needs
 from opscope.findings.patterns import all_patterns
-from opscope.findings.program_time import busy_text
+from opscope.findings.program_time import busy_text, main_thread
 from opscope.findings.status import OF_CAUSE, Status
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, detailed_period_of, find_which
+from opscope.timeline.steps import optimizer_steps
+from opscope.timeline.tree.frame_text import python_events
 
 _WORTH_FIXING, SLOW = 0.02, 0.05
 """Least saving that is worth naming, and that makes a program slow; shares of the time."""
@@ -196,7 +200,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     """The verdict from findings and account of a period."""
     period, chosen = detailed_period_of(trace, which), _foremost(findings)
     waits = process_waits(period.trace)
-    of_cause = _of_cause(account, findings, waits)
+    of_cause = _of_cause(account, findings, waits, _events_share(period.trace))
     took, costs = account.steps.end_ns - account.steps.start_ns, costs_of_events_ns(period.trace)
     verdict = Verdict(
         status=Status.HEALTHY,
@@ -268,15 +272,16 @@ def _is_named(finding: Finding) -> bool:
 
 
 def _of_cause(
-    account: Account, findings: Findings, waits: ProcessWaits
+    account: Account, findings: Findings, waits: ProcessWaits, events_share: float
 ) -> tuple[Cause, float] | None:
     """Cause of most of the main thread's time, unless that is work.
 
     Counts time in steps, if there are enough; time between steps may be opscope's own. A cause does
     not count if its pattern found nothing. Waits for other ranks count without the time in which
-    these waited for a CPU. While a device works, it sets the pace, so causes count as far as the
-    busiest one is idle. If waits for a CPU are most of the time, a cause has to be large as a share
-    of all time, as an error in these waits is. Otherwise, they are the cause.
+    these waited for a CPU, and input and output without the ``events_share`` of it. While a device
+    works, it sets the pace, so causes count as far as the busiest one is idle. If waits for a CPU
+    are most of the time, a cause has to be large as a share of all time, as an error in these waits
+    is. Otherwise, they are the cause.
     """
     of_cause = account.table().sum(axis=0) if len(account.steps) >= _FEW_STEPS else None
     entries = [e for e in account.entries() if e.cause not in _NOT_THE_PROGRAM]
@@ -284,6 +289,10 @@ def _of_cause(
     if Cause.COLLECTIVE in took:
         counted = waits.counted_share(is_loader=False)
         took[Cause.COLLECTIVE] = int(took[Cause.COLLECTIVE] * counted)
+    if Cause.IO in took:
+        idle_ns = int(took[Cause.IO] * events_share)
+        took[Cause.IO] -= idle_ns
+        took[Cause.IDLE] = took.get(Cause.IDLE, 0) + idle_ns
     whole = max(sum(took.values()), 1)
     absent = {one.cause for one in all_patterns() if one.id in findings.absent}
     idle = 1 - account.busiest_device()[1]
@@ -302,6 +311,22 @@ def _of_cause(
     if leads and (not is_busy or share[first] * (1 - waited) >= _MUCH):
         return (first, share[first])
     return (Cause.DESCHEDULED, 0.0) if (is_busy and leads) or waited >= _TOO_BUSY else None
+
+
+def _events_share(trace: TraceData) -> float:
+    """Share of the main thread's input and output that is waiting for any event, by its samples.
+
+    A service without requests waits so. 0 where functions were recorded, as their names say more,
+    and for programs with steps of an optimizer.
+    """
+    samples = sampled_threads(trace).get(main_thread(trace))
+    if samples is None or python_events(trace).any() or len(optimizer_steps(trace)):
+        return 0.0
+    for_events, any_ns = (
+        int(samples.blocked_ns[np.isin(samples.waits_for, kinds)].sum())
+        for kinds in ((WaitsFor.READINESS,), (WaitsFor.READINESS, WaitsFor.TRANSFER))
+    )
+    return for_events / max(any_ns, 1)
 
 
 def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict:

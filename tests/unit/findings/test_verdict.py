@@ -74,6 +74,17 @@ def test_a_pause_leads_only_by_its_share_of_all_time(delayed_ms, status):
     assert found.status is status
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(WaitsFor.READINESS, Status.HEALTHY), (WaitsFor.TRANSFER, Status.WAITING)],
+)
+def test_a_service_without_requests_is_healthy_and_one_that_reads_waits(kind, status):
+    trace = build_trace("aten::a 0..10000\naten::b 990000..1000000")
+    rows = ((0, 0, WaitsFor.NOTHING), (500, 10, kind), (990, 10, kind), (1_000, 20, kind))
+    found = find_verdict(sampled(trace, *((1001, at, ran, 0, 0, what) for at, ran, what in rows)))
+    assert found.status is status
+
+
 def test_waiting_for_other_ranks_outweighs_small_findings():
     found = find_verdict(build_trace(waits_before_work("gloo:all_reduce")))
     assert found.status is Status.COMMUNICATION and found.next == "opscope ranks"
