@@ -124,10 +124,9 @@ class HttpAnswers:
     def _verdict(self, body: dict[str, Any], client: str) -> Reply:
         if self.control.is_being_written:
             return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
-        if waits := self.control.awaits_step:
-            return Reply(202, {"status": waits}, {"Retry-After": "1"})
         if not self.control.has_recorded:
-            return _error(404, "There is no recording yet. Start with POST /start_profile.")
+            what_next = self.control.awaits_step or "Start with POST /start_profile"
+            return _error(404, f"There is no recording yet. {what_next}.")
         return Reply(200, self.control.verdict())
 
     def _dump(self, body: dict[str, Any], client: str) -> Reply:

@@ -296,7 +296,7 @@ class Control:
         running = self._running
         if running is None or running.has_begun:
             return ""
-        return f"waiting for the end of a step; {self._steps} steps so far"
+        return f"The requested one begins at the end of a step; {self._steps} steps so far"
 
     @property
     def is_being_written(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -32,9 +33,8 @@ class Dumps:
         self._process = os.getpid()
         self._started: list[Path] = []
         self._failed: list[Path] = []
-        self._writer: list[str] = []  # command that makes a trace; empty: no Python can be started
-        with contextlib.suppress(OSError):
-            self._writer = own_python(_START_WRITER)
+        self._writer: list[str] = []
+        self._writer_of: tuple[str, ...] = ()
 
     def spool(self) -> Path:
         """Path of a new spool, which is not created yet."""
@@ -45,6 +45,11 @@ class Dumps:
 
     def command(self, spool: Path) -> list[str]:
         """Command that makes the trace of a spool; empty if no process can be started."""
+        # Listing the folders of modules takes 0.2 ms, and each rotation of the ring needs it.
+        if self._writer_of != (now := (sys.executable, *map(str, sys.path))):
+            self._writer, self._writer_of = [], now
+            with contextlib.suppress(OSError):
+                self._writer = own_python(_START_WRITER)
         return [*self._writer, str(spool)] if self._writer else []
 
     def write(
