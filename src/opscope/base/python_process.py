@@ -25,6 +25,11 @@ def own_python(file: str, *arguments: str) -> list[str]:
     return [*interpreter(), file, *arguments]
 
 
+def made_of() -> "tuple[str, ...]":
+    """Values that the command is made of: it is another one if they change."""
+    return (sys.executable, *map(str, sys.path))
+
+
 def interpreter() -> list[str]:
     """Beginning of that command; the file's absolute path and arguments follow."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from opscope.base.artefacts import at, in_use, is_free, new_name
 from opscope.base.daemon_thread import let_others_run
 from opscope.base.files import remove_inside
 from opscope.base.notice import notice
-from opscope.base.python_process import own_python
+from opscope.base.python_process import made_of, own_python
 from opscope.live.flight.dump_request import SPOOL_PREFIX, TRACE_SUFFIX, Reason, is_complete
 from opscope.live.flight.write_dump import place_of
 
@@ -46,7 +45,7 @@ class Dumps:
     def command(self, spool: Path) -> list[str]:
         """Command that makes the trace of a spool; empty if no process can be started."""
         # Listing the folders of modules takes 0.2 ms, and each rotation of the ring needs it.
-        if self._writer_of != (now := (sys.executable, *map(str, sys.path))):
+        if self._writer_of != (now := made_of()):
             self._writer, self._writer_of = [], now
             with contextlib.suppress(OSError):
                 self._writer = own_python(_START_WRITER)
