@@ -46,9 +46,12 @@ def apply_confidentiality(trace: _Data) -> _Data:
     return confidential_copy(trace, names=omitted != ARGUMENTS) if omitted else trace
 
 
-def without_message(detail: str) -> str:
-    """The cause of a dump without the message of an exception, which may have values."""
-    return detail.partition(":")[0]
+def shown_detail(detail: str, omitted: str | None) -> str:
+    """The cause of a dump, of a trace that omits this: an exception's message may have values, and
+    its class a name."""
+    if omitted is None:
+        return detail
+    return detail.partition(":")[0] if omitted == ARGUMENTS else ""
 
 
 def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
@@ -67,7 +70,7 @@ def confidential_copy(trace: _Data, *, names: bool = False) -> _Data:
     metadata.pop("command_line", None)
     metadata.pop("user", None)
     if dump := metadata.get("dump"):
-        metadata["dump"] = {**dump, "detail": without_message(str(dump.get("detail", "")))}
+        metadata["dump"] = {**dump, "detail": shown_detail(str(dump.get("detail", "")), ARGUMENTS)}
     if names:
         tables["source_lines"] = {}
         metadata = {key: value for key, value in metadata.items() if key in _METADATA}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import opscope
-from opscope.columns.confidential_copy import LEAVE_OUT, confidential_copy
+from opscope.columns.confidential_copy import LEAVE_OUT, confidential_copy, shown_detail
 
 SECRETS = ("secret_function", "SecretModule", "secret-note", "a-value", "test_confidential_copy")
 
@@ -46,6 +46,13 @@ def test_without_arguments(before):
     assert "a-value" not in "\n".join([*trace.names, str(trace.metadata)])
     assert "command_line" not in trace.metadata
     assert names_of(trace) == names_of(before) and len(trace.table("tensors"))
+
+
+def test_the_cause_of_a_dump():
+    detail = "SecretError: a-value"
+    assert [shown_detail(detail, omitted) for omitted in (None, "arguments", "names")] == [
+        detail, "SecretError", ""
+    ]  # fmt: skip
 
 
 def test_with_names_hashed(before, tmp_path):

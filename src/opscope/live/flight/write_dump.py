@@ -19,7 +19,7 @@ from opscope.base.files import open_inside, read_inside, remove_inside
 from opscope.base.memory_limit import require_memory
 from opscope.base.untrusted_files import COUNT, TIME_NS, Between, Shape, parsed_json, reading
 from opscope.columns.concat import concat_traces, in_order_of_start
-from opscope.columns.confidential_copy import CONFIDENTIAL, NAMES, without_message
+from opscope.columns.confidential_copy import CONFIDENTIAL, NAMES, shown_detail
 from opscope.columns.ledger import NOT_KNOWN_MS, RECORDER_PREFIX
 from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.names import Names
@@ -167,7 +167,7 @@ def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) 
     held_s = (metadata["end_ns"] - metadata["start_ns"]) / 1e9
     return {
         "reason": reason.kind,
-        "detail": without_message(reason.detail) if metadata.get(CONFIDENTIAL) else reason.detail,
+        "detail": shown_detail(reason.detail, metadata.get(CONFIDENTIAL)),
         "time_ns": reason.time_ns,
         "requested_s": facts["requested_s"],
         "held_s": round(held_s, 3),
