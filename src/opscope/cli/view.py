@@ -11,6 +11,8 @@ timeline, and a tab lists what differs. TRACE may also be a memory snapshot of t
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
 import signal
 import tempfile
@@ -20,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from opscope.analysis.diff.step_costs import Side
+from opscope.base.arrow import pa
 from opscope.cli.parser import Parser, example, whole_number
 from opscope.cli.report import page_of_several, page_stem
 from opscope.cli.session.termination import on_interrupt
@@ -104,6 +107,7 @@ def main(args: Namespace) -> None:
 
 
 def _serve(page: LivePage, args: Namespace, messages: Messages) -> None:
+    _give_memory_back()
     server = PageServer(page, args.port)
     messages.say(f"open {server.address}")
     if "SSH_CONNECTION" in os.environ:
@@ -112,6 +116,17 @@ def _serve(page: LivePage, args: Namespace, messages: Messages) -> None:
     with on_interrupt(server.close):
         _open(server.address, args)
         server.serve()
+
+
+def _give_memory_back() -> None:
+    """Return what building the page used, and later what queries use, to the system.
+
+    For 100 million events: 0.4 GB after the page, 0.9 GB that Arrow's pool keeps after a query.
+    """
+    gc.collect()
+    pa.set_memory_pool(pa.system_memory_pool())
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's
+        trim(0)
 
 
 def _page(chosen: Chosen, args: Namespace, messages: Messages) -> LivePage:
