@@ -143,6 +143,10 @@ void Recorder::hold_tensors(uint32_t wanted) {
   if (bridge_ != nullptr && is_needed != is_holding_) bridge_->hold_tensors(is_holding_ = is_needed);
 }
 
+void Recorder::release_tensors() {
+  if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
+}
+
 void Recorder::set_wanted(uint32_t wanted) {
   wanted_.store(wanted, std::memory_order_release);
   if (bridge_ != nullptr) bridge_->wanted->store(wanted, std::memory_order_release);
@@ -151,7 +155,7 @@ void Recorder::set_wanted(uint32_t wanted) {
 void Recorder::release_memory() {
   if (readers_ != 0) return;  // the last reader does this
   for_child_.clear();
-  if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
+  release_tensors();
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
     if (is_listed_on_closing(*thread)) return false;
     thread->release_unneeded(NeededSweep(needed_.of(thread.get())));

@@ -58,8 +58,9 @@ constexpr bool holds_tensors(uint32_t wants) {
   constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
   return (wants & kIdentity) == kIdentity;
 }
+// A window that collects them in some stretches needs them only within each.
 inline bool holds_tensors(const Window& window) {
-  return holds_tensors(window.wants) && !window.is_in_pieces;
+  return holds_tensors(window.collects) && !window.is_in_pieces;
 }
 
 int64_t system_thread_id();
@@ -206,6 +207,7 @@ class Recorder {
   void release_spent_blocks() noexcept;  // under mutex_
   void release_spent_tensors();          // under mutex_
   void hold_tensors(uint32_t wanted);    // under mutex_
+  void release_tensors();                // under mutex_; if no open window needs them
   uint64_t oldest_tensors() const;       // under mutex_; first mark that an open window needs
   void remove_recorded_frames(const Window& window, InitialStack& stack);
   template <typename Function>

@@ -174,6 +174,7 @@ std::vector<std::shared_ptr<Window>> Recorder::collect(const std::vector<uint32_
     window.collects = window.wants & wants;
   }
   configure();
+  release_tensors();  // their structs leave holes in the heap, which slow down all later steps
   return with_more;
 }
 

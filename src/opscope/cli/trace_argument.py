@@ -281,8 +281,9 @@ def _stretch(chosen: Chosen, most: int) -> TraceData | None:
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
     """The typical stretch of a long recording; None if that would be all of it."""
-    if (bounds := latest_bounds(trace.small.metadata)) is not None:
-        return trace.between(*bounds)
+    if (found := latest_bounds(trace.small.metadata, trace.ends_of_steps)) is not None:
+        begin_ns, end_ns, added = found
+        return trace.between(begin_ns, end_ns).with_metadata(added)
     stretch = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
     if stretch is None:
         return None

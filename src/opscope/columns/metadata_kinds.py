@@ -25,6 +25,10 @@ STEPS = "steps_of_program"
 """For a recording of some steps: the number of all steps of the program that ``ended``, and the
 time from the first end to the last (``passed_ns``)."""
 
+BETWEEN = "share_between_steps"
+"""For a part between or after steps: the share of the program's time from its first step on that is
+in no step."""
+
 SAMPLE = "sample"
 """For a sample of a long recording: its steps, the recording's steps (0 if unknown), and the
 recording's length in nanoseconds."""
@@ -118,6 +122,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "how many steps ended, and how long that took",
         _is({"ended": _COUNT, "passed_ns": _COUNT}),
     ),
+    BETWEEN: ("a share", lambda value: isinstance(value, float) and 0 <= value <= 1),
     SAMPLE: (
         "how much of a recording it is",
         _is({"steps": _COUNT, "of_steps": _COUNT, "of_ns": _COUNT}),

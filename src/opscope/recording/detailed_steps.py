@@ -1,7 +1,8 @@
 """Selects the steps recorded in detail: some after warm-up, spread over the run.
 
 Steps in detail have all data that explains why a program is slow. Other steps record only
-operators, so they run nearly as fast as without recording.
+operators, so they run nearly as fast as without recording. What a program does between and after
+its steps, such as an evaluation, has stretches of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
 _SECOND_S, _LONG_S = 1.0, 20.0
 START_S, _LATER_S = 2.0, 1.0
 """First stretch of a program without steps, and later ones at doubling intervals: lengths."""
+_BETWEEN = 4  # a pause of this many steps is no step: the program does something else
 _SHARE = 0.05  # share of the time in detail after the first steps
 _FEWEST_RECORDS = 100  # records between two checks; a program with fewer is idle
 _LOOK_S = 0.5
@@ -50,8 +52,10 @@ class DetailedSteps:
         self._process = os.getpid()  # a forked child's steps do not count
         self._ended = 0  # steps
         self._on, self._steps = True, 0  # in detail now, and steps ended since then
+        self._is_between = False  # the stretch began between steps
         self._began_s = self._since_s = time.monotonic()
-        self._next_s = self._stepped_s = self._took_s = 0.0
+        self._next_s = {False: 0.0, True: 0.0}  # of steps or without any, and between steps
+        self._stepped_s = self._took_s = 0.0
         self._records = 0
         self._is_over = threading.Event()
         self._looks = OwnThread(self._look_now_and_then, self._is_over.set)
@@ -66,6 +70,8 @@ class DetailedSteps:
             return
         with self._lock:
             self._ended += 1
+            if self._is_between:
+                self._end_detail(steps=0)
             self._steps += self._on
             now_s = time.monotonic()
             self._stepped_s, self._took_s = now_s, now_s - self._stepped_s
@@ -90,17 +96,18 @@ class DetailedSteps:
                 finally:
                     self._lock.release()
 
-    def _begin_detail(self) -> None:
+    def _begin_detail(self, is_between: bool = False) -> None:
         self._on, self._steps, self._since_s = True, 0, time.monotonic()
+        self._is_between = is_between
         self._change(True, 0)
 
     def _end_detail(self, steps: int) -> None:
         if not self._on:
             return
-        self._on = False
-        now_s = time.monotonic()
-        rest_s = (now_s - self._since_s) / _SHARE if steps else 0.0
-        self._next_s = max(now_s + rest_s, 2 * now_s - self._began_s)
+        now_s, is_between = time.monotonic(), self._is_between
+        self._on = self._is_between = False
+        rest_s = (now_s - self._since_s) / _SHARE if steps or is_between else 0.0
+        self._next_s[is_between] = max(now_s + rest_s, 2 * now_s - self._began_s)
         self._change(False, steps)
 
     def _change(self, on: bool, steps: int) -> None:
@@ -124,25 +131,32 @@ class DetailedSteps:
     def _is_due(self) -> bool:
         """Whether the next stretch begins: at powers of two, so that all ranks choose the same
         steps."""
-        return self._ended & (self._ended - 1) == 0 and time.monotonic() >= self._next_s
+        return self._ended & (self._ended - 1) == 0 and time.monotonic() >= self._next_s[False]
 
     def _look_now_and_then(self) -> None:
-        while not self._is_over.wait(_LOOK_S if self._on or not self._ended else _LONG_S):
+        while not self._is_over.wait(_LOOK_S):
             with self._lock, suppress(Exception):  # an error ended recording in detail
                 if not self._is_over.is_set():
                     self._look()
 
     def _look(self) -> None:
-        """Begin or end a stretch of a program without steps, or inside a long step."""
+        """Begin or end a stretch of a program without steps, between steps or in a long step."""
         now_s, records = time.monotonic(), _native.statistics()["records"]
         is_at_work = records - self._records >= _FEWEST_RECORDS
         self._records = records
-        if self._ended:  # for example, an evaluation after the steps
-            is_long = now_s - self._stepped_s >= max(_LONG_S, 2 * self._took_s)
-        else:
-            is_start = self._since_s == self._began_s
-            is_long = now_s - self._since_s >= (self._start_s if is_start else _LATER_S)
-        if self._on and is_long:
+        if self._on and now_s - self._since_s >= self._longest_s():
             self._end_detail(self._steps if self._ended > _NOT_YET_WARM else 0)
-        elif not self._on and not self._ended and is_at_work and now_s >= self._next_s:
-            self._begin_detail()
+        elif not self._on and is_at_work:
+            is_between = self._ended > 0
+            pause_s = max(_LATER_S, _BETWEEN * self._took_s) if is_between else 0.0
+            is_due = now_s >= max(self._next_s[is_between], self._stepped_s + pause_s)
+            # Ranks of a job are compared by the same steps.
+            if is_due and not (is_between and self._is_rank()):
+                self._begin_detail(is_between)
+
+    def _longest_s(self) -> float:
+        """Length of the current stretch if no step ends it."""
+        if self._ended and not self._is_between:  # a step, or what follows the last one
+            pause_s = max(_LONG_S, 2 * self._took_s)
+            return self._stepped_s + pause_s - self._since_s
+        return self._start_s if self._since_s == self._began_s else _LATER_S

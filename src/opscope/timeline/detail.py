@@ -6,18 +6,19 @@ part; tables and timelines refer to the whole recording.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.base.quantity_text import time_text
-from opscope.columns.metadata_kinds import DETAIL, STEPS, WARM
+from opscope.base.quantity_text import share_text, time_text
+from opscope.columns.metadata_kinds import BETWEEN, DETAIL, STEPS, WARM
 from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData, derived
+from opscope.timeline.arrays import Values
 from opscope.timeline.steps import optimizer_steps
 from opscope.timeline.tree.event_tree import event_tree, nearest_ancestor
 
@@ -26,8 +27,9 @@ _FEWEST_CALLS = 3
 """Minimum operators of a relevant stretch, and minimum module calls of one with a network."""
 _MOST_OF_IT = 0.5
 """Minimum share of the recording, for its start: a shorter start says nothing about a program that
-continued. Also of the longest stretch without steps: a much shorter one is not typical."""
-
+continued. Also of the longest stretch without steps: a much shorter one is not typical. And of the
+time from the first step on, for what happens between and after steps, such as an evaluation."""
+_PAUSE_NS, _PAUSE_STEPS = 500_000_000, 4  # least time between step ends that is not a step
 
 _CALLS = ("stack", "functions", "own_functions")
 _ONLY_WITH = (
@@ -51,16 +53,44 @@ def has_detail(trace: TraceData) -> bool:
     return DETAIL in trace.metadata
 
 
-def latest_bounds(metadata: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Bounds of the last detailed stretch with steps, else of the last long one; Unix nanoseconds.
+def latest_bounds(
+    metadata: Mapping[str, Any], ends_of_steps: Callable[[], tuple[Values, int]]
+) -> tuple[int, int, dict[str, Any]] | None:
+    """Begin and end of the detailed stretch of a long recording, and the metadata it adds.
 
-    None if only the start of the program was recorded in detail.
+    The last one with steps, else the last long one; None if only the start of the program was
+    recorded in detail.
+
+    Args:
+        ends_of_steps: the ends of all steps, and of the last operator.
     """
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     start_ns = metadata.get("start_ns", 0)
     later = [one for one in stretches if one["steps"] or one["start_ns"] > start_ns]
-    found = [one for one in later if one["steps"]] or _without_short_ones(later)
-    return (found[-1]["start_ns"], found[-1]["end_ns"]) if found else None
+    of_steps = [one for one in later if one["steps"]]
+    between = _without_short_ones([one for one in later if not one["steps"]])
+    found, added = of_steps or between, {}
+    if of_steps and between:
+        share = share_between(*ends_of_steps())
+        if share > _MOST_OF_IT:
+            found, added = between, {BETWEEN: share}
+    return (found[-1]["start_ns"], found[-1]["end_ns"], added) if found else None
+
+
+def share_between(ends_ns: Values, last_ns: int) -> float:
+    """Share of the time from the first step's end on that is in no step.
+
+    Args:
+        ends_ns: ends of the steps, in order.
+        last_ns: end of the last operator.
+    """
+    if len(ends_ns) < _FEWEST_STEPS:
+        return 0.0
+    took = np.diff(ends_ns)
+    usual = float(np.median(took))
+    took = np.append(took, max(last_ns - int(ends_ns[-1]), 0))
+    pauses = took[took > max(_PAUSE_NS, _PAUSE_STEPS * usual)]
+    return float((pauses - usual).sum() / max(took.sum(), 1))
 
 
 def in_detail(trace: TraceData) -> TraceData:
@@ -90,6 +120,8 @@ def detailed_part(trace: TraceData) -> Part | None:
     metadata["options"] = trace.metadata[DETAIL]["options"]
     if chosen["steps"]:
         metadata |= {WARM: True, **_steps_of(trace)}
+    elif _is_between(trace, chosen):
+        metadata |= {WARM: True, BETWEEN: share_between(*_ends_of_steps(trace))}
     return Part(part.trace.with_only_metadata(metadata), part.rows)
 
 
@@ -138,10 +170,15 @@ def detail_text(metadata: Mapping[str, Any]) -> str:
 
 def describe_basis(trace: TraceData) -> str:
     """Sentence about the part that findings refer to."""
-    chosen, steps = _chosen(trace), len(optimizer_steps(trace))
-    if chosen is None:
+    chosen, part, steps = _chosen(trace), detailed_part(trace), len(optimizer_steps(trace))
+    if chosen is None or part is None:
         return "findings of the whole recording"
     took = time_text(chosen["end_ns"] - chosen["start_ns"])
+    if (between := part.trace.metadata.get(BETWEEN)) is not None:
+        return (
+            f"{share_text(between)} of the program's time from its first step on is not in steps; "
+            f"findings of {took} of that"
+        )
     if chosen["steps"]:
         return f"findings of {chosen['steps']:,} of {steps:,} steps, after warm-up"
     if steps:
@@ -154,20 +191,27 @@ def describe_basis(trace: TraceData) -> str:
 
 
 def _steps_of(trace: TraceData) -> dict[str, Any]:
-    """Metadata: number of steps of the program, and the time from the first end to the last."""
-    rows = optimizer_steps(trace)
-    if len(rows) < _FEWEST_STEPS:
+    """Metadata: number of steps of the program, and the time from the first end on."""
+    ends, last_ns = _ends_of_steps(trace)
+    if len(ends) < _FEWEST_STEPS:
         return {}
-    ends = (event_tree(trace).start_ns + event_tree(trace).duration_ns)[rows]
-    passed_ns = int(ends.max()) - int(ends.min())
-    return {STEPS: {"ended": len(rows), "passed_ns": passed_ns}}
+    passed_ns = max(int(ends[-1]), last_ns) - int(ends[0])
+    return {STEPS: {"ended": len(ends), "passed_ns": passed_ns}}
+
+
+def _ends_of_steps(trace: TraceData) -> tuple[Values, int]:
+    """Ends of the steps, in order, and the end of the last operator."""
+    ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
+    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    return np.sort(ends[optimizer_steps(trace)]), int(ends[is_operator].max(initial=0))
 
 
 @derived
 def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     """The last detailed stretch with whole steps, else with a step, module calls or operators.
 
-    Without steps, stretches much shorter than others do not count. None without any.
+    If the program spends most of its time between or after steps, the last stretch there. Without
+    steps, stretches much shorter than others do not count. None without any.
     """
     if not has_detail(trace):
         return None
@@ -186,9 +230,17 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     ]
     whole = [one for one in usable if one["steps"] >= _FEWEST_STEPS]
     some = [one for one in usable if one["steps"]]
-    usable = _without_short_ones(usable)
+    usable = _without_short_ones([one for one in usable if not one["steps"]])
+    if usable and _is_between(trace, usable[0]):
+        return usable[0]
     networks = [one for one in usable if has(one, EventKind.MODULE_CALL)]
     return next(iter([*whole, *some, *networks, *usable]), None)
+
+
+def _is_between(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
+    """Whether a stretch without steps shows where the program spends most of its time."""
+    is_later = not _is_start(trace, stretch)
+    return is_later and share_between(*_ends_of_steps(trace)) > _MOST_OF_IT
 
 
 def _without_short_ones(stretches: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.base.quantity_text import share_text
-from opscope.columns.metadata_kinds import STEPS
+from opscope.columns.metadata_kinds import BETWEEN, STEPS
 from opscope.columns.names import step_number
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
@@ -145,12 +145,17 @@ def describe_step_boundaries(trace: TraceData, how: str = "") -> str:
 
     ``how``: restricts "not recorded", as in " in detail".
     """
+    if (around := trace.metadata.get(BETWEEN)) is not None:
+        return (
+            f"between or after steps, where the program spends {share_text(around)} of its time "
+            "from its first step on"
+        )
     share = share_of_program(trace)
     if share is None or share >= _NEARLY_ALL:
         return ""
     between = share_text(1 - share)
     look = ": look there first" if share < 0.5 else ""
     return (
-        f"recorded steps cover {share_text(share)} of the program's time from its first step to "
-        f"its last; {between} passed between steps, which was not recorded{how}{look}"
+        f"recorded steps cover {share_text(share)} of the program's time from its first step on; "
+        f"{between} passed between or after steps, which was not recorded{how}{look}"
     )

@@ -121,13 +121,42 @@ def test_a_program_that_waits_for_work_is_not_looked_at(clock, counted):
     assert program.stretches == [[0, 0]]
 
 
-def test_a_long_evaluation_is_not_recorded_in_detail(clock, counted):
+def test_a_stretch_of_steps_ends_in_a_long_evaluation(clock, counted):
     program = Program(clock).run(5, 0.01).look(19.0, 1_000)
     assert program.on
     program.look(2.0, 1_000)
     assert program.stretches[1:] == [[3, 2]] and not program.on
     program.run(3, 0.01)
     assert not program.on
+
+
+def test_an_evaluation_has_stretches_of_its_own(clock, counted):
+    program = Program(clock).run(40, 0.01).look(0.5, 1_000)
+    assert not program.on  # a step that takes longer, perhaps
+    program.look(0.6, 1_000)
+    assert program.on
+    program.look(1.0, 1_000)
+    assert program.stretches[2:] == [[40, 0]] and not program.on
+    for _ in range(200):
+        program.look(0.5, 1_000)
+    assert 3 <= len(program.stretches) <= 8 and {n for _, n in program.stretches[2:]} <= {0, None}
+
+
+def test_a_step_ends_the_stretch_of_an_evaluation(clock, counted):
+    program = Program(clock).run(40, 0.01).look(1.2, 1_000)
+    assert program.on
+    program.run(1, 0.01)
+    assert not program.on and program.stretches[2:] == [[40, 0]]
+    program.run(200, 0.1)
+    assert len(program.stretches) > 3 and program.stretches[3][1] > 0
+
+
+@pytest.mark.parametrize(("is_rank", "records"), [(True, 1_000), (False, 10)])
+def test_ranks_and_pauses_without_work_have_none(clock, counted, is_rank, records):
+    program = Program(clock, is_rank).run(100, 0.01)
+    for _ in range(100):
+        program.look(0.5, records)
+    assert len(program.stretches) == 2
 
 
 def test_steps_of_a_forked_child_are_its_own(clock, monkeypatch):

@@ -11,6 +11,7 @@ from opscope.timeline.detail import (
     in_detail,
     is_warm,
     latest_bounds,
+    share_between,
 )
 from opscope.timeline.period import Which, detailed_period_of, period_of
 from support.build_trace import ORIGIN_NS, build_trace, span, tensor
@@ -92,16 +93,89 @@ def test_without_any_detail_nothing_changes():
     assert in_detail(plain) is plain and detailed_period_of(plain).trace is plain
 
 
+FEW_STEPS = [5, 15, 25, 35]  # ends, seconds
+
+
 @pytest.mark.parametrize(
-    ("stretches", "bounds"),
+    ("stretches", "last_s", "bounds"),
     [
-        ([(0, 20, 0), (30, 40, 4), (60, 90, 5), (95, 99, None)], (60, 90)),
-        ([(0, 20, 0), (30, 40, 0), (60, 71, 0), (97, 99, 0)], (60, 71)),  # a service has no steps
-        ([(0, 20, 0)], None),
-        ([], None),
+        ([(0, 20, 0), (30, 40, 4), (60, 90, 5), (95, 99, None)], 35, (60, 90)),
+        ([(0, 20, 0), (30, 40, 0), (60, 71, 0), (97, 99, 0)], 35, (60, 71)),  # a service: no steps
+        ([(0, 20, 0), (15, 25, 4), (60, 70, 0)], 35, (15, 25)),
+        ([(0, 20, 0), (15, 25, 4), (60, 70, 0)], 99, (60, 70)),  # an evaluation of a minute
+        ([(0, 20, 0)], 35, None),
+        ([], 35, None),
     ],
 )
-def test_a_long_trace_is_judged_by_its_last_stretch_that_tells_enough(stretches, bounds):
+def test_a_long_trace_is_judged_by_its_last_stretch_that_tells_enough(stretches, last_s, bounds):
     keys = ("start_ns", "end_ns", "steps")
     said = [dict(zip(keys, one, strict=True)) for one in stretches]
-    assert latest_bounds({"start_ns": 0, DETAIL: {"stretches": said}}) == bounds
+    ends = np.array(FEW_STEPS) * 10**9
+    found = latest_bounds(
+        {"start_ns": 0, DETAIL: {"stretches": said}}, lambda: (ends, last_s * 10**9)
+    )
+    assert (found and found[:2]) == bounds
+
+
+def with_evaluation(took_s, stretches):
+    """20 steps of 100 ms, then operators of 100 ms; ``stretches``: [first s, last s, steps]."""
+    spans, second = [], 1_000_000
+    for at in range(0, 2 * second, second // 10):
+        spans.append(span("aten::mm", at, at + 50_000))
+        spans.append(span(STEP, at + 60_000, at + 90_000, kind=EventKind.ANNOTATION))
+    for at in range(2 * second, int((2 + took_s) * second), second // 10):
+        spans.append(span("aten::softmax", at, at + 80_000))
+    found = [
+        {"start_ns": ORIGIN_NS + int(a * 10**9), "end_ns": ORIGIN_NS + int(b * 10**9), "steps": n}
+        for a, b, n in stretches
+    ]
+    whole = {"start_ns": ORIGIN_NS, "end_ns": ORIGIN_NS + int((2 + took_s) * 10**9)}
+    detail = {"options": {**OPTIONS, "shapes": True}, "stretches": found}
+    return build_trace(spans).with_metadata({**whole, "options": OPTIONS, DETAIL: detail})
+
+
+STRETCHES = [(0, 0.25, 0), (0.25, 1, 8), (3, 4, 0)]
+
+
+def test_a_program_that_mostly_evaluates_is_judged_by_its_evaluation():
+    trace = with_evaluation(6, STRETCHES)
+    part = in_detail(trace)
+    assert {part.event_name(row) for row in range(len(part.events))} == {"aten::softmax"}
+    about = str(detailed_period_of(trace))
+    assert "after steps, where the program spends 7" in about
+    assert "1.00 s of that" in describe_basis(trace)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "stretches"),
+    [
+        (1.5, STRETCHES[:2] + [(2.2, 3.2, 0)]),  # less than half of its time
+        (6, STRETCHES[:2]),  # without detail of the evaluation
+    ],
+)
+def test_otherwise_it_is_judged_by_its_steps(took_s, stretches):
+    trace = with_evaluation(took_s, stretches)
+    assert "8 steps" in str(detailed_period_of(trace))
+
+
+def test_steps_that_are_few_and_short_say_how_much_passed_after_them():
+    about = str(detailed_period_of(with_evaluation(6, STRETCHES[:2])))
+    assert "passed between or after steps" in about and "look there first" in about
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "last_s", "share"),
+    [
+        ([], 9, 0),
+        ([1], 9, 0),
+        ([1, 2, 3, 4], 4, 0),
+        ([1, 2, 3, 4], 6, 0),  # a longer step, or the program's end
+        ([1, 2, 3, 4], 14, 9 / 13),
+        ([1, 2, 3, 9, 10, 11], 11, 5 / 10),
+        ([1, 1, 1], 1, 0),
+        ([1, 2, 3], 1, 0),  # operators that end earlier, as times in a file may say
+    ],
+)
+def test_the_share_of_time_between_steps(ends_s, last_s, share):
+    ends_ns = np.array(ends_s, dtype=np.int64) * 10**9
+    assert share_between(ends_ns, last_s * 10**9) == pytest.approx(share)
