@@ -101,6 +101,9 @@ class Recorder {
   // [MT] Makes these windows, if open, collect only `wants` until the next call. Returns windows that now
   // collect something that they did not before.
   std::vector<std::shared_ptr<Window>> collect(const std::vector<uint32_t>& ids, uint32_t wants);
+  // [MT] Releases held tensors that no open window collects: the holes that their structs leave in the heap
+  // slow down everything that follows.
+  void release_unneeded_tensors();
   // [MT] Makes a closed window of the records so far and returns its id; window `id` continues. 0: no such
   // window. A copy of a closed window is equal to it.
   uint32_t snapshot_window(uint32_t id);

@@ -174,8 +174,12 @@ std::vector<std::shared_ptr<Window>> Recorder::collect(const std::vector<uint32_
     window.collects = window.wants & wants;
   }
   configure();
-  release_tensors();  // their structs leave holes in the heap, which slow down all later steps
   return with_more;
+}
+
+void Recorder::release_unneeded_tensors() {
+  std::lock_guard lock(mutex_);
+  release_tensors();
 }
 
 std::shared_ptr<Window> Recorder::window(uint32_t id) {

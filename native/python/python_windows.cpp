@@ -144,6 +144,7 @@ void collect(const std::vector<uint32_t>& ids, uint32_t wants) {
   for (const auto& window : with_more) {
     ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
   }
+  recorder.release_unneeded_tensors();  // takes milliseconds, so after everything has ended
 }
 
 uint32_t snapshot_window(uint32_t id) {

@@ -15,6 +15,7 @@ bool refuse = false;
 uint64_t not_held = 0;
 uint64_t mark = 0, held_bytes = 0;
 std::vector<uint64_t> released_before;
+int released = 0;  // times that all were
 bool is_holding = false;
 std::atomic<uint32_t> bridge_wanted{0};
 const BridgeApi fake_bridge = {
@@ -36,7 +37,7 @@ const BridgeApi fake_bridge = {
     [] { return false; },
     []() -> uint64_t { return 0; },
     [](bool wanted) { is_holding = wanted; },
-    [] {},
+    [] { ++released; },
     [] { return ++mark; },
     [](uint64_t before, uint64_t) {
       released_before.push_back(before);
@@ -86,6 +87,26 @@ TEST(tensors_are_held_from_the_oldest_window_on_that_is_open) {
   CHECK_SAME(released_before.size(), 2u);
   recorder().discard_window(other);
   held_bytes = 0;
+  recorder().attach_bridge(nullptr);
+}
+
+TEST(tensors_are_released_when_no_window_collects_them_any_more) {
+  recorder().attach_bridge(&fake_bridge);
+  const uint32_t first = open_window(kWantInputs | kWantMemory);
+  const uint32_t second = open_window(kWantInputs | kWantMemory);
+  const auto released_after = [](uint32_t window, uint32_t collects) {
+    const int before = released;
+    recorder().collect({window}, collects);
+    recorder().release_unneeded_tensors();
+    return released - before;
+  };
+  CHECK_SAME(released_after(first, kWantInputs), 0);
+  CHECK_SAME(released_after(second, kWantInputs), 1);
+  CHECK(!is_holding);
+  CHECK_SAME(released_after(second, kWantInputs | kWantMemory), 0);
+  CHECK(is_holding);
+  recorder().discard_window(first);
+  recorder().discard_window(second);
   recorder().attach_bridge(nullptr);
 }
 
