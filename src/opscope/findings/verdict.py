@@ -29,6 +29,7 @@ from opscope.findings.pattern import Needs
 from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import busy_text, main_thread
 from opscope.findings.status import OF_CAUSE, Status
+from opscope.timeline.detail import has_detail
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, detailed_period_of, find_which
 from opscope.timeline.steps import optimizer_steps
@@ -67,6 +68,7 @@ class Verdict:
         about: the period in words, as in "steady state, 210 ms, 29 steps".
         unsure: reasons to doubt the answer, one clause each.
         not_looked_for: ids of checks whose data was not recorded.
+        record: the command that records this data.
         others: number of further findings.
         next: the command with more details.
         evidence: ids of the findings, and names of the causes, that support the answer.
@@ -88,6 +90,7 @@ class Verdict:
     about: str = ""
     unsure: tuple[str, ...] = ()
     not_looked_for: tuple[str, ...] = ()
+    record: str = "opscope run"
     others: int = 0
     next: str = "opscope why"
     evidence: tuple[str, ...] = ()
@@ -166,7 +169,7 @@ class Verdict:
     def _fix(self) -> str:
         where, count = "ranks" if self._is_of_ranks else "why --all", len(self.not_looked_for)
         need = "check needs" if count == 1 else "checks need"
-        missing = f"{count} {need} more recorded data: opscope run" if count else ""
+        missing = f"{count} {need} more recorded data: {self.record}" if count else ""
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
@@ -210,6 +213,8 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
         about=f"{period}{_left_out(period)}",
         unsure=tuple(_doubts(period, findings, account)),
         not_looked_for=_not_looked_for(findings),
+        # The start of the program was in detail, but not representative.
+        record="opscope run --why" if has_detail(trace) else "opscope run",
         others=len(findings),
         causes={one.cause.name.lower(): one.share for one in account.entries()},
         own_share=None if costs is None else float(costs.sum()) / period.wall_ns,
@@ -349,7 +354,7 @@ def _of_finding(trace: TraceData, finding: Finding, verdict: Verdict) -> Verdict
 
 def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
     status = OF_CAUSE.get(cause, Status.OPERATORS)
-    command = "opscope run" if verdict.not_looked_for else "opscope why"
+    command = verdict.record if verdict.not_looked_for else "opscope why"
     if status is Status.COMMUNICATION:
         command = "opscope ranks"
     evidence = (cause.name.lower(),)

@@ -116,6 +116,9 @@ def _result_connection() -> Any:
 
 def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
     try:
+        count = len(connection.extract_statements(statement))
+        if count > 1:  # DuckDB would run all and return the rows of the last
+            raise UsageError(f"These are {count} statements. Write one SELECT.")
         relation = connection.sql(statement)
     except duckdb.InterruptException:
         raise

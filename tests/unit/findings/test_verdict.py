@@ -6,6 +6,7 @@ import pytest
 
 from opscope.columns.causes import Cause
 from opscope.columns.codes import WaitsFor
+from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.schema import EventKind
 from opscope.findings.job_verdict import job_verdict
 from opscope.findings.status import Status
@@ -119,6 +120,13 @@ def test_at_most_four_lines():
         most=(("aten::mm", 0.5),), about="recording", others=3, not_looked_for=("a",),
     )  # fmt: skip
     assert len(everything.lines()) == 4
+
+
+@pytest.mark.parametrize(("is_in_detail", "command"), [(False, "run"), (True, "run --why")])
+def test_it_names_the_command_that_records_what_was_not_looked_for(is_in_detail, command):
+    detail = {DETAIL: {"options": {}, "stretches": []}}
+    trace = build_trace(products()).with_metadata({"options": {}, **(detail if is_in_detail else {})})
+    assert find_verdict(trace).lines()[-1].endswith(f"more recorded data: opscope {command}")
 
 
 def test_a_job_without_a_slow_rank_is_judged_by_one_of_its_ranks():

@@ -77,6 +77,7 @@ def test_columns_of_one_name_are_kept_apart(trace):
         ("select cast('x' as int) from events", "failed on a row.*convert"),
         ("select * from event", r"event.*named_events, names, events"),
         ("", "returns no rows|does not run"),
+        ("select 1; select 2", "2 statements. Write one SELECT"),
     ],
 )
 def test_a_query_that_does_not_run_says_why_and_what_there_is(trace, statement, message):
