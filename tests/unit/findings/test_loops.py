@@ -73,8 +73,9 @@ def test_putting_the_results_of_a_loop_together_goes_with_it(parts, saved):
     assert finding.saved_ns / 1000 == pytest.approx(saved, abs=15)
 
 
-def test_a_loop_around_one_over_parts_is_none_itself():
-    """What else its rounds call, such as a network, stays."""
+@pytest.mark.parametrize("network_took", [0, 120])
+def test_a_loop_around_one_over_parts_is_none_itself(network_took):
+    """What else its rounds call stays, such as a network that computes on each batch."""
     rows = ("train.py", 20, "by_row")
     inner = []
     for i in range(12):
@@ -85,9 +86,17 @@ def test_a_loop_around_one_over_parts_is_none_itself():
                  inputs=[tensor(2, storage=64, storage_offset=40 * i + 2 * j)])
             for j in range(20)
         ]  # fmt: skip
-        inner.append(span("aten::relu", at + 300, at + 305, caller=CALLER, line=6))
+        if network_took:
+            batch = tensor(200, 8, storage=96, storage_offset=1_600 * i)
+            inner.append(
+                span("aten::addmm", at + 265, at + 265 + network_took, caller=CALLER, line=6,
+                     inputs=[batch])
+            )  # fmt: skip
+        else:
+            inner.append(span("aten::relu", at + 300, at + 305, caller=CALLER, line=6))
     finding = found(build_trace(program(*inner, end=4_800)), "for-loop-indexing")
     assert [place.line for place in finding.places] == [21]
+    assert "20 rounds" in finding.explanation
     assert finding.saved_ns <= 12 * 260_000
 
 

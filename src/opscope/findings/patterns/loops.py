@@ -102,9 +102,11 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
         work = subject.sums(kind.work_ns(subject))[calls.events]
         lines = replace(lines, work_ns=sum_by_line(calls, work))
     alike = _ALIKE if subject.sites.knows_lines else _OF_NAMES
-    chosen, in_order = _loops(lines, kind.find(subject, calls), kind, alike)
-    chosen = _without_outer(subject, calls, lines, chosen)
-    in_order &= chosen
+    sizes, every = kind.find(subject, calls), np.ones(len(lines.rounds), dtype=np.bool_)
+    chosen, _ = _loops(lines, sizes, kind, alike, every)
+    # What is left of a loop around another one may have little call overhead.
+    outer = chosen & ~_without_outer(subject, calls, lines, chosen)
+    chosen, in_order = _loops(lines, sizes, kind, alike, ~outer)
     backward = calling_backward_ns(subject, calls, chosen[calls.group])
     rounds = np.maximum(lines.rounds, 1)
     work = np.where(lines.joins & (rounds < kind.fewest), 0, lines.work_ns)
@@ -117,9 +119,11 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     total = int(saved[chosen].sum())
     if not chosen.any() or total <= 0:
         return None
-    first = int(np.argmax(np.where(chosen, lines.time_ns, -1)))
+    looping = chosen & (rounds >= kind.fewest)  # without lines that split or join the parts
+    first = int(np.argmax(np.where(looping, lines.time_ns, -1)))
     took = min(int(lines.time_ns[chosen].sum()), subject.wall_ns)
-    each = int(lines.time_ns[first]) // max(int(rounds[first] * lines.calls[first]), 1)
+    each = int(lines.time_ns[chosen & (lines.frame == lines.frame[first])].sum())
+    each //= max(int(rounds[first] * lines.calls[first]), 1)
     events = chosen[calls.group]
     passes = " and of its backward pass" if backward[chosen].any() else ""
     return Evidence(
@@ -146,10 +150,12 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     )
 
 
-def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[Flags, Flags]:
+def _loops(
+    lines: LoopLines, sizes: Values, kind: _Kind, alike: float, among: Flags
+) -> tuple[Flags, Flags]:
     """Lines in loops over parts with much call overhead; and those with dependent iterations."""
     chosen, in_order = (np.zeros(len(lines.rounds), dtype=np.bool_) for _ in range(2))
-    looping = lines.rounds >= kind.fewest
+    looping = among & (lines.rounds >= kind.fewest)
     for anchor in np.flatnonzero((sizes > 0) & looping).tolist():
         ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
         of_function = lines.frame == lines.frame[anchor]
@@ -163,7 +169,7 @@ def _loops(lines: LoopLines, sizes: Values, kind: _Kind, alike: float) -> tuple[
         if carries and sizes[anchor] == 1 and not lines.is_linear[loop].all():
             continue  # numbers of a schedule, such as a diffusion model's, are no parts
         in_order |= loop & carries
-        chosen |= loop | (lines.joins & of_function & ~lines.is_step)
+        chosen |= loop | (among & lines.joins & of_function & ~lines.is_step)
     return chosen, in_order
 
 
