@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.account import Account
+from opscope.analysis.account.divided import main_row
 from opscope.analysis.account.find import find_account
 from opscope.analysis.account.process_waits import ProcessWaits, process_waits
 from opscope.analysis.account.processor import sampled_threads
@@ -47,6 +48,7 @@ _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS, _LEAST_NS = 3, 500_000
 _RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
 _MOST_NAMES, _LITTLE = 3, 0.01
+_SHORT_LIFE = 0.1  # of the period; a thread that runs for less does not represent it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +229,7 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
         return _unsure_of_others(_of_finding(trace, chosen, verdict), waits)
     if of_cause is not None:
         return _unsure_of_others(_with_cause(*of_cause, verdict), waits)
-    return verdict
+    return replace(verdict, status=Status.TOO_LITTLE) if _short_threads(period) else verdict
 
 
 def _unsure_of_others(verdict: Verdict, waits: ProcessWaits) -> Verdict:
@@ -399,10 +401,26 @@ def _doubts(period: Period, findings: Findings, account: Account) -> Iterator[st
         yield text
     if text := busy_text(findings.waited_share):
         yield text
+    if text := _short_threads(period):
+        yield text
     if findings.sampled:
         yield f"recorded: {findings.sampled}"
     if 0 < len(account.steps) < _FEW_STEPS:
         yield f"only {len(account.steps)} step{'s' * (len(account.steps) > 1)}"
+
+
+def _short_threads(period: Period) -> str:
+    """Doubt about a program that begins a thread for each request; empty for others."""
+    events, row = period.trace.events, main_row(period.trace)
+    operators = np.bincount(events["thread"][events["kind"] == EventKind.OPERATOR])
+    alike = int(np.count_nonzero(operators >= _MOST_OF_IT * operators.max(initial=1)))
+    own = events["thread"] == row
+    if alike < _FEW_STEPS or not own.any():
+        return ""
+    start, end = events["start_ns"][own], period.trace.end_ns[own]
+    if int(end.max()) - int(start.min()) >= _SHORT_LIFE * period.wall_ns:
+        return ""
+    return f"the work is in {alike:,} short-lived threads, and one of them was judged"
 
 
 def _not_looked_for(findings: Findings) -> tuple[str, ...]:

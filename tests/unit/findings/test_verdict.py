@@ -97,6 +97,17 @@ def test_what_says_nothing_of_operators_cannot_tell():
     assert not found.status.is_decided
 
 
+@pytest.mark.parametrize(("threads", "status"), [(20, Status.TOO_LITTLE), (1, Status.HEALTHY)])
+def test_a_thread_for_each_request_is_no_healthy_program(threads, status):
+    spans = [
+        span("aten::mm", 1_000 * i, 1_000 * i + 990, thread=f"t{i // 40 % threads}")
+        for i in range(800)
+    ]
+    found = find_verdict(build_trace(spans))
+    assert found.status is status
+    assert any("20 short-lived threads" in doubt for doubt in found.unsure) == (threads > 1)
+
+
 def test_it_is_made_once_and_of_an_object_that_nothing_changes():
     trace = build_trace(products())
     assert trace.verdict() is find_verdict(trace)
@@ -124,8 +135,8 @@ def test_at_most_four_lines():
 
 @pytest.mark.parametrize(("is_in_detail", "command"), [(False, "run"), (True, "run --why")])
 def test_it_names_the_command_that_records_what_was_not_looked_for(is_in_detail, command):
-    detail = {DETAIL: {"options": {}, "stretches": []}}
-    trace = build_trace(products()).with_metadata({"options": {}, **(detail if is_in_detail else {})})
+    detail = {DETAIL: {"options": {}, "stretches": []}} if is_in_detail else {}
+    trace = build_trace(products()).with_metadata({"options": {}, **detail})
     assert find_verdict(trace).lines()[-1].endswith(f"more recorded data: opscope {command}")
 
 
