@@ -73,7 +73,7 @@ def latest_bounds(
     if of_steps and between:
         share = share_between(*ends_of_steps())
         if share > _MOST_OF_IT:
-            found, added = between, {BETWEEN: share}
+            found, added = between, {WARM: True, BETWEEN: share}
     return (found[-1]["start_ns"], found[-1]["end_ns"], added) if found else None
 
 

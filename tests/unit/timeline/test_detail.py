@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opscope.columns.metadata_kinds import DETAIL, metadata_problem
+from opscope.columns.metadata_kinds import BETWEEN, DETAIL, WARM, metadata_problem
 from opscope.columns.schema import EventKind
 from opscope.timeline.detail import (
     describe_basis,
@@ -115,6 +115,9 @@ def test_a_long_trace_is_judged_by_its_last_stretch_that_tells_enough(stretches,
         {"start_ns": 0, DETAIL: {"stretches": said}}, lambda: (ends, last_s * 10**9)
     )
     assert (found and found[:2]) == bounds
+    assert found is None or (found[2].keys() == {WARM, BETWEEN}) == (
+        bounds[0] == 60 and last_s > 40
+    )
 
 
 def with_evaluation(took_s, stretches):
