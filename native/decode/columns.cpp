@@ -59,7 +59,9 @@ class WindowDecoder {
     write_allocations();
     out_.unmatched_ends = ends_.unmatched();
     if (piece_ == nullptr) {
-      assign_identity(out_);
+      std::vector<int64_t> releases_ns;
+      for (const uint64_t ticks : window_.releases) releases_ns.push_back(clock_ns(ticks));
+      assign_identity(out_, releases_ns);
     } else {
       end_piece();
     }

@@ -181,17 +181,19 @@ int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unreporte
   return static_cast<int64_t>(was_allocated.size());
 }
 
-void assign_identity(Columns& columns) {
+void assign_identity(Columns& columns, const std::vector<int64_t>& releases_ns) {
   std::vector<Sighting> sightings = sightings_of(columns);
   int64_t count = 0;
   const int64_t allocations = number_allocations(sightings, &columns.unreported_frees);
   const std::vector<int64_t> elements = elements_of(sightings, allocations, &count);
   Groups groups(static_cast<size_t>(count));
-  NumberMap first_element(sightings.size() / 4);  // of each TensorImpl
+  NumberMap first_element(sightings.size() / 4);  // of each TensorImpl between two releases
+  size_t released = 0;
   for (size_t i = 0; i < sightings.size(); ++i) {
     if (sightings[i].impl == 0) continue;
     groups.mark(elements[i]);
-    groups.join(first_element.at(sightings[i].impl, 0, elements[i]), elements[i]);
+    while (released < releases_ns.size() && releases_ns[released] <= sightings[i].time_ns) ++released;
+    groups.join(first_element.at(sightings[i].impl, released, elements[i]), elements[i]);
   }
   // Ids in order of each set's first sighting, for sets that contain a tensor.
   std::vector<int64_t> ids(static_cast<size_t>(count), kNoIdentity);

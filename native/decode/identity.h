@@ -28,7 +28,8 @@ struct Sighting {
 int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unreported_frees);
 
 // Sets tensor_id and allocation_id of tensors, allocations and parameters, and counts unreported_frees.
-void assign_identity(Columns& columns);
+// `releases_ns`: moments, in order, from which on the address of a TensorImpl may be another tensor's.
+void assign_identity(Columns& columns, const std::vector<int64_t>& releases_ns);
 
 // For a piece of a window: allocations are numbered when all pieces are complete, tensors never: they are not
 // held that long.

@@ -143,8 +143,10 @@ void Recorder::hold_tensors(uint32_t wanted) {
   if (bridge_ != nullptr && is_needed != is_holding_) bridge_->hold_tensors(is_holding_ = is_needed);
 }
 
-void Recorder::release_tensors() {
-  if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
+bool Recorder::release_tensors() {
+  if (bridge_ == nullptr || is_holding_ || oldest_tensors() != UINT64_MAX) return false;
+  bridge_->release_tensors();
+  return true;
 }
 
 void Recorder::set_wanted(uint32_t wanted) {

@@ -210,7 +210,7 @@ class Recorder {
   void release_spent_blocks() noexcept;  // under mutex_
   void release_spent_tensors();          // under mutex_
   void hold_tensors(uint32_t wanted);    // under mutex_
-  void release_tensors();                // under mutex_; if no open window needs them
+  bool release_tensors();                // under mutex_; if no open window needs them
   uint64_t oldest_tensors() const;       // under mutex_; first mark that an open window needs
   void remove_recorded_frames(const Window& window, InitialStack& stack);
   template <typename Function>

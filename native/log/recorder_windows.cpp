@@ -179,7 +179,12 @@ std::vector<std::shared_ptr<Window>> Recorder::collect(const std::vector<uint32_
 
 void Recorder::release_unneeded_tensors() {
   std::lock_guard lock(mutex_);
-  release_tensors();
+  if (!release_tensors()) return;
+  for (const auto& window : open_) {
+    if (!holds_tensors(window->wants)) continue;
+    window->releases.push_back(now_ticks());
+    stream_facts(*window);
+  }
 }
 
 std::shared_ptr<Window> Recorder::window(uint32_t id) {

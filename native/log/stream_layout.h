@@ -13,7 +13,7 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Increases with each change of records, payloads, journals, facts of a window, or this file.
-constexpr uint32_t kLogVersion = 8;
+constexpr uint32_t kLogVersion = 9;
 
 // Period in which records were lost for lack of room, in ticks.
 struct Gap {

@@ -76,6 +76,7 @@ struct WindowFacts {
   ClockAnchor started;
   ClockAnchor stopped;
   std::vector<Pause> pauses;
+  std::vector<uint64_t> releases;  // ticks; from each on, addresses of TensorImpls may be others' before
   std::vector<InitialStack> initial_stacks;
   bool is_in_pieces = false;            // parts of its stream are in segments, where tensors have no ids
   uint64_t tensors_mark = 0;            // first mark of the tensors held for it; 0 if unknown

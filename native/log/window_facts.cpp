@@ -27,6 +27,7 @@ void for_each_field(View& view, Function&& function) {
 void put_window(ByteWriter& out, const LogView& view) {
   for_each_field(view, [&](const auto& field) { out.put(field); });
   out.put_all(view.window.pauses);
+  out.put_all(view.window.releases);
   out.put(uint64_t{view.window.initial_stacks.size()});
   for (const InitialStack& stack : view.window.initial_stacks) {
     out.put(stack.native_thread);
@@ -45,6 +46,7 @@ void put_window(ByteWriter& out, const LogView& view) {
 void get_window(ByteReader& in, LogView& view) {
   for_each_field(view, [&](auto& field) { in.get(field); });
   in.get_all(view.window.pauses);
+  in.get_all(view.window.releases);
   in.get_each(view.window.initial_stacks, [&in](InitialStack& stack) {
     in.get(stack.native_thread);
     in.get(stack.system_thread_id);

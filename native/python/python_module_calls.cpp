@@ -52,6 +52,7 @@ PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags
   if (cache == nullptr || cache->busy) return original_call(function, args, flags, names);
   // If calls are reported, the frame that begins now records the module call.
   if ((wanted & kWantCalls) != 0 && reports_calls(PyThreadState_Get())) {
+    without_exceptions([&] { catch_up_now(*cache); });  // spans of functions that run already come first
     const size_t depth = cache->log.depth();
     PyObject* result = original_call(function, args, flags, names);
     // Calls may no longer be reported; then the span is still open.

@@ -89,7 +89,7 @@ def test_steps_in_bursts_are_reported_to_be_a_part_of_the_program(execute, tmp_p
     capsys.readouterr()
     main(["why", str(tmp_path / "t")])
     why = capsys.readouterr().out
-    assert "between steps, which was not recorded in detail" in " ".join(why.split())
+    assert "between or after steps, outside this part" in " ".join(why.split())
 
 
 def second_run_meanwhile(execute, folder, **environment):

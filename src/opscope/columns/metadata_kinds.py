@@ -26,8 +26,8 @@ STEPS = "steps_of_program"
 time from the first end to the last (``passed_ns``)."""
 
 BETWEEN = "share_between_steps"
-"""For a part between or after steps: the share of the program's time from its first step on that is
-in no step."""
+"""For a part in detail: the share of the program's time from its first step on that is in no step.
+Without ``STEPS`` the part itself is between or after steps."""
 
 SAMPLE = "sample"
 """For a sample of a long recording: its steps, the recording's steps (0 if unknown), and the

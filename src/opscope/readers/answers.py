@@ -25,7 +25,7 @@ from opscope.errors import OpscopeError
 from opscope.findings.verdict import Verdict
 from opscope.storage.interop import to_arrow
 from opscope.storage.sql import connection_over, rows_by
-from opscope.timeline.period import period_of
+from opscope.timeline.period import detailed_period_of, period_of
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -291,7 +291,7 @@ def _operators(trace: Trace) -> Rows:
 
 
 def _lines(trace: Trace) -> Rows:
-    for position, line in enumerate(program_lines(period_of(trace).trace)):
+    for position, line in enumerate(program_lines(detailed_period_of(trace).trace)):
         yield {**asdict(line), "position": position, "code": line.text}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.base.quantity_text import share_text, time_text
-from opscope.columns.metadata_kinds import BETWEEN, DETAIL, STEPS, WARM
+from opscope.columns.metadata_kinds import BETWEEN, DETAIL, OVER, STEPS, WARM
 from opscope.columns.part import LATEST_NS, Part, part_from
 from opscope.columns.schema import TABLES, EventKind
 from opscope.columns.table import Table
@@ -29,7 +29,7 @@ _MOST_OF_IT = 0.5
 """Minimum share of the recording, for its start: a shorter start says nothing about a program that
 continued. Also of the longest stretch without steps: a much shorter one is not typical. And of the
 time from the first step on, for what happens between and after steps, such as an evaluation."""
-_PAUSE_NS, _PAUSE_STEPS = 500_000_000, 4  # least time between step ends that is not a step
+_PAUSE_NS, _PAUSE_STEPS = 50_000_000, 4  # least time between step ends that is not a step
 
 _CALLS = ("stack", "functions", "own_functions")
 _ONLY_WITH = (
@@ -71,7 +71,8 @@ def latest_bounds(
     between = _without_short_ones([one for one in later if not one["steps"]])
     found, added = of_steps or between, {}
     if of_steps and between:
-        share = share_between(*ends_of_steps())
+        ends_ns, last_ns = ends_of_steps()
+        share = share_between(ends_ns, max(last_ns, metadata.get(OVER, 0)))
         if share > _MOST_OF_IT:
             found, added = between, {WARM: True, BETWEEN: share}
     return (found[-1]["start_ns"], found[-1]["end_ns"], added) if found else None
@@ -82,7 +83,7 @@ def share_between(ends_ns: Values, last_ns: int) -> float:
 
     Args:
         ends_ns: ends of the steps, in order.
-        last_ns: end of the last operator.
+        last_ns: end of the last operator, or of the program's own code.
     """
     if len(ends_ns) < _FEWEST_STEPS:
         return 0.0
@@ -174,7 +175,8 @@ def describe_basis(trace: TraceData) -> str:
     if chosen is None or part is None:
         return "findings of the whole recording"
     took = time_text(chosen["end_ns"] - chosen["start_ns"])
-    if (between := part.trace.metadata.get(BETWEEN)) is not None:
+    between = part.trace.metadata.get(BETWEEN)
+    if between is not None and STEPS not in part.trace.metadata:
         return (
             f"{share_text(between)} of the program's time from its first step on is not in steps; "
             f"findings of {took} of that"
@@ -196,14 +198,17 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
     if len(ends) < _FEWEST_STEPS:
         return {}
     passed_ns = max(int(ends[-1]), last_ns) - int(ends[0])
-    return {STEPS: {"ended": len(ends), "passed_ns": passed_ns}}
+    seen = {"ended": len(ends), "passed_ns": passed_ns}
+    return {STEPS: seen, BETWEEN: share_between(ends, last_ns)}
 
 
 def _ends_of_steps(trace: TraceData) -> tuple[Values, int]:
-    """Ends of the steps, in order, and the end of the last operator."""
+    """Ends of the steps, in order, and of the program's own code or last operator."""
     ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
     is_operator = trace.events["kind"] == EventKind.OPERATOR
-    return np.sort(ends[optimizer_steps(trace)]), int(ends[is_operator].max(initial=0))
+    over_ns = min(trace.metadata.get(OVER, 0), trace.metadata.get("end_ns", 0))
+    last_ns = max(int(ends[is_operator].max(initial=0)), over_ns)
+    return np.sort(ends[optimizer_steps(trace)]), last_ns
 
 
 @derived

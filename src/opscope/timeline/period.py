@@ -77,7 +77,7 @@ class Period:
             title, of = "steady state", f" of {time_text(sample['of_ns'])}"
             if sample["of_steps"]:
                 steps, of = f", {sample['steps']:,} of {sample['of_steps']:,} {of_what}", ""
-        between = describe_step_boundaries(self.trace, " in detail" if self.in_detail else "")
+        between = describe_step_boundaries(self.trace)
         steps += f" ({between})" if between else ""
         doubtful = doubts_text(self.trace)
         return f"{title}, {time_text(self.wall_ns)}{of}{steps}{'. ' * bool(doubtful)}{doubtful}"

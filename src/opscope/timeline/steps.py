@@ -132,6 +132,8 @@ _NEARLY_ALL = 0.75
 
 def share_of_program(trace: TraceData) -> float | None:
     """Share of the program's time that its steps take, at most 1; None if unknown."""
+    if (outside := trace.metadata.get(BETWEEN)) is not None:
+        return 1.0 - float(outside)
     seen, (steps, _) = trace.metadata.get(STEPS), program_steps(trace)
     took_ns = steps.end_ns - steps.start_ns
     if seen is None or seen["ended"] < 2 or not len(took_ns):
@@ -140,22 +142,19 @@ def share_of_program(trace: TraceData) -> float | None:
     return min(inside_ns / passed_ns, 1.0) if passed_ns > 0 else None
 
 
-def describe_step_boundaries(trace: TraceData, how: str = "") -> str:
-    """Text about time between steps, to follow a description; empty if steps are nearly all of it.
-
-    ``how``: restricts "not recorded", as in " in detail".
-    """
-    if (around := trace.metadata.get(BETWEEN)) is not None:
+def describe_step_boundaries(trace: TraceData) -> str:
+    """Text about time outside steps, to follow a description; empty if it is short."""
+    share = share_of_program(trace)
+    if share is not None and STEPS not in trace.metadata:
         return (
-            f"between or after steps, where the program spends {share_text(around)} of its time "
+            f"between or after steps, where the program spends {share_text(1 - share)} of its time "
             "from its first step on"
         )
-    share = share_of_program(trace)
     if share is None or share >= _NEARLY_ALL:
         return ""
     between = share_text(1 - share)
     look = ": look there first" if share < 0.5 else ""
     return (
         f"recorded steps cover {share_text(share)} of the program's time from its first step on; "
-        f"{between} passed between or after steps, which was not recorded{how}{look}"
+        f"{between} passed between or after steps, outside this part{look}"
     )

@@ -152,7 +152,7 @@ def test_a_program_that_mostly_evaluates_is_judged_by_its_evaluation():
 @pytest.mark.parametrize(
     ("took_s", "stretches"),
     [
-        (1.5, STRETCHES[:2] + [(2.2, 3.2, 0)]),  # less than half of its time
+        (1.5, [*STRETCHES[:2], (2.2, 3.2, 0)]),  # less than half of its time
         (6, STRETCHES[:2]),  # without detail of the evaluation
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.columns.codes import ParameterRole
 from opscope.columns.dtypes import ITEM_SIZES
 from opscope.columns.labels import device_names, rows_on_device
 from opscope.columns.row_groups import order_rows
@@ -105,8 +106,12 @@ def _seen(trace: TraceData, device: str) -> dict[str, Values]:
         table = trace.table(name)
         chosen = rows_on_device(table["device_type"], table["device_index"], device)
         chosen &= (table["allocation_id"] >= 0) & (table["storage"] != 0)
-        rows = np.flatnonzero(chosen)
         is_read_once = name == "parameters"
+        if is_read_once:  # a gradient from before this part may be freed by then
+            begin_ns = trace.events["start_ns"].min(initial=_FOREVER)
+            is_old = (table["role"] == ParameterRole.GRADIENT) & (table["time_ns"] < begin_ns)
+            chosen &= ~is_old
+        rows = np.flatnonzero(chosen)
         time = table["time_ns"][rows] if is_read_once else _use_times(trace, table, rows)
         known_by = table["allocation_id"][rows], table["tensor_id"][rows]
         parts.append((*known_by, time, _spans(table, rows)))

@@ -12,11 +12,13 @@ from opscope.base.quantity_text import time_text
 from opscope.columns.row_groups import group_rows
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.program_time import busy_text, waited_share
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 
-_BLOCKED_NS = 10_000_000
-"""Shortest run that counts; asyncio's debug mode warns from ten times this on."""
+_BLOCKED_NS, _IF_BUSY = 10_000_000, 2
+"""Shortest run that counts; asyncio's debug mode warns from ten times this on. Factor for a busy
+machine: waits for a CPU are known for intervals of some 100 ms only."""
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -26,9 +28,11 @@ def _find(subject: Subject) -> Evidence | None:
     spans = request_spans(subject.trace)
     of_request = np.isin(events, spans.run[spans.rows]) & (len(spans) > 1)
     others = runs_other_tasks(subject) | of_request
-    events = events[(subject.duration_ns[events] >= _BLOCKED_NS) & others]
+    is_busy = bool(busy_text(waited_share(subject.recorded)))
+    shortest_ns = _BLOCKED_NS * (_IF_BUSY if is_busy else 1)
+    events = events[(subject.duration_ns[events] >= shortest_ns) & others]
     took = subject.duration_ns[events] - _delayed_ns(subject, events)
-    events, took = events[took >= _BLOCKED_NS], took[took >= _BLOCKED_NS]
+    events, took = events[took >= shortest_ns], took[took >= shortest_ns]
     if not len(events):
         return None
     longest = events[int(np.argmax(took))]
@@ -37,7 +41,7 @@ def _find(subject: Subject) -> Evidence | None:
         events=events,
         event_time_ns=took,
         explanation=(
-            f"A task ran for {time_text(_BLOCKED_NS)} or more without an await {len(events):,} "
+            f"A task ran for {time_text(shortest_ns)} or more without an await {len(events):,} "
             f"times, {time_text(int(np.median(took)))} in the median and "
             f"{time_text(int(took.max()))} at the longest ({name}). All other tasks of the "
             "event loop wait for it, which makes the slowest requests slower."
