@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import opscope
+from opscope.analysis.source_lines import program_lines
 from opscope.columns.metadata_kinds import DETAIL
 from opscope.columns.schema import EventKind
 from opscope.storage.manifest import unfinished_below
@@ -90,6 +91,9 @@ def test_the_line_to_change_is_reported_and_warm_steps_are_recorded_in_detail(wh
     functions = trace.table("frames")["function"][frames]
     installed = {trace.names[row] for row in functions.tolist()} - {"forward", "<module>"}
     assert len(installed) <= 6, "modules and optimizers alone"
+    ids = np.stack([trace.table("tensors")[name] for name in ("tensor_id", "allocation_id")])
+    pairs = np.unique(ids[:, (ids >= 0).all(axis=0)], axis=1)
+    assert len(np.unique(pairs[0])) == pairs.shape[1], "ids of the start are of other tensors"
 
 
 def test_a_program_that_ends_before_it_is_warm_is_explained_by_its_start(why, tmp_path):
@@ -265,6 +269,29 @@ def test_later_steps_of_a_script_without_functions_have_their_lines(tmp_path):
     edges = steps["start_ns"] - 1_000_000, steps["end_ns"] + 1_000_000
     assert trace.end_ns[first] <= trace.events["start_ns"][second]
     assert edges[0] <= trace.events["start_ns"][second] < trace.end_ns[second] <= edges[1]
+
+
+SERVICE = """\
+import time
+import torch
+network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
+
+def serve(until_s):
+    while time.monotonic() < until_s:
+        x = torch.randn(64, 64)
+        network(x)
+
+serve(time.monotonic() + 6)
+"""
+
+
+def test_a_stretch_that_begins_within_a_function_has_its_lines(tmp_path):
+    (tmp_path / "train.py").write_text(SERVICE)
+    run(tmp_path)
+    trace = opscope.load(tmp_path / "train.opscope")
+    assert len(trace.metadata[DETAIL]["stretches"]) > 1
+    lines = {(line.line, line.function): line.calls for line in program_lines(in_detail(trace))}
+    assert lines[8, "serve"] > 100 and lines[7, "serve"] > 100
 
 
 THREAD = """\
