@@ -66,22 +66,6 @@ def test_stacks_add_nodes_and_move_none(make):
     assert lines(inside(with_stack.roots), with_functions=False, with_modules=False) == plain
 
 
-def test_modules_alone_are_levels_of_the_tree():
-    found = lines(tree_of(programs.call_modules, with_modules=True).roots)
-
-    assert [
-        line for line in found if "nn.Module" in line or "linear" in line or "relu" in line
-    ] == [
-        "nn.Module: Block_0",
-        "  nn.Module: Linear_0",
-        "    aten::linear",
-        "  nn.Module: ReLU_0",
-        "    aten::relu",
-        "  nn.Module: Linear_1",
-        "    aten::linear",
-    ]
-
-
 def test_an_annotation_without_exit_ends_with_its_parent_and_keeps_its_children():
     tree = tree_of(programs.annotate)
     annotation = find(tree, "never closed")

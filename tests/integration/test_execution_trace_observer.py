@@ -34,30 +34,6 @@ def loops(nodes):
     return [name for name in names_of(nodes) if name.startswith("loop ")]
 
 
-def test_alone(tmp_path):
-    path = tmp_path / "t.json"
-    observer = registered(str(path))
-    observer.start()
-    for i in range(3):
-        with record_function(f"loop {i}"):
-            train()
-    observer.stop()
-    assert observer.get_output_file_path() == str(path)
-    observer.unregister_callback()
-
-    nodes = nodes_of(path)
-
-    assert [nodes[0]["name"], nodes[1]["name"]] == [PROCESS, THREAD]
-    assert loops(nodes) == ["loop 0", "loop 1", "loop 2"]
-    by_id = {node["id"]: node for node in nodes}
-    relu = [node for node in nodes if node["name"] == "aten::relu"]
-    assert [by_id[node["ctrl_deps"]]["name"] for node in relu] == loops(nodes)
-    assert relu[0]["attributes"]["op_schema"] == "aten::relu(Tensor self) -> Tensor"
-    tensor, *_ = relu[0]["inputs"]["values"]
-    assert len(tensor) == 6
-    assert tensor[2:] == [0, 12, 4, "cpu"]  # offset, elements, bytes of one, device
-
-
 def test_inside_a_profile_with_a_schedule_both_files_count_the_same(tmp_path):
     charts = []
 

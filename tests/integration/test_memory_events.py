@@ -170,17 +170,6 @@ def test_what_makes_no_timeline_is_refused(trained, tmp_path):
         trained.export_memory_timeline(tmp_path / "memory.json", device="cuda:3")
 
 
-def test_a_saved_trace_has_the_same_timeline_and_peak(trained, tmp_path):
-    trained.trace.save(tmp_path / "run.opscope")
-    again = opscope.load(tmp_path / "run.opscope")
-
-    trained.trace.export("memory-timeline", tmp_path / "first.json")
-    again.export("memory-timeline", tmp_path / "second.json")
-
-    assert read(tmp_path / "first.json") == read(tmp_path / "second.json")
-    assert again.peak_memory().to_dict() == trained.trace.peak_memory().to_dict()
-
-
 def allocated_after(trace, time_ns):
     """How many allocations follow: says which moment is meant, whatever the clock of the trace."""
     allocations = trace.table("allocations")

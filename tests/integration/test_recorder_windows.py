@@ -25,20 +25,6 @@ def nothing_left_behind():
     assert torch.autograd.profiler._is_profiler_enabled is False
 
 
-def test_a_profile_inside_a_profile_sees_its_own_part():
-    with opscope.profile(record_shapes=True) as outer:
-        torch.ones(1)
-        with opscope.profile(profile_memory=True) as inner:
-            torch.zeros(2)
-        torch.full((3,), 1)
-    assert [n for n in names(inner.trace) if n in ("aten::ones", "aten::zeros", "aten::full")] == [
-        "aten::zeros"
-    ]
-    assert {"aten::ones", "aten::zeros", "aten::full"} <= set(names(outer.trace))
-    assert len(inner.trace.table("allocations")) > 0 == len(outer.trace.table("allocations"))
-    assert len(outer.trace.table("tensors")) > 0 == len(inner.trace.table("tensors"))
-
-
 def test_many_recordings_at_once_with_different_options():
     kinds = [
         RecordingOptions(gc_pauses=False),

@@ -6,7 +6,10 @@ Needs Debian's chromium (or another Chromium in PATH) and the playwright package
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +47,7 @@ def browser() -> Iterator[Any]:
 class Opened:
     """A report in a browser page, with everything it complained about or asked for."""
 
-    def __init__(self, browser: Any, path: Path, address: str = "", **options: Any) -> None:
+    def __init__(self, browser: Any, address: str, **options: Any) -> None:
         self.page = browser.new_page(viewport=LAPTOP, **options)
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -52,7 +55,7 @@ class Opened:
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.on("console", self.hear)
         self.page.on("request", lambda request: self.requests.append(request.url.split("#")[0]))
-        self.page.goto(path.as_uri() + address)
+        self.page.goto(address)
         self.page.wait_for_selector("#opscope[data-ready=true]", timeout=60_000)
 
     def hear(self, message: Any) -> None:
@@ -62,6 +65,14 @@ class Opened:
     def state(self, expression: str) -> Any:
         """The value of JavaScript in which ``s`` is the page's state."""
         return self.page.evaluate(f"(() => {{ const s = opscope.state; return {expression}; }})()")
+
+    def wait_until(self, expression: str) -> None:
+        """Wait until JavaScript as in ``state`` is true."""
+        for _ in range(400):
+            if self.state(expression):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(expression)
 
     def settle(self) -> None:
         """Wait until what was changed is drawn."""
@@ -115,12 +126,13 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
         findings: Findings | None = None,
         ranks: RankSteps | None = None,
         on_timeline: Collection[Partition] = (),
+        address: str = "",
         **options: Any,
     ) -> Opened:
         html = report_html(trace, findings=findings, ranks=ranks, on_timeline=on_timeline)
         path = tmp_path / "report.html"
         path.write_text(html, encoding="utf-8")
-        pages.append(Opened(browser, path, **options))
+        pages.append(Opened(browser, path.as_uri() + address, **options))
         return pages[-1]
 
     yield open_
@@ -131,6 +143,40 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
         assert [url for url in opened_.requests if not url.startswith(("data:", "blob:"))] == [
             (tmp_path / "report.html").as_uri()
         ]
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Any]:
+    """Opens the page at an address."""
+    pages: list[Opened] = []
+
+    def visit_(address: str) -> Opened:
+        pages.append(Opened(browser, address))
+        return pages[-1]
+
+    yield visit_
+    for visited in pages:
+        visited.page.close()
+
+
+@pytest.fixture
+def view() -> Iterator[Any]:
+    """Starts ``opscope view`` with arguments; the process and the address of its page."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(
+        *arguments: Path, program: tuple[str, ...] = ("-m", "opscope")
+    ) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, *program, "view", *map(str, arguments), "--no-open"]
+        running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        lines = iter(running[-1].stderr.readline, "")  # type: ignore[union-attr]
+        found = (re.search(r"open (http\S+)", line) for line in lines)
+        return running[-1], next(one[1] for one in found if one)
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate(timeout=10)
 
 
 @pytest.fixture

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,51 +39,14 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def served(long_trace: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(long_trace: Path, view: Any) -> Any:
     """``opscope view`` as of a long trace, and its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", VIEW, "view", str(long_trace), "--no-open"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    found = (re.search(r"open (http\S+)", line) for line in process.stderr)
-    address = next((one[1] for one in found if one), "")
-    yield process, address
-    process.kill()
-    process.wait(10)
-    process.stderr.close()
+    return view(long_trace, program=("-c", VIEW))
 
 
-class Page:
-    """The page in a browser."""
-
-    def __init__(self, browser: Any, address: str) -> None:
-        self.page = browser.new_page(viewport={"width": 1280, "height": 720})
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on(
-            "console", lambda m: m.type in ("error", "warning") and self.complaints.append(m.text)
-        )
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(address)
-        self.page.wait_for_selector("#opscope[data-ready=true]", timeout=60_000)
-
-    def state(self, expression: str) -> Any:
-        return self.page.evaluate(f"(() => {{ const s = opscope.state; return {expression}; }})()")
-
-    def wait_until(self, expression: str) -> None:
-        for _ in range(400):
-            if self.state(expression):
-                return
-            self.page.wait_for_timeout(50)
-        raise AssertionError(expression)
-
-
-def test_a_long_trace_is_shown_window_by_window(browser: Any, served: Any) -> None:
+def test_a_long_trace_is_shown_window_by_window(visit: Any, served: Any) -> None:
     process, address = served
-    page = Page(browser, address)
+    page = visit(address)
     assert page.state("s.report.run.counts.events") == 59_160
     assert page.state("s.spans.window.least") > 0
     assert page.state("s.spans.count") < 30_000
@@ -128,9 +87,9 @@ def test_a_long_trace_is_shown_window_by_window(browser: Any, served: Any) -> No
     assert process.returncode == 0
 
 
-def test_the_page_says_when_the_server_has_ended(browser: Any, served: Any) -> None:
+def test_the_page_says_when_the_server_has_ended(visit: Any, served: Any) -> None:
     process, address = served
-    page = Page(browser, address)
+    page = visit(address)
     process.kill()
     process.wait(10)
     time.sleep(0.2)
