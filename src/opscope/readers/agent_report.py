@@ -220,7 +220,10 @@ def _add_part(table: Any, part: Question, room: _Room, shows_query: bool) -> boo
         return True
     if part.is_record:
         values = ((key, value) for key, value in rows[0].items() if value not in (None, ""))
-        return room.add(*heading, *(f"- {key}: {_cell(key, value, part)}" for key, value in values))
+        lines = [f"- {key}: {_cell(key, value, part)}" for key, value in values]
+        while lines and not room.add(*heading, *lines):
+            lines.pop()
+        return bool(lines)
     names = [_heading(name, part) for name in table.column_names]
     if not room.add(*heading, f"| {' | '.join(names)} |", "|---" * len(names) + "|"):
         return False

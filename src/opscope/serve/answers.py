@@ -124,9 +124,10 @@ class HttpAnswers:
     def _verdict(self, body: dict[str, Any], client: str) -> Reply:
         if self.control.is_being_written:
             return Reply(202, {"status": "being written"}, {"Retry-After": "1"})
+        if waits := self.control.awaits_step:
+            return _error(404, f"There is no recording yet. {waits}.")
         if not self.control.has_recorded:
-            what_next = self.control.awaits_step or "Start with POST /start_profile"
-            return _error(404, f"There is no recording yet. {what_next}.")
+            return _error(404, "There is no recording yet. Start with POST /start_profile.")
         return Reply(200, self.control.verdict())
 
     def _dump(self, body: dict[str, Any], client: str) -> Reply:

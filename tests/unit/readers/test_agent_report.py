@@ -74,7 +74,7 @@ def test_every_number_is_what_its_query_returns(answers):
 
 
 @pytest.mark.parametrize("tokens", [300, 700, 2000])
-def test_no_answer_is_longer_than_requested(answers, tokens):
+def test_no_answer_is_longer_than_requested_and_verdicts_come_first(answers, tokens):
     wide = "select repeat('é', 500) as a, * from named_events"
     for text in (
         verdict_brief(answers, tokens),
@@ -83,6 +83,7 @@ def test_no_answer_is_longer_than_requested(answers, tokens):
     ):
         assert len(text.encode()) <= tokens * BYTES_PER_TOKEN
     assert "of 265 rows are shown" in text
+    assert "- status: " in verdict_brief(answers, tokens)
 
 
 def test_a_job_has_a_verdict_and_fewer_tables(tmp_path):
