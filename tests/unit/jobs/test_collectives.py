@@ -11,7 +11,6 @@ from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 from support.job_of_collectives import rank_trace
 
-
 US = 1_000
 
 

@@ -1,7 +1,5 @@
 """Whatever a trace holds, the Chrome file is valid JSON that says the same."""
 
-import json
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,18 +7,10 @@ from hypothesis import strategies as st
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.table import ListColumn
-from opscope.export.chrome.writer import chrome_blocks
+from support.chrome_files import document_of, spans_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
-
-
-def document_of(trace, **options):
-    return json.loads(b"".join(bytes(block) for block in chrome_blocks(trace, "t", **options)))
-
-
-def spans_of(document):
-    return [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
 
 
 @given(st.lists(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), max_size=8))

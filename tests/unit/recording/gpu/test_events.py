@@ -4,6 +4,7 @@ from opscope.columns.codes import DeviceType, EventKind, GpuKind
 from opscope.recording.gpu.events import annotation_spans
 from support.build_trace import build_trace, kernel, span
 
+
 def annotated(*device_types):
     """An annotation whose launch starts a kernel on each device, one after the other."""
     spans = [
