@@ -166,8 +166,9 @@ def test_memory_in_use_is_a_counter_per_device(written):
     "name", ["</script><b>", "\x00\x1b[31m", "\ud800", "名前" * 10, "x" * 2_000_000, " "]
 )
 def test_hostile_names_arrive_whole(written, name):
-    file = written(build_trace([span(name, 0, 1)]))
-    assert file.slices[0].name == name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    (found,) = written(build_trace([span(name, 0, 1, name)])).slices
+    assert found.name == name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    assert found.track == found.name
 
 
 def test_bytes_that_are_no_text_are_replaced(written):
