@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.finding import hold_order
+from tests.support.recorded import without_collections
 
 import opscope
 from opscope.findings.finding import Findings
@@ -27,12 +28,8 @@ def marked_lines(file: str, text: str) -> set[int]:
 def findings_of(program: Callable[[], object], **options: Any) -> Findings:
     result = program()  # what happens only once has happened
     gc.collect()
-    gc.disable()
-    try:
-        with opscope.profile(**options) as profile:
-            result = program()
-    finally:
-        gc.enable()
+    with without_collections(), opscope.profile(**options) as profile:
+        result = program()
     del result
     findings = profile.trace.findings()
     hold_order(findings)

@@ -31,7 +31,7 @@ class Recorded:
         self.window.close()
         self.roots = self.window.read()
 
-    def runs(self, prefix=""):
+    def runs(self):
         """Shapes of the runs on all threads, without what asyncio itself runs at its end."""
         runs = [call for root in self.roots for call in root.find_all() if is_run(call)]
         return [

@@ -3,12 +3,19 @@
 import gzip
 import json
 
+from opscope.export.chrome.writer import chrome_blocks
+
 
 def load(path):
     """The file as Python objects; a number with a fraction as exact nanoseconds."""
     data = path.read_bytes()
     text = gzip.decompress(data) if path.suffix == ".gz" else data
     return json.loads(text, parse_float=lambda number: int(number.replace(".", "")))
+
+
+def document_of(trace):
+    """What is written for a trace, as JSON is usually read."""
+    return json.loads(b"".join(bytes(block) for block in chrome_blocks(trace, "t")))
 
 
 def op(name, ts, dur, tid=1, cat="cpu_op", **args):
@@ -30,8 +37,3 @@ def named(document, name):
     found = [e for e in document["traceEvents"] if e["name"] == name]
     assert len(found) == 1, f"{len(found)} rows are called {name}"
     return found[0]
-
-
-def thread_names(document):
-    rows = [e for e in document["traceEvents"] if e["name"] == "thread_name"]
-    return {row["tid"]: row["args"]["name"] for row in rows}

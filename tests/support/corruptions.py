@@ -382,7 +382,7 @@ def corrupt_calls(draw: random.Random, source: Path, target: Path) -> str:
     return "; ".join(done)
 
 
-_LINKS = ("id", "ts", "dur", "tid", "pid", "args", "ph", "cat", "name", "bp")  # fmt: skip
+_LINKS = ("id", "ts", "dur", "tid", "pid", "args", "ph", "cat", "name", "bp")
 
 
 def _tangle(draw: random.Random, nodes: Any) -> str:
@@ -396,8 +396,6 @@ def _tangle(draw: random.Random, nodes: Any) -> str:
         other = draw.choice(entries)
         if draw.random() < 0.1:
             node.pop(key, None)
-        elif key in ("ctrl_deps", "parent"):
-            node[key] = draw.choice((node.get("id"), other.get("id"), -1, 10**9))
         else:
             node[key] = other.get(key)
     if draw.random() < 0.3:

@@ -54,6 +54,4 @@ def with_objects(trace):
         12 if text.startswith("ProcessGroup") else kind
         for text, kind in zip(texts, scalars["type"], strict=True)
     ]
-    columns = {c.name: scalars[c.name] for c in scalars.schema.columns} | {"type": kinds}
-    tables = {name: trace.table(name) for name in ("events", "tensors", "threads", "gpu")}
-    return type(trace)({**tables, "scalars": columns}, trace.names, trace.metadata)
+    return trace.with_tables({"scalars": scalars.replaced({"type": kinds})})

@@ -30,8 +30,13 @@ def write_table(rank: Path, table: str, data: pa.Table) -> None:
     """Put a table into a saved trace."""
     file = rank / f"{table}.parquet"
     pq.write_table(data, file)
-    manifest = json.loads((rank / "manifest.json").read_text())
+    tables = json.loads((rank / "manifest.json").read_text())["tables"]
     size = file.stat().st_size
-    said = {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
-    manifest["tables"][table] = said
-    (rank / "manifest.json").write_text(json.dumps(manifest))
+    tables[table] = {"rows": data.num_rows, "bytes": size, "memory_bytes": data.nbytes}
+    edit_manifest(rank, tables=tables)
+
+
+def edit_manifest(rank: Path, **changes: Any) -> None:
+    """Have the manifest say something else."""
+    manifest = json.loads((rank / "manifest.json").read_text())
+    (rank / "manifest.json").write_text(json.dumps({**manifest, **changes}))

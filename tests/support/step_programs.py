@@ -66,3 +66,19 @@ def step_program(
     return build_trace(
         ordered, allocations=allocations, metadata={"options": OPTIONS, **(metadata or {})}
     )
+
+
+def rank_program(
+    steps: int = 20, first: int = 0, work_us: float = 100, wait_us: float = 50, last_us: float = 0
+) -> Trace:
+    """A rank's steps of an operator and a collective; the last operator takes ``last_us`` more."""
+    spans, each = [], work_us + wait_us
+    for number in range(steps):
+        start = number * each
+        worked = start + work_us + (last_us if number == steps - 1 else 0)
+        spans += [
+            span(f"ProfilerStep#{first + number}", start, worked + wait_us),
+            span("aten::mm", start, worked),
+            span("c10d::allreduce_", worked, worked + wait_us),
+        ]
+    return build_trace(spans)

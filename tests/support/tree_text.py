@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import opscope
+from support.recorded import without_collections
 
 PYTHON_FUNCTION = re.compile(r"^(.*\.pyx?|<.*>)\(\d+\): ")
 C_FUNCTION = re.compile(r"^<built-in |^<method |^<slot wrapper |^<class ")
@@ -83,12 +84,9 @@ def theirs(program: Callable[[], object], **options: Any) -> list[Any]:
 
 def _profiled(profiler: Any, program: Callable[[], object], options: dict[str, Any]) -> Any:
     gc.collect()
-    gc.disable()
-    try:
-        with profiler(activities=[torch.profiler.ProfilerActivity.CPU], **options) as prof:
-            program()
-    finally:
-        gc.enable()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with without_collections(), profiler(activities=activities, **options) as prof:
+        program()
     return prof
 
 

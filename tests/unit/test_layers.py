@@ -6,27 +6,13 @@ import ast
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 import opscope
 from support.processes import run_python
-
-
-class Import(NamedTuple):
-    """One module imports another; names are those below the package.
-
-    Attributes:
-        source: who imports.
-        target: what is imported.
-        at_once: when ``source`` is imported; otherwise in a function, or by type checkers only.
-    """
-
-    source: str
-    target: str
-    at_once: bool
 
 
 def modules_in(package: Path) -> dict[str, Path]:
@@ -34,8 +20,8 @@ def modules_in(package: Path) -> dict[str, Path]:
     return {_module_name(file.relative_to(package)): file for file in package.rglob("*.py")}
 
 
-def imports_in(package: Path, compiled: Iterable[str] = ()) -> set[Import]:
-    """Every import of one module of ``package`` by another.
+def imports_in(package: Path, compiled: Iterable[str] = ()) -> set[tuple[str, str]]:
+    """Every import of one module of ``package`` by another; names are those below the package.
 
     Args:
         package: its folder.
@@ -43,20 +29,13 @@ def imports_in(package: Path, compiled: Iterable[str] = ()) -> set[Import]:
     """
     modules = modules_in(package)
     known = {*modules, *compiled}
-    found = set()
-    for name, file in modules.items():
-        for target, at_once in _imported(ast.parse(file.read_text()), package.name, known):
-            if target != name:
-                found.add(Import(name, target, at_once))
-    return found
-
-
-def circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Groups of modules each of which imports, over others, itself (Tarjan's algorithm)."""
-    following: dict[str, list[str]] = {}
-    for source, target in edges:
-        following.setdefault(source, []).append(target)
-    return [sorted(group) for group in _components(following) if len(group) > 1]
+    return {
+        (name, target)
+        for name, file in modules.items()
+        for node in ast.walk(ast.parse(file.read_text()))
+        for target in _names(node, package.name, known)
+        if target != name
+    }
 
 
 def _module_name(file: Path) -> str:
@@ -64,58 +43,21 @@ def _module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def _imported(tree: ast.AST, package: str, known: set[str]) -> Iterator[tuple[str, bool]]:
-    for node, at_once in _import_statements(tree, True):
-        for name in _names(node, package, known):
-            yield name, at_once
-
-
-def _import_statements(tree: ast.AST, at_once: bool) -> Iterator[tuple[ast.stmt, bool]]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, at_once
-            continue
-        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        yield from _import_statements(node, at_once and not later and not types)
-
-
-def _names(node: ast.stmt, package: str, known: set[str]) -> Iterator[str]:
+def _names(node: ast.AST, package: str, known: set[str]) -> Iterator[str]:
     """Modules that a statement imports. A name that is no module is taken from one."""
     if isinstance(node, ast.ImportFrom):
         assert node.level == 0, f"relative import in line {node.lineno}"
         asked = [(f"{node.module}.{alias.name}", node.module or "") for alias in node.names]
+    elif isinstance(node, ast.Import):
+        asked = [(alias.name, alias.name) for alias in node.names]
     else:
-        asked = [(alias.name, alias.name) for alias in getattr(node, "names", ())]
+        return
     for whole, module in asked:
         for name in (whole, module):
             top, _, rest = name.partition(".")
             if top == package and (rest or "__init__") in known:
                 yield rest or "__init__"
                 break
-
-
-def _components(following: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    path: list[str] = []
-
-    def visit(name: str) -> Iterator[list[str]]:
-        number[name] = lowest[name] = len(number)
-        path.append(name)
-        for target in following.get(name, ()):
-            if target not in number:
-                yield from visit(target)
-            if target in path:
-                lowest[name] = min(lowest[name], lowest[target])
-        if lowest[name] == number[name]:
-            place = path.index(name)
-            yield path[place:]
-            del path[place:]
-
-    for name in sorted(following):
-        if name not in number:
-            yield from visit(name)
 
 
 SOURCE = Path(opscope.errors.__file__).parent
@@ -149,7 +91,7 @@ def test_every_file_is_in_a_room_of_the_table():
 
 def test_imports_go_down():
     wrong = []
-    for source, target, _ in imports():
+    for source, target in imports():
         room, other = room_of(source), room_of(target)
         if room in IN_FRONT or room == other:
             continue
@@ -162,14 +104,17 @@ def test_imports_go_down():
 
 def test_the_table_says_which_room_imports_which():
     true = {room: set() for room in FLOORS}
-    for source, target, _ in imports():
+    for source, target in imports():
         if room_of(source) not in IN_FRONT and room_of(target) not in IN_FRONT:
             true[room_of(source)].add(room_of(target))
     assert {room: others - {room} for room, others in true.items()} == SAID
 
 
 def test_no_module_imports_itself_over_others():
-    assert circles({(i.source, i.target) for i in imports()}) == []
+    following: dict[str, set[str]] = {}
+    for source, target in imports():
+        following.setdefault(source, set()).add(target)
+    TopologicalSorter(following).prepare()  # raises where some import each other
 
 
 def test_every_class_has_a_name_of_its_own():

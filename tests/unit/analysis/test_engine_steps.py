@@ -1,10 +1,7 @@
 """Steps of serving engines, in the published forms of their spans."""
 
-import json
-
 import pytest
 
-import opscope
 from opscope.analysis.engine_steps import EnginePhase, find_engine_steps
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
@@ -56,20 +53,7 @@ def test_what_a_slow_step_did():
     trace = build_trace(
         [*steps, span("step[decode bs=4]", 2000, 2100, **NOTE), span("aten::copy_", 2010, 2090)]
     )
-    found = find_engine_steps(trace)
+    found = trace.engine_steps()
     (slow,) = found.slow
     assert "took 100 µs" in slow and "aten::copy_ 80%" in slow
     assert "decode" in str(found) and "210,526" in str(found)  # 40 tokens in 190 µs
-
-
-def test_in_a_chrome_file(tmp_path):
-    events = [
-        {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1,
-         "ts": 1000 * n, "dur": 900}
-        for n, (name, _) in enumerate(FORMS)
-    ]  # fmt: skip
-    events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
-                   "ts": 10, "dur": 50})  # fmt: skip
-    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
-    found = opscope.load(tmp_path / "t.json").engine_steps()
-    assert found.requests.tolist() == [about[1] for _, about in FORMS]

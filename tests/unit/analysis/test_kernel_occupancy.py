@@ -1,12 +1,9 @@
 """What a launch can fill of a device."""
 
-import numpy as np
 import pytest
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from opscope.api.trace import Trace
-from opscope.columns.names import Names
-from opscope.columns.table import ListColumn
+from support.build_trace import build_trace, kernel
 
 DEVICE = {
     "id": 0,
@@ -15,20 +12,6 @@ DEVICE = {
     "regsPerMultiprocessor": 65536,
     "sharedMemPerMultiprocessor": 65536,
 }
-
-
-def kernel_trace(grid, block, registers, shared, **metadata):
-    def sizes(x):
-        return ListColumn(np.array([0, 3]), np.array([x, 1, 1]))
-
-    gpu = {
-        "kind": [0],
-        "grid": sizes(grid),
-        "block": sizes(block),
-        "registers_per_thread": [registers],
-        "shared_memory_bytes": [shared],
-    }
-    return Trace({"gpu": gpu}, Names.from_strings([]), metadata)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +33,13 @@ def kernel_trace(grid, block, registers, shared, **metadata):
 def test_the_scarcest_resource_decides(capability, grid, block, registers, shared, expected):
     known = dict(zip(("computeMajor", "computeMinor"), capability or (), strict=False))
     device = {**DEVICE, **known}
-    trace = kernel_trace(grid, block, registers, shared, deviceProperties=[device])
+    sizes = {"registers_per_thread": registers, "shared_memory_bytes": shared}
+    gpu = [kernel("k", 0, 1, grid=[grid, 1, 1], block=[block, 1, 1], **sizes)]
+    trace = build_trace([], gpu=gpu, metadata={"deviceProperties": [device]})
     occupancy = kernel_occupancy(trace)
     assert occupancy.occupancy.tolist() == [pytest.approx(expected)]
     assert occupancy.blocks_per_sm.tolist() == [grid / 4]
 
 
 def test_nothing_is_reported_of_unknown_devices():
-    assert kernel_occupancy(kernel_trace(1, 32, 1, 0)) is None
+    assert kernel_occupancy(build_trace([], gpu=[kernel("k", 0, 1, grid=[1, 1, 1])])) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.source_lines import program_lines, source_lines
-from opscope.api.trace import Trace
 from opscope.columns.location import Location
 from opscope.columns.schema import EventKind
 from support.build_trace import build_trace, span
@@ -46,17 +45,11 @@ def test_time_goes_to_the_innermost_line_of_the_program(trace):
 def test_operators_that_a_line_calls_itself_count_too():
     spans = [
         call("step", 0, 90, file=TRAIN, line=1, caller=(TRAIN, 9, "main")),
-        span("aten::add", 10, 30),
-        span("aten::mul", 40, 50),
+        span("aten::add", 10, 30, caller=(TRAIN, 1, "step"), line=4),
+        span("aten::mul", 40, 50, caller=(TRAIN, 1, "step"), line=4),
     ]
-    plain = build_trace(spans)
-    frames = plain.table("frames")
-    step = frames["function"].tolist().index(plain.names.find("step"))
-    operators = {"event": [1, 2], "caller": [step, step], "caller_line": [4, 4]}
-    tables = {name: plain.table(name) for name in ("events", "python_calls", "frames", "threads")}
-    trace = Trace({**tables, "operator_calls": operators}, plain.names, plain.metadata)
-
-    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in program_lines(trace)}
+    found = program_lines(build_trace(spans))
+    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in found}
     assert lines == {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}
 
 

@@ -135,16 +135,3 @@ def test_processes_that_joined_as_ranks_are_compared_and_who_began_them_is_not(t
     assert [part.number for part in opscope.load(tmp_path / "one").compared] == [10, 11]
     trace.save(tmp_path / "two", rank=7)
     assert opscope.load(tmp_path / "two").compared == (Partition(RANK, 7),)
-
-
-def test_some_of_its_processes_are_a_job_that_knows_what_it_knew(tmp_path):
-    for rank in range(3):
-        build_trace([("aten::mm", 0, rank + 1)]).save(tmp_path, rank=rank)
-    job = opscope.load(tmp_path)
-    some = job.only([2, 0])
-    assert some.ranks == [0, 2] and job.ranks == [0, 1, 2]
-    assert some.only([2]).ranks == [2]
-    with pytest.raises(UsageError, match="has no rank 1"):
-        some.only([1])
-    with pytest.raises(UsageError, match="Name at least one"):
-        job.only([])

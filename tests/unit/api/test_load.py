@@ -59,16 +59,26 @@ def test_answers_are_about_all(folder):
     }
 
 
-def test_some_of_them_are_a_job_too(folder):
-    job = Job(folder, only=[2, Partition("process", 77)])
+def only(folder, parts):
+    return opscope.load(folder).only(parts)
+
+
+@pytest.mark.parametrize("some", [Job, only])
+def test_some_of_them_are_a_job_too(folder, some):
+    job = some(folder, [2, Partition("process", 77)])
     assert list(job) == [Partition("rank", 2), Partition("process", 77)]
     rows = job.sql("select rank, process, name from named_events order by all").fetchall()
     assert rows == [(2, None, "aten::of_2"), (None, 77, "aten::alone")]
     assert len(job.together().events) == 2
     assert [entry.partition for entry in job.processes.entries] == list(job)
+    fewer = job.only([2])
+    assert fewer.ranks == [2] and len(fewer) == 1 and len(job) == 2
     with pytest.raises(UsageError, match="has no rank 0"):
         job[0]
+    for rank in (0, 5):
+        with pytest.raises(UsageError, match=f"has no rank {rank}"):
+            job.only([rank])
     with pytest.raises(UsageError, match="has no rank 5"):
-        Job(folder, only=[5])
+        some(folder, [5])
     with pytest.raises(UsageError, match="Name at least one"):
-        Job(folder, only=[])
+        some(folder, [])

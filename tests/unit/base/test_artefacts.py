@@ -39,6 +39,8 @@ def test_those_of_one_process_are_found_oldest_first_and_links_are_none(tmp_path
             tmp_path / new_name(".recording-", number, ".opscope"), ns=(9 - number, 9 - number)
         )
     (tmp_path / ".recording-1-0123456789abcdef-3.opscope").touch()
+    for other in ("recording-7-3.opscope", ".recording-7-x.opscope"):
+        (tmp_path / other).touch()
     (tmp_path / ".recording-1-4.opscope").symlink_to("anywhere")
     (tmp_path / ".recording-1-5.opscope").mkdir()
     assert [one.number for one in find(tmp_path, LeftKind.STREAM, owned_by=owner())] == [2, 1]

@@ -103,11 +103,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("animated", [True, False])
-def test_a_terminal_shows_the_share(monkeypatch, animated):
+def test_a_terminal_shows_the_share_and_obeys_nothing(monkeypatch, animated):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    with Messages(animated=animated).progress("writing x.json"):
+    with Messages(animated=animated).progress("writing x.json \x1b[2J\x1b]0;title\x07"):
         report_progress(2, 5)
     shown = sys.stderr.getvalue()
     assert "writing x.json" in shown
     assert "40%" in shown
+    assert "\x1b[2J" not in shown and "\x1b]0;" not in shown

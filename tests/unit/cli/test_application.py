@@ -5,14 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from enum import Enum
-from pathlib import Path
 
 import pytest
 
 from opscope.cli.application import COMMANDS, parser_of, parser_of_all
-from opscope.cli.parser import Parser, add_row_limit, one_of, seconds, whole_number
-from opscope.errors import UsageError
+from opscope.cli.parser import seconds
 from support.processes import run_python
 
 LOST = "opscope: DROPPED: 2 (memory budget)\n"
@@ -129,51 +126,29 @@ def test_what_can_be_chosen_is_named(command_line):
     assert "\n- chrome (.json" in command_line("export", "--help").out
 
 
-class Colour(str, Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@pytest.fixture
-def parser():
-    made = Parser("opscope paint", description="Paint a thing.")
-    made.add_argument("thing", nargs="?", type=Path, metavar="THING")
-    made.add_argument("how", metavar="HOW")
-    made.add_argument("--coats", type=whole_number(1), default=1)
-    made.add_argument("--colour", **one_of(Colour))
-    made.add_argument("--wait", type=seconds(0.1, 60))
-    made.add_argument("--dry-first", action="store_true")
-    add_row_limit(made, 3, "Rows")
-    return made
-
-
-def test_values_have_their_types(parser):
-    words = ["--coats", "2", "wall", "--colour=blue", "well", "--wait", "0.5"]
-    asked = parser.parse_intermixed_args(words)
-    assert (asked.thing, asked.how, asked.coats) == (Path("wall"), "well", 2)
-    assert asked.colour is Colour.BLUE and asked.wait == 0.5 and asked.row_limit == 3
+def test_seconds_may_be_fractions():
+    assert seconds(0.1, 60)("0.5") == 0.5
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "required: HOW"),
-        (["a", "b", "c"], "unrecognized arguments: c"),
-        (["well", "--coats"], "--coats: expected one argument"),
-        (["well", "--coats", "two"], "'two' is not a whole number"),
-        (["well", "--coats", "0"], "--coats: 0 is less than 1"),
-        (["well", "--colour", "green"], "--colour: 'green' is not one of red, blue"),
-        (["well", "--wait", "99"], "--wait: '99' is not between 0.1 and 60 seconds"),
-        (["well", "--dry-first=true"], "--dry-first: ignored explicit argument 'true'"),
-        (["well", "--col", "red"], "unrecognized arguments: --col"),
-        (["well", "--row-limit", "-2"], "--row-limit: -2 is less than -1"),
+        ("sql", "required: QUERY"),
+        ("summary a b", "unrecognized arguments: b"),
+        ("summary --row-limit", "--row-limit: expected one argument"),
+        ("summary --row-limit two", "'two' is not a whole number"),
+        ("summary --row-limit -2", "--row-limit: -2 is less than -1"),
+        ("summary --row 2", "unrecognized arguments: --row"),
+        ("summary --group-by-shape=true", "--group-by-shape: ignored explicit argument 'true'"),
+        ("why --format green", "--format: 'green' is not one of table, md, json, csv"),
+        ("top --every 9999", "--every: '9999' is not between 0.1 and 3600 seconds"),
+        ("top --every soon", "--every: 'soon' is not between 0.1 and 3600 seconds"),
     ],
 )
-def test_what_is_wrong_is_reported_in_one_sentence(parser, words, said):
-    with pytest.raises(UsageError) as raised:
-        parser.parse_intermixed_args(words)
-    assert said.lower() in str(raised.value).lower()
-    assert str(raised.value).endswith(". See `opscope paint --help`.")
+def test_what_is_wrong_is_reported_in_one_sentence(command_line, words, said):
+    outcome = command_line(words)
+    assert outcome.code == 2 and said.lower() in outcome.complaint.lower()
+    assert outcome.complaint.endswith(f". See `opscope {words.split()[0]} --help`.")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])

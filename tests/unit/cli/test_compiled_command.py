@@ -28,53 +28,47 @@ def compiled_trace():
 
 
 def with_places(trace):
-    texts = {text: row for row, text in enumerate(trace.names)}
-    new = (
-        "model.py", "forward", "block", "aten.add", "aten.relu", "aten.mm", "0_forward",
-        "why it was", "cpp_fused_add_relu_0", "extern_kernels.mm",
-    )  # fmt: skip
-    for text in new:
-        texts.setdefault(text, len(texts))
-    names = type(trace.names).from_strings(list(texts))
-    file, model = texts["gen.py"], texts["model.py"]
-    block, forward = texts["block"], texts["forward"]
+    rows = {text: row for row, text in enumerate(trace.names)}
+
+    def name(text):
+        return rows.setdefault(text, len(rows))
+
     sites = {
-        "file": [file, file],
+        "file": [name("gen.py")] * 2,
         "line": [5, 6],
-        "graph": [texts["0_forward"]] * 2,
-        "callee": [texts["cpp_fused_add_relu_0"], texts["extern_kernels.mm"]],
+        "graph": [name("0_forward")] * 2,
+        "callee": [name("cpp_fused_add_relu_0"), name("extern_kernels.mm")],
         "is_cpp": [True, False],
         "known_from": [OriginsKnownFrom.GENERATION] * 2,
     }
     origins = {
         "site": [0, 0, 1],
         "node": [-1, -1, -1],
-        "operator": [texts["aten.add"], texts["aten.relu"], texts["aten.mm"]],
-        "file": [model] * 3,
+        "operator": [name("aten.add"), name("aten.relu"), name("aten.mm")],
+        "file": [name("model.py")] * 3,
         "line": [7, 8, 9],
-        "function": [forward] * 3,
-        "module": [block] * 3,
+        "function": [name("forward")] * 3,
+        "module": [name("block")] * 3,
     }
     compilations = {
         "kind": [CompilationKind.GRAPH_BREAK, CompilationKind.RECOMPILATION],
         "start_ns": [ORIGIN_NS] * 2,
         "duration_ns": [0, 2_000_000],
         "compile_id": [-1, -1],
-        "function": [forward] * 2,
-        "file": [model] * 2,
+        "function": [name("forward")] * 2,
+        "file": [name("model.py")] * 2,
         "line": [12, 1],
-        "reason": [texts["why it was"]] * 2,
+        "reason": [name("why it was")] * 2,
         "from_cache": [False] * 2,
     }
-    calls = {"event": [1, 2, 3], "caller": [0, 0, 0], "caller_line": [5, 6, 7]}
-    more = {
-        "operator_calls": calls,
+    tables = {
+        **{name: trace.table(name) for name in ("events", "threads", "python_calls", "frames")},
+        "operator_calls": {"event": [1, 2, 3], "caller": [0, 0, 0], "caller_line": [5, 6, 7]},
         "compiled_sites": sites,
         "compiled_origins": origins,
         "compilations": compilations,
     }
-    tables = {name: trace.table(name) for name in ("events", "threads", "python_calls", "frames")}
-    return type(trace)({**tables, **more}, names, trace.metadata)
+    return type(trace)(tables, type(trace.names).from_strings(list(rows)), trace.metadata)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from opscope.cli import main
-from opscope.cli.views.console import Messages
 from opscope.columns.schema import EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -116,23 +115,6 @@ def test_json_keeps_the_true_name(command_line, hostile):
     assert {CONTROLS, FORMULA} <= {row["name"] for row in rows}
     lines = command_line("sql", hostile, QUERY, "--format=json").out.splitlines()
     assert FORMULA in {json.loads(line)["name"] for line in lines}
-
-
-def test_progress_obeys_nothing(monkeypatch):
-    class Terminal(io.StringIO):
-        encoding = "utf-8"
-
-        def isatty(self):
-            return True
-
-    for animated in (True, False):
-        stream = Terminal()
-        monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setenv("TERM", "xterm")
-        with Messages(animated=animated).progress(f"reading {CONTROLS}"):
-            pass
-        assert "reading" in stream.getvalue()
-        assert "\x1b[2J" not in stream.getvalue() and "\x1b]0;" not in stream.getvalue()
 
 
 def test_tables_and_texts_of_the_interface(hostile):

@@ -7,20 +7,14 @@ import json
 import pytest
 
 from support.build_trace import build_trace, span
+from support.step_programs import rank_program
 
 pytest.importorskip("ibis", reason="ibis is not installed")
 
 
-def rank_trace(slow=False, steps=3):
-    spans = []
-    for number in range(steps):
-        at, took = number * 200, 90 if slow else 40
-        spans += [
-            span(f"ProfilerStep#{number}", at, at + 200),
-            span("aten::mm", at, at + took),
-            span("c10d::allreduce_", at + 100, at + 190 - took),
-        ]
-    return build_trace(spans)
+def rank_trace(slow=False, **more):
+    work_us = 90 if slow else 40
+    return rank_program(work_us=work_us, wait_us=200 - work_us, **more)
 
 
 @pytest.fixture

@@ -7,22 +7,13 @@ import json
 import pytest
 
 import opscope
-from support.build_trace import build_trace, span
 from support.read_report import read_report
+from support.step_programs import rank_program
 
 
-def rank_trace(slow=False, steps=20, last_us=0):
-    """Steps of one operator and one collective; the last operator takes ``last_us`` more."""
-    spans, at = [], 0.0
-    for number in range(steps):
-        took, more = 90 if slow else 40, last_us if number == steps - 1 else 0
-        spans += [
-            span(f"ProfilerStep#{number}", at, at + 200 + more, step=number),
-            span("aten::mm", at, at + took + more),
-            span("c10d::allreduce_", at + 100 + more, at + 190 - took + more),
-        ]
-        at += 200
-    return build_trace(spans or [span("aten::mm", 0, 40)])
+def rank_trace(slow=False, **more):
+    work_us = 90 if slow else 40
+    return rank_program(work_us=work_us, wait_us=200 - work_us, **more)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from opscope.columns.overloads import (
     kept,
     overloads_of,
     registered_overloads,
-    registered_schema,
 )
 from opscope.export import execution_trace_nodes
 from support.processes import run_python
@@ -53,17 +52,6 @@ print([(group.name, group.size_bytes) for group in peak.by_category])
 @pytest.mark.parametrize("name", ["step", "my::label", "autograd::engine::run: Mm", "aten::mm.out"])
 def test_what_is_no_operator_has_none(name):
     assert registered_overloads(name) == ()
-
-
-def test_an_operator_that_is_registered_later_is_found():
-    assert registered_overloads("opscope_test::late") == ()
-    library = torch.library.Library("opscope_test", "DEF")
-    library.define("late(Tensor x) -> Tensor")
-    try:
-        assert registered_overloads("opscope_test::late") == ("",)
-        assert str(registered_schema("opscope_test::late", "")).endswith("(Tensor x) -> Tensor")
-    finally:
-        library._destroy()
 
 
 def test_a_recording_asks_nothing_behind_torchscripts_lock(monkeypatch, tmp_path):

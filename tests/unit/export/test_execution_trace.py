@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from opscope import UsageError
-from opscope.api.trace import Trace
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.export.execution_trace import whole_file, write_execution_trace
 from opscope.export.execution_trace_nodes import NodeWriter
@@ -56,13 +55,8 @@ def test_work_handed_to_another_thread_belongs_to_who_asked(written):
             span("gloo:all_reduce", 50, 90, "worker", kind=EventKind.ANNOTATION),
         ]
     )
-    launch = np.array([0, 1], dtype=np.int32)
-    events = {c.name: trace.events[c.name] for c in trace.events.schema.columns}
-    trace = Trace(
-        {"events": {**events, "launch_thread": launch}, "threads": trace.table("threads")},
-        trace.names,
-        {},
-    )
+    launch = {"launch_thread": np.array([0, 1], dtype=np.int32)}
+    trace = trace.with_tables({"events": trace.events.replaced(launch)})
 
     node = named(written(trace), "gloo:all_reduce")
 

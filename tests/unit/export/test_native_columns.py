@@ -19,42 +19,30 @@ from opscope.timeline import timeline
 from support.hostile_sources import built_trace
 
 
-class Captured:
-    """A writer of ``_native`` that keeps what it is called with."""
-
-    def __init__(self, kind, calls):
-        self._kind, self._calls = kind, calls
-
-    def __call__(self, *arguments, **settings):
-        writer = getattr(_native, self._kind)(*arguments, **settings)
-        if self._kind != "ExecutionTraceWriter":
-            self._calls.append((self._kind, None, arguments, settings))
-            return writer
-        return Begun(writer, settings, self._calls)
-
-
-class Begun:
-    """An ExecutionTraceWriter, which gets its columns later."""
-
-    def __init__(self, writer, options, calls):
-        self._writer, self._options, self._calls = writer, options, calls
-
-    def begin(self, *arguments, **settings):
-        self._calls.append(("ExecutionTraceWriter", self._options, arguments, settings))
-        self._writer.begin(*arguments, **settings)
-
-    def __getattr__(self, name):
-        return getattr(self._writer, name)
-
-
 def captured_calls(tmp_path, patch):
+    """What native writers and passes of real exports are called with."""
     calls = []
-    names = ("ChromeWriter", "PerfettoWriter", "ExecutionTraceWriter", "assign_lanes",
-             "memory_accounts", "operator_signatures")  # fmt: skip
-    captured = {name: Captured(name, calls) for name in names}
-    # Nothing nests, so that a place is looked for.
-    others = {"nest_on_lines": lambda *_: None}
-    fake = SimpleNamespace(**captured, **others)
+
+    def captured(kind):
+        def call(*arguments, **settings):
+            calls.append((kind, arguments, settings))
+            return getattr(_native, kind)(*arguments, **settings)
+
+        return call
+
+    class Writer(_native.ExecutionTraceWriter):
+        def begin(self, *arguments, **settings):  # it gets its columns later than others
+            calls.append(("ExecutionTraceWriter", arguments, settings))
+            super().begin(*arguments, **settings)
+
+    names = (
+        "ChromeWriter", "PerfettoWriter", "assign_lanes", "memory_accounts", "operator_signatures",
+    )  # fmt: skip
+    fake = SimpleNamespace(
+        **{name: captured(name) for name in names},
+        ExecutionTraceWriter=Writer,
+        nest_on_lines=lambda *_: None,  # nothing nests, so that a place is looked for
+    )
     for module in (chrome_writer, perfetto, execution_trace_nodes, timeline):
         if hasattr(module, "_native"):
             patch.setattr(module, "_native", fake)
@@ -75,7 +63,7 @@ def calls(tmp_path_factory):
     return found
 
 
-def run(kind, options, arguments, settings):
+def run(kind, arguments, settings):
     if kind == "ExecutionTraceWriter":
         writer = _native.ExecutionTraceWriter()
         writer.begin(*arguments, **settings)
@@ -108,7 +96,7 @@ def variants(values):
 
 def test_every_column_may_be_anything(calls):
     refused = written = 0
-    for kind, options, (columns, *others), settings in calls:
+    for kind, (columns, *others), settings in calls:
         for name, values in columns.items():
             candidates = variants(np.asarray(values)) if len(values) else ()
             for changed in (None, *candidates):
@@ -116,7 +104,7 @@ def test_every_column_may_be_anything(calls):
                 if changed is None:
                     del hostile[name]
                 try:
-                    run(kind, options, (hostile, *others), settings)
+                    run(kind, (hostile, *others), settings)
                     written += 1
                 except (ValueError, TypeError) as error:
                     assert name.split(".")[0] in str(error) or "column" in str(error)
@@ -135,8 +123,8 @@ def test_every_column_may_be_anything(calls):
      ("assign_lanes", "track", 2**31 - 1)],
 )  # fmt: skip
 def test_numbers_of_rows_that_are_not_there_are_refused(calls, writer, name, row):
-    kind, options, (columns, *others), settings = next(c for c in calls if c[0] == writer)
+    kind, (columns, *others), settings = next(c for c in calls if c[0] == writer)
     changed = np.array(columns[name])
     changed[-1] = row
     with pytest.raises(ValueError, match=rf"column {name} has"):
-        run(kind, options, ({**columns, name: changed}, *others), settings)
+        run(kind, ({**columns, name: changed}, *others), settings)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import AllocationAction, EventKind, RecordScope
 from opscope.export.perfetto import message, write_perfetto
+from support.any_spans import ANY_SPANS
 from support.build_trace import (
     ORIGIN_NS,
     allocation,
@@ -166,8 +166,9 @@ def test_memory_in_use_is_a_counter_per_device(written):
     "name", ["</script><b>", "\x00\x1b[31m", "\ud800", "名前" * 10, "x" * 2_000_000, " "]
 )
 def test_hostile_names_arrive_whole(written, name):
-    file = written(build_trace([span(name, 0, 1)]))
-    assert file.slices[0].name == name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    (found,) = written(build_trace([span(name, 0, 1, name)])).slices
+    assert found.name == name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    assert found.track == found.name
 
 
 def test_bytes_that_are_no_text_are_replaced(written):
@@ -180,26 +181,9 @@ def test_bytes_that_are_no_text_are_replaced(written):
     assert (found.name, found.arguments["inputs"]) == ("\ufffd", "\ufffd" * 4)
 
 
-spans_of_any_kind = st.lists(
-    st.tuples(
-        st.sampled_from(["a", "b", "c"]),
-        st.integers(0, 40),
-        st.integers(0, 40),
-        st.sampled_from(["main", "worker"]),
-        st.booleans(),
-    ),
-    max_size=30,
-)
-
-
 @settings(max_examples=40, deadline=None)
-@given(spans_of_any_kind)
-def test_no_span_is_dropped_or_cut(tmp_path_factory, described):
-    rows = sorted(
-        (span(name, start, start + length, thread, parent=-1, is_async=is_async)
-         for name, start, length, thread, is_async in described),
-        key=lambda s: s.start,
-    )  # fmt: skip
+@given(ANY_SPANS)
+def test_no_span_is_dropped_or_cut(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("perfetto") / "a.pftrace"
     write_perfetto(build_trace(rows), path)
     slices = read_perfetto(path).slices

@@ -4,11 +4,10 @@ from opscope.findings.find import find_findings
 from support.build_trace import allocation, build_trace, span, tensor
 
 NODE_NS = 2_500
-CALLER = ("train.py", 1, "train")
 
 
-def found_in(spans, ledger=None):
-    trace = build_trace(spans, allocations=[allocation(1, 1, event=0)], ledger=ledger)
+def found_in(spans):
+    trace = build_trace(spans, allocations=[allocation(1, 1, event=0)])
     return find_findings(trace)["gradients-in-inference"]
 
 

@@ -19,7 +19,7 @@ PROCESS = ("/usr/lib/python3.11/multiprocessing/process.py", 110, "start")
 FIRST, LATER = 500, 20
 
 
-def epochs(count, before=(), later=LATER):
+def epochs(count, before=()):
     """Passes of two batches; the first of each takes 500 µs, starting 1,000 and ending 300."""
     spans, at = [span("train", 0, 100_000, frame=TRAINING, **PYTHON)], 1_000
 
@@ -37,7 +37,7 @@ def epochs(count, before=(), later=LATER):
         call(STARTING, 1_000)
         spans.append(span("start", begin + 10, begin + 900, frame=PROCESS, **PYTHON))
         call(ASKING, FIRST)
-        call(ASKING, later)
+        call(ASKING, LATER)
         call(ENDING, 300)
         spans.append(span("aten::mm", at, at + 100, caller=TRAINING, line=4))
         at += 110

@@ -36,6 +36,12 @@ def test_work_is_healthy():
     found = find_verdict(build_trace(products()))
     assert found.status is Status.HEALTHY and not found.title and found.gain_ns is None
     assert found.most[0][0] == "aten::mm" and found.lines()[0].startswith("verdict: healthy")
+    assert len(found.lines()) <= 4
+    assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
+    assert all(isinstance(value, float) for value in found.metrics().values())
+    assert found.metrics()["is_healthy"] == 1.0 and found.metrics()["gain_share"] == 0
+    shares = {name for name in found.metrics() if name.startswith("share_")}
+    assert shares == {f"share_{cause.name.lower()}" for cause in Cause}, "of every run the same"
 
 
 def test_a_loader_that_is_waited_for_is_the_status():
@@ -115,17 +121,7 @@ def test_it_is_made_once_and_of_an_object_that_nothing_changes():
         trace.verdict().share = 1.0
 
 
-def test_it_fits_into_json_and_into_trackers():
-    found = find_verdict(build_trace(products()))
-    assert json.loads(json.dumps(found.as_dict()))["status"] == "healthy"
-    assert all(isinstance(value, float) for value in found.metrics().values())
-    assert found.metrics()["is_healthy"] == 1.0 and found.metrics()["gain_share"] == 0
-    shares = {name for name in found.metrics() if name.startswith("share_")}
-    assert shares == {f"share_{cause.name.lower()}" for cause in Cause}, "of every run the same"
-
-
 def test_at_most_four_lines():
-    assert len(find_verdict(build_trace(products())).lines()) <= 4
     everything = Verdict(
         status=Status.PYTHON, title="t", share=0.5, line="x", fix="f.", gain_ns=1, gain_share=0.1,
         most=(("aten::mm", 0.5),), about="recording", others=3, not_looked_for=("a",),

@@ -2,60 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from opscope.api.trace import Trace
-from opscope.columns.schema import TABLES
 from opscope.jobs.collective_kinds import collective_kinds, rank_waits
 from opscope.jobs.collectives import NONE, job_collectives
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 from support.job_of_collectives import rank_trace
-
-TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
-
-
-@dataclass(frozen=True)
-class ClockOf:
-    """A machine's clock: ahead of the true time by ``offset_ns``, and gaining ``drift`` of it."""
-
-    offset_ns: float
-    drift: float
-    origin_ns: int
-
-    def ahead_ns(self, true_ns: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """How far ahead it is at moments of the true time; same shape."""
-        since = np.asarray(true_ns, dtype=np.int64) - self.origin_ns
-        ahead: npt.NDArray[np.float64] = np.round(self.offset_ns + self.drift * since)
-        return ahead.astype(np.int64)
-
-
-def as_of_machine(trace: Trace, host: str, clock: ClockOf) -> Trace:
-    """The trace as ``host`` would have recorded it."""
-    tables = {}
-    for name, schema in TABLES.items():
-        table = trace.table(name)
-        if name != "metadata" and len(table):
-            columns = [column.name for column in schema.columns if column.name in TIMES]
-            moved = {c: table[c] + clock.ahead_ns(table[c]) for c in columns}
-            tables[name] = table.replaced(moved)
-    metadata = {**trace.metadata, "host_name": host, "boot_id": host}
-    for key in ("start_ns", "end_ns"):
-        if key in metadata:
-            metadata[key] = metadata[key] + int(clock.ahead_ns(metadata[key]))
-    metadata["process_groups"] = {
-        address: {
-            **group,
-            "begun": [[t + int(clock.ahead_ns(t)), count] for t, count in group["begun"]],
-        }
-        for address, group in trace.metadata.get("process_groups", {}).items()
-    }
-    return Trace(tables, trace.names, metadata)
-
 
 US = 1_000
 
@@ -150,14 +104,12 @@ def test_messages_are_matched_by_who_sends_them_to_whom():
 
 
 def test_one_machine_ahead_by_a_minute_changes_nothing():
-    traces = all_reduces([0, 40], count=40)
-    origin = int(traces[0].events["start_ns"][0])
-    apart = ClockOf(60e9, 20e-6, origin)
-    moved = [
-        as_of_machine(traces[0], "a", ClockOf(0, 0, origin)),
-        as_of_machine(traces[1], "b", apart),
-    ]
-    found = found_of(*moved)
+    def rank_on(host, start, ahead_us, drift):
+        times = np.array([start, start + 10, 100]) + 200 * np.arange(40)[:, None]
+        calls = [("allreduce_", (), *row) for row in times * (1 + drift) + ahead_us]
+        return rank_trace(range(2), calls, metadata={"host_name": host, "boot_id": host})
+
+    found = found_of(rank_on("a", 0, 0, 0), rank_on("b", 40, 60e6, 20e-6))
     assert len(found) == 40
     bound = found.bound_ns
     assert np.isfinite(bound).all() and (bound > 0).all()

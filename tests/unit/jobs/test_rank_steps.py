@@ -7,20 +7,7 @@ from opscope.jobs.rank_steps import NONE, RankSteps
 from opscope.storage.partition import Partition
 from support.build_trace import build_trace, span
 from support.rolled_up import rank_steps
-
-
-def rank_trace(steps, first=0, work_us=100, wait_us=50, last_us=0):
-    """Steps of one operator and one collective each; the last operator takes ``last_us`` more."""
-    spans, each = [], work_us + wait_us
-    for number in range(steps):
-        start = number * each
-        worked = start + work_us + (last_us if number == steps - 1 else 0)
-        spans += [
-            span(f"ProfilerStep#{first + number}", start, worked + wait_us),
-            span("aten::mm", start, worked),
-            span("c10d::allreduce_", worked, worked + wait_us),
-        ]
-    return build_trace(spans)
+from support.step_programs import rank_program
 
 
 def ranks(*traces):
@@ -28,7 +15,7 @@ def ranks(*traces):
 
 
 def test_own_time_is_without_collectives():
-    found = ranks(rank_trace(3), rank_trace(3, work_us=140, wait_us=10))
+    found = ranks(rank_program(3), rank_program(3, work_us=140, wait_us=10))
     assert found.number.tolist() == [0, 1, 2]
     assert found.wall_ns.tolist() == [[150_000] * 3, [150_000] * 3]
     assert found.own_ns.tolist() == [[100_000] * 3, [140_000] * 3]
@@ -38,14 +25,14 @@ def test_own_time_is_without_collectives():
 
 
 def test_steps_are_beside_those_of_the_same_number():
-    found = ranks(rank_trace(2), rank_trace(2, first=1))
+    found = ranks(rank_program(2), rank_program(2, first=1))
     assert found.number.tolist() == [0, 1, 2]
     assert (found.wall_ns == NONE).tolist() == [[False, False, True], [True, False, False]]
     assert (found.own_ns == NONE).tolist() == (found.wall_ns == NONE).tolist()
 
 
 def test_a_rank_without_steps_has_causes_only():
-    found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
+    found = ranks(rank_program(2), build_trace([span("aten::mm", 0, 7)]))
     assert found.wall_ns[1].tolist() == [NONE, NONE]
     assert np.isnan(found.mean_own_ns[1]) and "rank 1: no steps" in repr(found)
     assert found.cause_ns[1, Cause.OPERATOR] == 7_000

@@ -7,17 +7,12 @@ import os
 import pytest
 
 from opscope import _native
+from support.asyncio_runs import note
 from support.record_python import PythonWindow
 
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
 PAUSE = "gc: generation 2"
-
-
-def note(name):
-    """Something that runs."""
-    with _native.Annotation(name):
-        pass
 
 
 @contextlib.contextmanager

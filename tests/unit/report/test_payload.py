@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from opscope.columns.schema import EventKind
 from opscope.report.page import report_html
 from opscope.report.span_section import GPU_KIND
+from support.any_spans import ANY_SPANS
 from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 from support.finding import finding
 from support.read_report import read_report
@@ -151,24 +151,11 @@ def test_tables_are_cut_at_a_readable_length(monkeypatch):
     )  # fmt: skip
 
 
-spans_of_any_kind = st.lists(
-    st.tuples(
-        st.integers(0, 40), st.integers(0, 40), st.sampled_from(["main", "worker"]), st.booleans()
-    ),
-    max_size=30,
-)
-
-
 @settings(deadline=None, max_examples=20)
-@given(spans_of_any_kind)
-def test_no_span_is_lost(described):
-    rows = sorted(described)
-    spans = [
-        span(f"s{i}", start, start + length, thread, parent=-1, is_async=is_async)
-        for i, (start, length, thread, is_async) in enumerate(rows)
-    ]
+@given(ANY_SPANS)
+def test_no_span_is_lost(spans):
     report = report_of(build_trace(spans))
-    origin = rows[0][0] if rows else 0
+    origin = spans[0].start if spans else 0
     threads = [line["name"] for line in report.data["spans"]["lines"]]
     found = Counter((name, start, end, threads[line]) for name, start, end, line in report.spans)
     assert found == Counter(

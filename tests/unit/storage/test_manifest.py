@@ -2,7 +2,7 @@
 
 import os
 
-from opscope.storage.manifest import MANIFEST, is_later, unfinished_below, unfinished_recordings
+from opscope.storage.manifest import MANIFEST, is_later, unfinished_below
 from opscope.storage.partition import RANK, Partition
 
 
@@ -11,15 +11,6 @@ def make(path, seconds):
     path.write_bytes(b"")
     os.utime(path, (seconds, seconds))
     return path
-
-
-def test_they_are_listed_by_name_and_in_order_of_time(tmp_path):
-    later = make(tmp_path / ".recording-7-1.opscope", 20)
-    earlier = make(tmp_path / ".recording-8-2.opscope", 10)
-    make(tmp_path / "recording-7-3.opscope", 5)
-    make(tmp_path / ".recording-7-x.opscope", 5)
-    (tmp_path / ".recording-9-9.opscope").mkdir()
-    assert unfinished_recordings(tmp_path) == [earlier, later]
 
 
 def test_cycles_are_looked_into(tmp_path):

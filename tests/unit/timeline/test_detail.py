@@ -20,7 +20,7 @@ STEP = "Optimizer.step#SGD.step"
 OPTIONS = {"operators": True, "shapes": False, "own_functions": False, "memory": False}
 
 
-def program(steps, stretches, function=None):
+def program(steps, stretches):
     """Steps of 100 µs; ``stretches``: [first µs, last µs, steps] of each."""
     spans = []
     for at in range(0, 100 * steps, 100):

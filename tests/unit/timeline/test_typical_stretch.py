@@ -26,20 +26,15 @@ KINDS = {
 EACH = 100
 
 
-def program(took_us, mark=OPTIMIZER, inner=None):
-    """A hundred events a step, of which the last is its mark, and runs to the end of the step.
-
-    ``inner``: a mark in the mark.
-    """
+def program(took_us, mark=OPTIMIZER):
+    """A hundred events a step, of which the last is its mark, and runs to the end of the step."""
     took = np.asarray(took_us, dtype=np.int64) * 1000
     begins = np.cumsum(took) - took
     start = (begins[:, None] + (took[:, None] * np.arange(EACH)) // EACH).ravel()
     name = np.full(len(start), MM)
     duration = np.full(len(start), 10)
-    last = np.arange(len(took)) * EACH + EACH - 1 - (inner is not None)
+    last = np.arange(len(took)) * EACH + EACH - 1
     name[last], duration[last] = mark, (begins + took) - start[last]
-    if inner is not None:
-        name[last + 1], duration[last + 1] = inner, 10
     kind = np.array([KINDS[one] for one in range(4)])[name]
     return dict(zip(COLUMNS, (name, kind, start, duration), strict=True))
 

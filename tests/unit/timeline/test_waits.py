@@ -15,6 +15,17 @@ def test_python_that_waits_for_a_device_waits_for_no_lock():
     assert not waits_for_device("<built-in method acquire of _thread.lock object at 0x7f>")
 
 
+def test_collectives_of_every_interface_are_collectives():
+    for name in (
+        "_c10d_functional::wait_tensor",
+        "_c10d_functional_autograd::all_to_all_single",
+        "c10d_functional::all_reduce",
+        "_dtensor::shard_dim_alltoall",
+        "c10d::allreduce_",
+    ):
+        assert cause_of_name(name)[0] is Cause.COLLECTIVE, name
+
+
 WAITING = (
     "<built-in method acquire of _thread.lock object at 0x7f>",
     "<built-in method acquire of _thread.RLock object at 0x7f>",

@@ -105,19 +105,6 @@ def test_waiting_for_another_thread_meanwhile_is_waiting_for_ranks_and_sleeping_
     assert asleep[Cause.TIMER] == 90 and Cause.COLLECTIVE not in asleep
 
 
-def test_collectives_of_every_interface_are_collectives():
-    for name in (
-        "_c10d_functional::wait_tensor",
-        "_c10d_functional_autograd::all_to_all_single",
-        "c10d_functional::all_reduce",
-        "_dtensor::shard_dim_alltoall",
-        "c10d::allreduce_",
-    ):
-        spans = [span("aten::mm", 0, 10 * MS), span(name, 10 * MS, 30 * MS)]
-        found = milliseconds(build_trace(spans))
-        assert found == {Cause.OPERATOR: 10, Cause.COLLECTIVE: 20}, name
-
-
 def test_who_sleeps_and_is_seen_to_wait_for_ranks_later_has_slept():
     """A sample within a transfer says nothing of what was before it."""
     spans, rows = [], []

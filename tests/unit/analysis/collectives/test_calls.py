@@ -2,21 +2,14 @@
 
 from opscope.analysis.collectives.calls import find_collectives
 from support.build_trace import build_trace, span, tensor
+from support.job_of_collectives import with_objects
 
 GROUPS = {"process_groups": {"0xab": {"pg_name": "7", "pg_desc": "tp", "ranks": [1, 3, 5]}}}
 GROUP = "ProcessGroup 0xab"
 
 
-def with_group(*spans, metadata=GROUPS):
-    """A trace in which the text of a group is an object, as the recorder has it."""
-    trace = build_trace(spans, metadata=metadata)
-    scalars = trace.table("scalars")
-    texts = [trace.names[v] for v in scalars["value"]]
-    kinds = [12 if text.startswith("ProcessGroup") else kind for text, kind in zip(
-        texts, scalars["type"], strict=True)]  # fmt: skip
-    columns = {c.name: scalars[c.name] for c in scalars.schema.columns} | {"type": kinds}
-    tables = {name: trace.table(name) for name in ("events", "tensors", "threads")}
-    return type(trace)({**tables, "scalars": columns}, trace.names, trace.metadata)
+def with_group(*spans):
+    return with_objects(build_trace(spans, metadata=GROUPS))
 
 
 def test_an_all_reduce_is_worked_out_from_its_arguments():

@@ -11,8 +11,6 @@ from opscope.errors import UsageError
 from support.build_trace import build_trace, kernel, span
 from support.simulated_programs import random_program, run, scaled
 
-MS = 1_000
-
 
 @pytest.mark.parametrize("seed", range(8))
 def test_without_a_change_a_replay_takes_as_long_as_the_recording(seed):

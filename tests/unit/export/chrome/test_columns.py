@@ -1,7 +1,5 @@
 """Spans on one line nest, overlapping ones get a line beside it; evaluations are found by name."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -12,8 +10,9 @@ from opscope.api.trace import Trace
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind, ScalarType
 from opscope.export.chrome.columns import backward_numbers, keyword_fragment
-from opscope.export.chrome.writer import chrome_blocks
+from support.any_spans import ANY_SPANS
 from support.build_trace import build_trace, span
+from support.chrome_files import document_of, spans_of
 
 PREFIX = "autograd::engine::evaluate_function: "
 PARTS = st.sampled_from(
@@ -64,22 +63,17 @@ def test_what_torch_writes(kind, text, written):
     assert fragment.replace(", ", ",") == f'"key":{written}'
 
 
-def document_of(trace):
-    return json.loads(b"".join(bytes(block) for block in chrome_blocks(trace, "t")))
-
-
 def lines(trace):
     """``{name of a line: names of the spans on it}``."""
-    rows = document_of(trace)["traceEvents"]
+    document = document_of(trace)
     names = {
         (row["pid"], row["tid"]): row["args"]["name"]
-        for row in rows
+        for row in document["traceEvents"]
         if row["name"] == "thread_name"
     }
     result = {name: [] for name in names.values()}
-    for row in rows:
-        if row["ph"] == "X" and row["cat"] != "Trace":
-            result[names[row["pid"], row["tid"]]].append(row["name"])
+    for row in spans_of(document):
+        result[names[row["pid"], row["tid"]]].append(row["name"])
     return result
 
 
@@ -164,36 +158,9 @@ def test_lines_beside_a_thread_have_numbers_no_thread_has():
     assert placed["b"] in (4194305, 4194306)
 
 
-SPANS = st.lists(
-    st.tuples(
-        st.integers(0, 40),
-        st.integers(0, 40),
-        st.integers(0, 1),
-        st.booleans(),
-        st.sampled_from([EventKind.OPERATOR, EventKind.PYTHON_CALL]),
-    ),
-    max_size=40,
-).map(sorted)
-
-
-@given(SPANS)
+@given(ANY_SPANS)
 def test_every_span_is_there_and_those_on_a_line_nest(spans):
-    start, duration, thread, is_async, kind = zip(*spans, strict=True) if spans else [()] * 5
-    trace = Trace(
-        {
-            "events": {
-                "start_ns": np.array(start, dtype=np.int64),
-                "duration_ns": np.array(duration, dtype=np.int64),
-                "thread": np.array(thread, dtype=np.int32),
-                "is_async": np.array(is_async, dtype=bool),
-                "kind": np.array(kind, dtype=np.uint8),
-            },
-            "threads": {"system_thread_id": [10, 11]},
-        },
-        Names.from_strings([]),
-    )
-
-    rows = [e for e in document_of(trace)["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
+    rows = spans_of(document_of(build_trace(spans)))
 
     assert sorted(row["args"]["Ev Idx"] for row in rows) == list(range(len(spans)))
     for line in {row["tid"] for row in rows}:

@@ -1,26 +1,13 @@
 """Whatever a trace holds, the Chrome file is valid JSON that says the same."""
 
-import json
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.api.trace import Trace
 from opscope.columns.names import Names
-from opscope.columns.table import ListColumn
-from opscope.export.chrome.writer import chrome_blocks
-
-INT64 = st.integers(-(2**63), 2**63 - 1)
-INT32 = st.integers(-(2**31), 2**31 - 1)
-
-
-def document_of(trace, **options):
-    return json.loads(b"".join(bytes(block) for block in chrome_blocks(trace, "t", **options)))
-
-
-def spans_of(document):
-    return [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
+from support.chrome_files import document_of, spans_of
+from support.random_trace import random_trace
 
 
 @given(st.lists(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), max_size=8))
@@ -41,75 +28,16 @@ def test_user_metadata_of_any_text_survives(key, value):
     assert document.get(f"user {key}", document.get(key)) == value
 
 
-@st.composite
-def tables(draw):
-    """Events, arguments and allocations with hostile values but sound row numbers."""
-    count = draw(st.integers(0, 6))
-    rows = st.integers(-1, max(count - 1, -1))
-
-    def column(strategy, length=count):
-        return draw(st.lists(strategy, min_size=length, max_size=length))
-
-    events = {
-        "thread": column(st.integers(0, 1)),
-        "parent": column(rows),
-        "name": column(st.integers(-1, 9)),
-        "overload": column(st.integers(-1, 9)),
-        "kind": column(st.integers(0, 255)),
-        "start_ns": column(st.integers(-(2**61), 2**61)),
-        "duration_ns": column(st.integers(-(2**60), 2**60)),
-        "sequence_number": column(INT64),
-        "forward_thread": column(INT32),
-        "unfinished": column(st.booleans()),
-        "is_async": column(st.booleans()),
-    }
-    arguments = draw(st.integers(0, 8)) if count else 0
-    common = {
-        "event": column(rows, arguments),
-        "argument": column(st.integers(-1, 40), arguments),
-        "role": column(st.integers(0, 3), arguments),
-    }
-    lengths = column(st.integers(0, 3), arguments)
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    sizes = ListColumn(offsets, np.array(column(INT64, int(offsets[-1])), dtype=np.int64))
-    tensors = {
-        **common,
-        "element": column(st.integers(-1, 3), arguments),
-        "dtype": column(st.integers(-128, 127), arguments),
-        "sizes": sizes,
-        "strides": sizes,
-    }
-    scalars = {
-        **common,
-        "keyword": column(st.integers(-1, 9), arguments),
-        "type": column(st.integers(0, 20), arguments),
-        "value": column(st.integers(-1, 9), arguments),
-    }
-    allocations = {
-        "time_ns": column(st.integers(-(2**61), 2**61), arguments),
-        "action": column(st.integers(0, 255), arguments),
-        "address": column(st.integers(0, 2**64 - 1), arguments),
-        "size_bytes": column(INT64, arguments),
-    }
-    threads = {"system_thread_id": [draw(INT64), draw(INT64)]}
-    return {
-        "events": events,
-        "tensors": tensors,
-        "scalars": scalars,
-        "allocations": allocations,
-        "threads": threads,
-    }
-
-
-@given(tables(), st.lists(st.text(max_size=8), min_size=10, max_size=10))
+@given(st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_random_tables_make_valid_files(columns, texts):
-    trace = Trace(columns, Names.from_strings(texts))
+def test_random_traces_make_valid_files(seed):
+    trace = random_trace(seed)
 
     document = document_of(trace)
 
-    assert len(spans_of(document)) == len(trace.events)
+    spans = [e for e in spans_of(document) if e["cat"] != "overhead"]
+    assert len(spans) == len(trace.events) + len(trace.table("gpu"))
     memory = [e for e in document["traceEvents"] if e["ph"] == "i" and "cat" in e]
     assert len(memory) == len(trace.table("allocations"))
-    ids = [e["args"]["Ev Idx"] for e in spans_of(document) + memory]
+    ids = [e["args"]["Ev Idx"] for e in spans + memory]
     assert sorted(ids) == list(range(len(ids)))
