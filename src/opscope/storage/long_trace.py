@@ -52,7 +52,7 @@ class Slice:
     """Events that ran in a part of a recording.
 
     Attributes:
-        trace: the part; of the tables that grow with a recording, it has only the events.
+        trace: the part; of the tables with rows about events, it has only the events.
         carried: number of its events, the first ones, that began before the part.
         begin_ns: begin, Unix time.
         end_ns: end, Unix time.
@@ -180,6 +180,9 @@ class LongTrace:
         carried_rows = np.zeros(0, dtype=np.int64)
         carried = Table(TABLES["events"], {})
         last, end_ns = self.rows["events"], 0
+        without = self.small.with_tables(
+            {name: Table(TABLES[name], {}) for name in TABLES if _refers(name)}
+        )
         for first, new in self._batches(events, columns):
             rows = np.concatenate([carried_rows, np.arange(first, first + len(new))])
             table = joined([carried, new], "events")
@@ -193,7 +196,7 @@ class LongTrace:
                 "start_ns": begins,
                 "duration_ns": np.minimum(end, end_ns) - begins,
             }
-            part = self.small.with_tables({"events": table.replaced(changed)})
+            part = without.with_tables({"events": table.replaced(changed)})
             checked_trace(part, str(self.folder))
             yield Slice(part, len(carried), begin_ns, end_ns)
             kept = np.flatnonzero(end > end_ns)
@@ -343,6 +346,10 @@ class LongTrace:
         file = self.folder / f"{table}.parquet"
         with damage_of(file):
             return checked_in_folder(file)
+
+
+def _refers(table: str) -> bool:
+    return any(column.refers == "events" for column in TABLES[table].columns)
 
 
 def _without_unknown(table: Table) -> Table:

@@ -18,7 +18,7 @@ from opscope.timeline.window import Window, window_of
 
 
 def many(count=200):
-    """Spans in spans, with arguments, two at a time on two threads."""
+    """Spans in spans, with arguments and kernels, two at a time on two threads."""
     spans = []
     for i in range(count):
         at = 10 * i
@@ -26,7 +26,11 @@ def many(count=200):
         spans.append(
             span("aten::mm", at + 1, at + 8, thread=f"t{i % 4}", inputs=[tensor(2, i + 1)])
         )
-    return build_trace(spans, allocations=[allocation(10 * i, 64, address=i) for i in range(count)])
+    return build_trace(
+        spans,
+        allocations=[allocation(10 * i, 64, address=i) for i in range(count)],
+        gpu=[kernel("gemm", 10 * i + 5, 10 * i + 7, launch=2 * i + 1) for i in range(count)],
+    )
 
 
 @pytest.fixture
