@@ -59,9 +59,7 @@ class WindowDecoder {
     write_allocations();
     out_.unmatched_ends = ends_.unmatched();
     if (piece_ == nullptr) {
-      std::vector<int64_t> releases_ns;
-      for (const uint64_t ticks : window_.releases) releases_ns.push_back(clock_ns(ticks));
-      assign_identity(out_, releases_ns);
+      assign_identity(out_, clock_.unix_ns(window_.releases));
     } else {
       end_piece();
     }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "log/checked_view.h"
 #include "log/clock.h"
@@ -64,6 +65,11 @@ class WindowClock {
   int64_t unix_ns(uint64_t ticks) const {
     const int64_t time = stopped_.unix_ns - duration_ns(ticks, stopped_.ticks);
     return jumped_ns_ == 0 ? time : std::clamp(time, start_ns(), end_ns());
+  }
+  std::vector<int64_t> unix_ns(const std::vector<uint64_t>& moments) const {
+    std::vector<int64_t> times;
+    for (const uint64_t ticks : moments) times.push_back(unix_ns(ticks));
+    return times;
   }
 
  private:

@@ -153,8 +153,9 @@ void Recorder::release_spent_blocks() noexcept try {
   // For a ring, `drained` is the start of its window, and a ring is decoded in one piece.
   const bool has_drained = std::any_of(drained.begin(), drained.end(), [](uint64_t end) { return end != 0; });
   for_child_.clear();
-  if (has_drained && !stream_->is_ring && holds_tensors(*streamed->second)) {
-    streamed->second->is_in_pieces = true;
+  Window& window = *streamed->second;
+  if (has_drained && !stream_->is_ring && !window.is_in_pieces && holds_tensors(window.wants)) {
+    window.is_in_pieces = true;
     hold_tensors(configured_);
     pool_.set_release_pending(true);
   }

@@ -77,7 +77,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
     throw std::runtime_error(refused);
   }
   limit_memory();
-  if (holds_tensors(*window) && bridge_ != nullptr) window->tensors_mark = bridge_->mark_tensors();
+  if (holds_tensors(window->wants) && bridge_ != nullptr) window->tensors_mark = bridge_->mark_tensors();
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
     add_slice(*window, {thread, thread->log().size(), kStillOpen, thread->dropped()});
