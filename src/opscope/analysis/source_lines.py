@@ -91,13 +91,19 @@ class SourceLines:
 def source_lines(trace: TraceData, listing: TorchListing | None = None) -> SourceLines:
     """Sum the calls made from every line; empty if no Python calls were recorded."""
     listing = listing or TorchListing(trace)
-    calls = trace.table("python_calls")
-    made = np.flatnonzero(calls["caller"] >= 0)
-    made = made[np.argsort(calls["event"][made], kind="stable")]
-    event = calls["event"][made].astype(np.int64)
-    line, caller, number = _lines(calls["caller"][made], calls["caller_line"][made])
+    # Operators that Python calls without a function, as in x + y, have a table of their own.
+    tables = trace.table("python_calls"), trace.table("operator_calls")
+    event, callers, numbers = (
+        np.concatenate([table[name] for table in tables])
+        for name in ("event", "caller", "caller_line")
+    )
+    made = np.flatnonzero(callers >= 0)
+    made = made[np.argsort(event[made], kind="stable")]
+    event = event[made].astype(np.int64)
+    line, caller, number = _lines(callers[made], numbers[made])
     lines = len(caller)
     is_call = python_events(trace)
+    is_call[event] = True
     around = nearest_ancestor(listing.tree.parent, is_call)
     self_ns = minus_children(np.where(is_call, around, -1), listing.duration_ns)
     outermost = outermost_of(trace, event, line)

@@ -48,9 +48,15 @@ def test_operators_that_a_line_calls_itself_count_too():
         span("aten::add", 10, 30, caller=(TRAIN, 1, "step"), line=4),
         span("aten::mul", 40, 50, caller=(TRAIN, 1, "step"), line=4),
     ]
-    found = program_lines(build_trace(spans))
-    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in found}
-    assert lines == {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}
+    trace = build_trace(spans)
+    expected = {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}
+    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in program_lines(trace)}
+    assert lines == expected
+    table = source_lines(trace)
+    columns = table.calls.tolist(), table.self_ns.tolist()
+    for place, *values in zip(table.places, *columns, strict=True):
+        assert tuple(values) == expected[place.function, place.line]
+    assert sorted(table.total_ns.tolist()) == [30_000, 90_000]
 
 
 def test_waiting_is_no_time_of_a_line_but_said():
