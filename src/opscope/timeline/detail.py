@@ -202,6 +202,7 @@ def _steps_of(trace: TraceData) -> dict[str, Any]:
     return {STEPS: seen, BETWEEN: share_between(ends, last_ns)}
 
 
+@derived
 def _ends_of_steps(trace: TraceData) -> tuple[Values, int]:
     """Ends of the steps, in order, and of the program's own code or last operator."""
     ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
