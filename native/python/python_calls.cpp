@@ -142,17 +142,20 @@ void note_running_calls(PythonThreadCache& cache, RunningFrame frame, uint64_t t
 }
 
 // Begins spans of functions that began while no calls were reported and that no window noted as running.
-// Those that a window noted before calls ceased to be recorded have ended.
+// Those that a window noted before calls ceased to be recorded have ended. The function whose call is reported
+// now is not among `earlier_calls`: the report begins its span.
 void begin_running_calls(PythonThreadCache& cache) {
   FrameTable& frames = PythonCalls::instance().frames;
   const std::unordered_set<uint64_t> known =
       set_of(Recorder::instance().initial_frames(cache.log, PythonCalls::ceased()));
+  const std::unordered_set<uint64_t> earlier = set_of(cache.earlier_calls);
   const RunningThreads threads;
   for (const SeenThread& thread : threads.seen()) {
     if (thread.native_thread != cache.log.native_thread) continue;
     for (const InitialFrame& frame : stack_of(thread, frames, &cache.log).frames) {
       const CallPart& call = frame.span.call;
-      if (frame.may_begin || known.contains(frame.key()) || cache.log.is_open(frame.key())) continue;
+      if (!earlier.contains(frame.key()) || known.contains(frame.key())) continue;
+      if (frame.may_begin || cache.log.is_open(frame.key())) continue;
       begin_call(cache.log, {frame.span.kind, frame.key(), call.function, call.caller_offset});
     }
   }

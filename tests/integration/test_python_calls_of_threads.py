@@ -10,6 +10,8 @@ from tests.programs.working_threads import Life, crew_of
 import opscope
 from opscope.columns.schema import EventKind
 from opscope.timeline.tree.node import Tree
+from opscope.torch_api.profile_recording import ProfileRecording
+from opscope.torch_api.settings import ProfileSettings
 from support import tree_text
 from support.recorded import without_collections
 
@@ -148,6 +150,22 @@ def test_every_thread_has_its_own_calls_once_and_they_begin_and_end_with_the_rec
             line = [node for node in outside if node.unfinished]
             # One inside the other: what the interpreter calls a thread's first functions varies.
             assert all(sum(c.unfinished for c in node.children) == 1 for node in line)
+
+
+def test_threads_that_begin_after_detail_went_on_again_call_their_first_functions_once():
+    detailed = ProfileRecording()
+    detailed.detail_with(ProfileSettings.of({"with_stack": True}))
+    detailed.start()
+    for on in (False, True):
+        detailed.record_detail(on, 0)
+    detailed.stop()
+    with crew_of([BEGINS, PASSES]) as crew:
+        trace = record(crew, False, with_stack=True)
+    for worker in crew.workers:
+        calls = list(everything(roots_of(trace, worker.native_id)))
+        for name in ("_bootstrap", "_bootstrap_inner", "run", "work"):
+            (call,) = [node for node in calls if node.name.endswith(f": {name}")]
+            assert call.unfinished != worker.life.ends
 
 
 @work_or_watch
