@@ -84,10 +84,10 @@ if __name__ == "__main__":
 """
 
 
-def run_with_children(folder, source, *options, **more):
+def run_with_children(folder, source, *options, arguments=(), **more):
     program = Path(f"{folder}.py")
     program.write_text(source)
-    command = ("-m", "opscope", "run", "--children", *options, "-o", folder, program)
+    command = ("-m", "opscope", "run", "--children", *options, "-o", folder, program, *arguments)
     return run_torch(*command, **more)
 
 
@@ -267,8 +267,9 @@ def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
 
 
 KILLED_EARLY = """
-import os, signal, time, torch
+import json, os, signal, sys, time, torch
 torch.ones(1)
+waited_for_later = []
 for number in range(8):
     child = os.fork()
     if child == 0:
@@ -276,19 +277,33 @@ for number in range(8):
         os._exit(0)
     time.sleep(0.001 * number)
     os.kill(child, signal.SIGKILL)
+    if number % 2:
+        waited_for_later.append(child)
+    else:
+        os.waitpid(child, 0)  # before anybody else may have seen how it ended
+def known(event):
+    with open(os.path.join(sys.argv[1], "processes.jsonl")) as journal:
+        lines = [json.loads(line) for line in journal]
+    return {line["process"] for line in lines if line["event"] == event}
+while not known("began") & set(waited_for_later) <= known("ended"):
+    time.sleep(0.01)
+for child in waited_for_later:
     os.waitpid(child, 0)
+print(*waited_for_later)
 """
 
 
 def test_children_that_are_killed_as_they_begin_take_no_other_along(tmp_path):
     folder = tmp_path / "taken"
-    done = run_with_children(folder, KILLED_EARLY)
+    done = run_with_children(folder, KILLED_EARLY, arguments=[folder])
     assert done.returncode == 0, done.stderr
     assert "did not import torch" not in done.stderr
     entries = Processes.in_folder(folder).entries
     children = [entry for entry in entries if entry.how_begun == "forked"]
     assert all(entry.has_torch for entry in children)
-    assert {entry.ended for entry in children} <= {"killed by SIGKILL"}
+    known = [entry for entry in children if str(entry.process_id) in done.stdout.split()]
+    assert {entry.ended for entry in known} <= {"killed by SIGKILL"}
+    assert {entry.ended for entry in children} <= {"killed by SIGKILL", ""}
     recorded = Processes.in_folder(folder).parts
     (program_part,) = (entry.partition for entry in entries if entry.how_begun == "program")
     assert program_part in recorded

@@ -110,7 +110,7 @@ class JobKeeper:
             descriptor = os.pidfd_open(process)
         except OSError:  # the process has ended, or too many files are open
             descriptor = -1
-        if start_of(process) != start:  # the process has ended, and its id is reused
+        if start_of(process, has_ended=True) != start:  # its parent has waited for it
             if descriptor >= 0:
                 os.close(descriptor)
             return

@@ -70,11 +70,14 @@ def fields_of(process: int) -> list[str]:
         return stat.read().rpartition(")")[2].split()
 
 
-def start_of(process: int) -> int:
-    """Start of a process in ticks since boot; -1 if it does not exist or is a zombie."""
+def start_of(process: int, has_ended: bool = False) -> int:
+    """Start of a process in ticks since boot; -1 if it does not exist.
+
+    Also -1 of a zombie, unless ``has_ended`` allows it.
+    """
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = fields_of(process)
-        return -1 if fields[STATE] in "ZX" else int(fields[START])
+        return -1 if fields[STATE] in "ZX" and not has_ended else int(fields[START])
     return -1
 
 
