@@ -9,16 +9,22 @@ from opscope.analysis.function_lines import is_coroutine
 from opscope.analysis.requests import request_spans
 from opscope.analysis.sites import Place
 from opscope.base.quantity_text import time_text
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, order_rows
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
 from opscope.findings.program_time import busy_text, waited_share
 from opscope.findings.status import Status
 from opscope.findings.subject import Flags, Subject, Values
 
-_BLOCKED_NS, _IF_BUSY = 10_000_000, 2
+_BLOCKED_NS, _IF_BUSY, _PAUSE_NS = 10_000_000, 2, 1_000_000
 """Shortest run that counts; asyncio's debug mode warns from ten times this on. Factor for a busy
-machine: waits for a CPU are known for intervals of some 100 ms only."""
+machine: waits for a CPU are known for intervals of some 100 ms only. Shortest pause of a loop."""
+
+_MOSTLY = 0.5
+_OF_OTHER_CALLS = (
+    "Await an asynchronous version of this call, or call it in a thread: await "
+    "asyncio.to_thread(function, argument)."
+)
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -37,6 +43,8 @@ def _find(subject: Subject) -> Evidence | None:
         return None
     longest = events[int(np.argmax(took))]
     name = subject.trace.event_name(int(longest))
+    computing_ns = np.where(subject.is_outermost, subject.duration_ns, 0)
+    computed = subject.sums(computing_ns)[events].sum() > _MOSTLY * took.sum()
     return Evidence(
         events=events,
         event_time_ns=took,
@@ -49,6 +57,7 @@ def _find(subject: Subject) -> Evidence | None:
         places=(*_handlers(subject, events), *places_inside(subject, events)),
         saved_ns=None,
         saved_by="no computing time is saved; other tasks wait less",
+        advice="" if computed else _OF_OTHER_CALLS,
     )
 
 
@@ -81,9 +90,14 @@ def _delayed_ns(subject: Subject, events: Values) -> Values:
 
 
 def runs_other_tasks(subject: Subject) -> Flags:
-    """Whether, at each run, another task has begun and will run again. Shape (task runs,)."""
+    """Whether, at each run, another task has begun and will run again. Shape (task runs,).
+
+    Not counting a task that runs first after a pause, directly before: it probably waits for the
+    result.
+    """
     runs = subject.trace.table("task_runs")
-    start, task = subject.start_ns[runs["event"]], group_rows(runs["task"]).group
+    events = runs["event"].astype(np.int64)
+    start, task = subject.start_ns[events], group_rows(runs["task"]).group
     if not len(task):
         return np.zeros(0, dtype=np.bool_)
     first = np.full(task.max() + 1, np.iinfo(np.int64).max)
@@ -93,7 +107,20 @@ def runs_other_tasks(subject: Subject) -> Flags:
     begun = np.searchsorted(np.sort(first), start, side="left")
     done = np.searchsorted(np.sort(last), start, side="right")
     itself = (first[task] < start) & (last[task] > start)
-    return np.asarray(begun - done - itself > 0)
+    return np.asarray(begun - done - itself - _handed_over(subject, events, task) > 0)
+
+
+def _handed_over(subject: Subject, events: Values, task: Values) -> Flags:
+    """Whether another task, the first one after a pause of the loop, ran directly before."""
+    thread, start = subject.events["thread"][events], subject.start_ns[events]
+    order = order_rows(thread, start)
+    end, found = (start + subject.duration_ns[events])[order], np.zeros(len(order), dtype=np.bool_)
+    follows = start[order][1:] - end[:-1] < _PAUSE_NS
+    follows = np.append(False, follows & (np.diff(thread[order]) == 0))
+    at = np.flatnonzero(follows[1:] & (np.diff(task[order]) != 0)) + 1
+    at = at[(at > 1) & ~follows[at - 1]]  # before the first run the loop may have worked
+    found[order[at]] = True
+    return found
 
 
 EVENT_LOOP = Pattern(

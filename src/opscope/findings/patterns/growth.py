@@ -117,20 +117,21 @@ def _of_longer_lists(subject: Subject, joins: Values) -> Flags:
 
 def _find_kept(subject: Subject) -> Evidence | None:
     """Memory that every iteration allocates and nothing frees until the end of the recording."""
-    table, rounds = subject.trace.table("allocations"), _rounds(subject)
-    if rounds is None:
-        return None
+    table = subject.trace.table("allocations")
     freed = table["allocation_id"][table["action"] == AllocationAction.FREE]
     taken = (table["action"] == AllocationAction.ALLOCATE) & (table["allocation_id"] >= 0)
     kept = taken & (table["event"] >= 0) & ~np.isin(table["allocation_id"], freed)
     size, event = table["size_bytes"][kept], table["event"][kept].astype(np.int64)
+    rounds = _rounds(subject, np.bincount(event, size, len(subject.parent)).astype(np.int64))
+    if rounds is None:
+        return None
     row = np.searchsorted(rounds, event, side="right") - 1
     inside = (row >= 0) & (row < len(rounds) - 1)
     by_round = np.bincount(row[inside], weights=size[inside], minlength=len(rounds) - 1)
     typical = int(np.median(by_round))
     # Memory that only one iteration keeps, such as the last one's gradients, is no growth.
-    total = int(np.minimum(by_round, _MUCH_MORE * typical).sum())
     peak = int(max(np.cumsum(table["size_bytes"]).max(initial=0), 1))
+    total = min(int(np.minimum(by_round, _MUCH_MORE * typical).sum()), peak)
     if typical <= 0 or (by_round >= typical / 4).mean() < _STEADY:
         return None
     if total < max(_LEAST_BYTES, _LEAST_SHARE * peak):
@@ -164,11 +165,15 @@ def _find_kept(subject: Subject) -> Evidence | None:
     )
 
 
-def _rounds(subject: Subject) -> Values | None:
-    """Rows where iterations start: calls of the longest line that repeats during the recording.
+def _rounds(subject: Subject, kept_bytes: Values) -> Values | None:
+    """Rows where iterations start: calls of the line in a loop with most kept memory.
 
-    It covers at least half of the time. The last entry is the number of events. None without such a
-    line.
+    From its first to its last call, at least half of the time passes. The last entry is the number
+    of events. None without such a line.
+
+    Args:
+        subject: the trace.
+        kept_bytes: memory that each event allocates and nothing frees. Shape (events,).
     """
     lines = subject.line_calls
     if not len(lines.events):
@@ -178,14 +183,15 @@ def _rounds(subject: Subject) -> Values | None:
     np.minimum.at(first, lines.group, start)
     np.maximum.at(last, lines.group, start)
     functions = np.bincount(group_rows(lines.group, lines.function).columns[0])
-    took = np.bincount(lines.group, weights=subject.duration_ns[lines.events])
-    took[count // functions < _FEWEST] = 0
-    took[last - first < _MOST_OF_IT * subject.wall_ns] = 0
-    if not took.any():
+    size = subject.sums(kept_bytes)[lines.events]
+    by_line = np.bincount(lines.group, weights=size)
+    by_line[count // functions < _FEWEST] = 0
+    by_line[last - first < _MOST_OF_IT * subject.wall_ns] = 0
+    if not by_line.any():
         return None
-    beat = lines.events[lines.group == int(np.argmax(took))]
-    longest = beat[np.argmax(subject.duration_ns[beat])]
-    beat = beat[subject.events["name"][beat] == subject.events["name"][longest]]
+    at = lines.group == int(np.argmax(by_line))
+    beat, largest = lines.events[at], lines.events[at][np.argmax(size[at])]
+    beat = beat[subject.events["name"][beat] == subject.events["name"][largest]]
     return np.append(beat, len(subject.parent)).astype(np.int64)
 
 

@@ -16,7 +16,7 @@ from opscope.findings.patterns.matmul import PRODUCTS
 from opscope.findings.repeated_values import computed_values
 from opscope.findings.subject import Flags, Subject, Values
 
-_WORTH_SAYING, _LONGEST_CHAIN = 0.01, 64
+_WORTH_SAYING, _LONGEST_CHAIN, _FEWEST = 0.01, 64, 3
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
 _BUFFERS = tuple(f"aten::{n}" for n in ("zeros", "zeros_like", "new_zeros", "detach", "lift_fresh"))
 """Operators whose result is a buffer to write to, or not their own."""
@@ -68,7 +68,7 @@ def _again(subject: Subject, fewest: int) -> Flags:
 
 def _constants(subject: Subject) -> _Alike:
     wanted = computed_values(subject).from_nothing & ~subject.named(*_BUFFERS)
-    return _alike(subject, _again(subject, 3) & wanted, 3)
+    return _alike(subject, _again(subject, _FEWEST) & wanted, _FEWEST)
 
 
 def _copies(subject: Subject) -> _Alike:
@@ -89,7 +89,7 @@ def _copied_for_products(subject: Subject) -> _Alike:
     copies = np.flatnonzero(copying)
     identity = ("storage", "storage_offset", "allocation_id", "version")
     found = group_rows(*(table[name][tensor[copies]].astype(np.int64) for name in identity))
-    again = found.count[found.group] >= 3
+    again = found.count[found.group] >= _FEWEST
     return copies[again], found.group[again]
 
 
@@ -103,14 +103,16 @@ def _long(subject: Subject) -> Flags:
 def _results(subject: Subject) -> _Alike:
     """Operators with the same value in every iteration that feed varying values.
 
-    If nothing varies, as in a benchmark, the repetition is intended.
+    If nothing varies but what collects the results, as in a benchmark, the repetition is intended.
     """
     values, again = computed_values(subject), _again(subject, 2)
     wanted = again & _long(subject) & ~values.rests_on_numbers
-    rows, number = _alike(subject, wanted, 3)
-    # Only results that finally reach an operator that varies.
+    rows, number = _alike(subject, wanted, _FEWEST)
+    # Only results that finally reach an operator that varies in every iteration.
     known = np.where(values.is_deep[values.event], -1, values.source)
-    useful = again & values.feeds(~again, again, known, _LONGEST_CHAIN)
+    line = group_rows(subject.events["name"], *subject.sites.at)
+    varies = ~again & (line.count[line.group] >= _FEWEST)
+    useful = again & values.feeds(varies, again, known, _LONGEST_CHAIN)
     used = values.number[useful].view(np.int64)
     going = subject.flags(rows[np.isin(number, used)])[:-1]
     # Include operators that only feed these. Constants and copies have their own findings.
