@@ -17,8 +17,8 @@ WAIT = "OPSCOPE_END_WAIT"
 """Environment variable: longest wait for the trace at the program's end, in seconds; for scripts
 that read the trace next."""
 _LONGEST_S = 1e6
-_LEAST_S, _SHARE = 2.0, 0.03
-"""A program waits at its end for 2 s or 3 % of its run time, whichever is longer."""
+_LEAST_S, _SHARE = 5.0, 0.03
+"""A program waits at its end for 5 s or 3 % of its run time, whichever is longer."""
 
 
 class Finisher:

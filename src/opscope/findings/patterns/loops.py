@@ -234,8 +234,12 @@ def _parts_passed(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
     rows = np.flatnonzero(wanted[event] & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
     memory[~subject.named(*CHOOSING)[event[rows]]] = 0
-    size = np.where(subject.elements[rows] > 1, 2, 1)
-    return event[rows], np.stack([size, memory, _chosen(subject, rows, at)], axis=1)
+    part, selects = _chosen(subject, rows, at), subject.named("aten::select")[event[rows]]
+    index = subject.scalar_argument(2)[event[rows]] + 1
+    part[selects] = (part[selects] * _PLACES + index[selects]) & _NUMBERS
+    dimensions = np.diff(tensors.lists("sizes").offsets)[rows]
+    size = np.where(selects & (dimensions < 2) | (subject.elements[rows] <= 1), 1, 2)
+    return event[rows], np.stack([size, memory, part], axis=1)
 
 
 def _parts_by_sequence(subject: Subject, calls: LineCalls) -> tuple[Values, npt.NDArray[np.int64]]:
