@@ -36,6 +36,20 @@ def all_rows():
     torch.softmax(ROWS, 1)
 
 
+def picked():
+    for _ in range(4):
+        boxes = [[] for _ in range(20)]
+        for i in range(600):
+            boxes[i % 20].append(ROWS[i * 7 % 300])  # picked
+        torch.stack([torch.stack(box).sum(0) for box in boxes])
+
+
+def picked_together():
+    places = torch.arange(600)
+    for _ in range(20):
+        torch.zeros(20, 20).index_add_(0, places % 20, ROWS[places * 7 % 300])
+
+
 def parsing():
     for _ in range(20):
         json.loads(TEXT)  # parsing
@@ -111,6 +125,22 @@ def kept_as_numbers():
     for _ in range(20):
         losses.append(WIDE(DATA).sum().detach())
     return losses
+
+
+def kept_of_validations(losses=()):
+    losses = [*losses]
+    for _ in range(4):
+        for _ in range(20):
+            WIDE(DATA).sum().backward()
+        for _ in range(10):
+            loss = WIDE(DATA).sum()
+            losses.append(loss)  # of a validation
+    return losses
+
+
+def validated():
+    for _ in range(4):
+        kept_of_validations()[-1].item()
 
 
 class Probe:
@@ -214,6 +244,11 @@ def inverses_that_differ():
     for _ in range(10):
         matrix.add_(0.001)
         state = torch.tanh(torch.linalg.inv(matrix) @ state)
+
+
+def inverses_gathered():
+    """A benchmark."""
+    torch.cat([torch.linalg.inv(EYE) for _ in range(10)]).sum()
 
 
 def chosen_rows():
@@ -427,6 +462,7 @@ FAULTS = [
     ("repeated-copies", every_second, "strided", every_second_copied),
     ("for-loop-indexing", elements, "elements", whole),
     ("for-loop-indexing", rows, "rows", all_rows),
+    ("for-loop-indexing", picked, "picked", picked_together),
     ("time-outside-torch", parsing, "parsing", products),
     ("repeated-copies", contiguous, "contiguous", contiguous_once),
     ("repeated-copies", contiguous, "contiguous", copies_that_are_written_to),
@@ -434,6 +470,7 @@ FAULTS = [
     ("computed-twice", twice, "twice", once),
     ("growing-concatenation", growing, "growing", gathered),
     ("memory-that-grows", kept, "kept", kept_as_numbers),
+    ("memory-that-grows", kept_of_validations, "of a validation", validated),
     ("memory-that-grows", stored_by_a_probe, "stored", measured_by_a_probe),
     ("gradients-in-inference", inferring, "inferring", inferring_without_gradients),
     ("gradients-in-inference", inferring, "inferring", training),
@@ -442,6 +479,7 @@ FAULTS = [
     ("dense-embedding-gradients", dense_gradients, "dense", sparse_gradients),
     ("one-hot-product", one_hot, "one hot", looked_up),
     ("repeated-results", inverse, "inverse", inverses_that_differ),
+    ("repeated-results", inverse, "inverse", inverses_gathered),
     ("repeated-results", inverse, "inverse", chosen_rows),
     ("computed-twice", twice, "twice", chosen_rows),
     ("attention-by-hand", attention, "attention", attention_in_one),

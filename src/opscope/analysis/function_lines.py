@@ -175,7 +175,8 @@ def _line_between(source: str, first: int, before: int, after: int) -> int:
         # The first call made what the loop iterates over.
         [one for one in loops if one.lineno == before and _is_ended_loop(one, after)],
         next_calls if has_arguments else [],
-        [one for one in between if isinstance(one, _OPERATIONS) and not _is_range(one)],
+        # Entering a ``with`` may wait for a lock.
+        [o for o in between if isinstance(o, (*_OPERATIONS, ast.With)) and not _is_range(o)],
     )
     for found in candidates:
         if found:

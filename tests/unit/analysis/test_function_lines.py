@@ -67,6 +67,7 @@ def test_the_last_line_of_a_round_is_named(tmp_path):
         ("    try: raise E()\n    except E: slow()\n    b.mul(2)\n", 3),
         ("    for c in d:\n        b.mul(2)\n", 2),
         ("    for c in d():\n        b.mul(2)\n", 3),
+        ("    with lock:\n        b.mul(2)\n", 3),
         ("    n = lambda: slow()\n    b.mul(2)\n", 2),
         ("    match n:\n        case 1: return g()\n        case _: slow()\n    b.mul(2)\n", 5),
     ],

@@ -98,3 +98,16 @@ def test_a_task_blocks_by_the_time_in_which_its_thread_had_a_processor(delayed_m
     evidence = EVENT_LOOP.find(subject)
     assert (evidence is not None) == is_blocked
     assert not is_blocked or evidence.event_time_ns.tolist() == [15_000_000]
+
+
+@pytest.mark.parametrize(("third", "is_blocked"), [([], False), ([(500, 600, 2)], True)])
+def test_a_task_that_waits_for_the_result_is_not_blocked(third, is_blocked):
+    """The main task begins after a pause, and gives its work to another task."""
+    turns = [(0, 100, 1), (5_000, 5_100, 0), (5_150, 25_150, 1), (25_200, 25_300, 0)]
+    later = [(30_000, 30_100, number) for number in range(2 + len(third))]
+    runs = sorted([*turns, *third, *later])
+    spans = [span("task", *run[:2], "loop", kind=EventKind.TASK_RUN) for run in runs]
+    tasks = {"event": range(len(runs)), "task": [run[2] for run in runs]}
+    tasks["waited_ns"] = [0] * len(runs)
+    trace = build_trace(spans).with_tables({"task_runs": Table(TASK_RUNS, tasks)})
+    assert (EVENT_LOOP.find(Subject(trace)) is not None) == is_blocked

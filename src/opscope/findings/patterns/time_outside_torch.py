@@ -27,9 +27,12 @@ _OF_SLEEP = (
     "coroutine await asyncio.sleep(). A pause between requests delays no request."
 )
 _OF_A_THREAD = (
-    "Make what another thread or process does faster, as on whole arrays, with locks held only "
-    "where data is shared, or give it to several processes (DataLoader workers): the main thread "
-    "waits for it."
+    "Make what another thread or process does faster, as on whole arrays, or give it to several "
+    "processes (DataLoader workers): the main thread waits for it."
+)
+_OF_A_LOCK = (
+    "Hold the lock for less time: move sleeps, files, networks and work on own data out of it, or "
+    "give each thread its own object. If the lock is a library's, use processes."
 )
 _MUCH = 0.3
 """A call with more than this share outside torch counts as outside, including the torch calls in
@@ -72,8 +75,9 @@ def _find(subject: Subject) -> Evidence | None:
         int(main_time(subject.recorded, causes=causes).time_ns.sum())
         for causes in ((Cause.TIMER,), (Cause.LOCK,), WAITS)
     )
-    is_locked = locked > _MOSTLY * total
     beside = line_beside(subject) if blocked - asleep > _MOSTLY * total else ()
+    advice = _OF_A_THREAD if beside else _OF_SLEEP if asleep > _MOSTLY * total else ""
+    advice = _OF_A_LOCK if locked > _MOSTLY * total and not beside else advice
     runs = subject.trace.table("task_runs")["event"][runs_other_tasks(subject)].astype(np.int64)
     keeps_others = bool(subject.within(subject.flags(runs))[named[0].events].any())
     waiting = Status.EVENT_LOOP if keeps_others else Status.WAITING
@@ -91,9 +95,7 @@ def _find(subject: Subject) -> Evidence | None:
             "this work"
         ),
         places=(*beside, *(one.place for one in named)),
-        advice=_OF_A_THREAD
-        if beside or is_locked
-        else (_OF_SLEEP if asleep > _MOSTLY * total else ""),
+        advice=advice,
         status=waiting if blocked > _MOSTLY * total else None,
     )
 
