@@ -20,6 +20,7 @@ from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
+from opscope.columns.validate import checked_trace
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
@@ -38,7 +39,13 @@ from opscope.storage.remote import local_path
 from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
-from opscope.timeline.typical_stretch import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, find_stretch
+from opscope.timeline.typical_stretch import (
+    COLUMNS,
+    MOST_EVENTS,
+    SAMPLE_EVENTS,
+    Outline,
+    outline_of,
+)
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -281,11 +288,16 @@ def _stretch(chosen: Chosen, most: int) -> TraceData | None:
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
     """The typical stretch of a long recording; None if that would be all of it."""
-    if (found := latest_bounds(trace.small.metadata, trace.ends_of_steps)) is not None:
+
+    def outline() -> Outline:
+        found = outline_of(trace.small.names, trace.columns(COLUMNS))
+        checked_trace(found.marks, str(trace.folder))
+        return found
+
+    if (found := latest_bounds(trace.small.metadata, lambda: outline().marks)) is not None:
         begin_ns, end_ns, added = found
         return trace.between(begin_ns, end_ns).with_metadata(added)
-    stretch = find_stretch(trace.small.names, trace.columns(COLUMNS), most)
-    if stretch is None:
+    if (stretch := outline().stretch(most)) is None:
         return None
     return trace.between(stretch.begin_ns, stretch.end_ns).with_metadata(stretch.facts())
 

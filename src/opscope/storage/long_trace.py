@@ -17,7 +17,7 @@ from opscope.base.memory_limit import require_memory
 from opscope.columns.concat import joined
 from opscope.columns.part import part_from
 from opscope.columns.row_groups import rows_among
-from opscope.columns.schema import TABLES, EventKind
+from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.columns.trace_data import TraceData
 from opscope.columns.unknown_codes import without_unknown_codes
@@ -234,18 +234,6 @@ class LongTrace:
                 'distinct step from events"` lists them.'
             )
         return int(begin), end
-
-    def ends_of_steps(self) -> tuple[Values, int]:
-        """Ends of the optimizers' steps, in order, and of the last operator; Unix time."""
-        names = ["Optimizer.step#" in text for text in self.small.names]
-        of_step, last_ns = np.array([*names, False], dtype=np.bool_), 0
-        ends = [np.zeros(0, dtype=np.int64)]
-        for rows in self.columns(("name", "kind", "start_ns", "duration_ns")):
-            end_ns = rows["start_ns"] + rows["duration_ns"]
-            ends.append(end_ns[of_step[rows["name"]] & (rows["kind"] == EventKind.ANNOTATION)])
-            operators = end_ns[rows["kind"] == EventKind.OPERATOR]
-            last_ns = max(last_ns, int(operators.max(initial=0)))
-        return np.sort(np.concatenate(ends)), last_ns
 
     @cached_property
     def first_and_last_ns(self) -> tuple[int, int]:

@@ -54,7 +54,7 @@ def has_detail(trace: TraceData) -> bool:
 
 
 def latest_bounds(
-    metadata: Mapping[str, Any], ends_of_steps: Callable[[], tuple[Values, int]]
+    metadata: Mapping[str, Any], outline: Callable[[], TraceData]
 ) -> tuple[int, int, dict[str, Any]] | None:
     """Begin and end of the detailed stretch of a long recording, and the metadata it adds.
 
@@ -62,7 +62,7 @@ def latest_bounds(
     recorded in detail.
 
     Args:
-        ends_of_steps: the ends of all steps, and of the last operator.
+        outline: returns the steps of the recording, and its last operator.
     """
     stretches = metadata.get(DETAIL, {}).get("stretches", ())
     start_ns = metadata.get("start_ns", 0)
@@ -71,7 +71,7 @@ def latest_bounds(
     between = _without_short_ones([one for one in later if not one["steps"]])
     found, added = of_steps or between, {}
     if of_steps and between:
-        ends_ns, last_ns = ends_of_steps()
+        ends_ns, last_ns = _ends_of_steps(outline())
         share = share_between(ends_ns, max(last_ns, metadata.get(OVER, 0)))
         if share > _MOST_OF_IT:
             found, added = between, {WARM: True, BETWEEN: share}

@@ -38,12 +38,9 @@ class Steps:
 @derived
 def find_steps(trace: TraceData) -> Steps:
     """Steps that ``trace`` marks; empty if the program never called ``step()``."""
-    number_of = _step_numbers(trace)
-    is_step = np.zeros(len(trace.names) + 1, dtype=np.bool_)  # last: without a name
-    is_step[list(number_of)] = True
-    event = np.flatnonzero(is_step[trace.events["name"]])
-    rows = trace.events["name"][event].tolist()
-    number = np.array([number_of[row] for row in rows], dtype=np.int64)
+    event = np.flatnonzero(events_named(trace, lambda name: step_number(name) is not None))
+    numbers = [step_number(trace.event_name(row)) for row in event.tolist()]
+    number = np.array(numbers, dtype=np.int64)
     start = trace.events["start_ns"][event]
     return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
 
@@ -62,13 +59,10 @@ def step_of_events(trace: TraceData) -> Values:
     return step
 
 
-def _step_numbers(trace: TraceData) -> dict[int, int]:
-    """Step number by row in ``names``, for names of steps."""
-    numbers = ((row, step_number(text)) for row, text in enumerate(trace.names))
-    return {row: number for row, number in numbers if number is not None}
-
-
 _FEWEST = 2  # minimum number of steps without marks: one may be anything
+OPTIMIZER_STEP = "Optimizer.step#"
+"""Part of the name of torch's annotation around a step of an optimizer."""
+
 OF_SCHEDULE = ""
 OF_OPTIMIZER = "from the end of one Optimizer.step to the end of the next"
 OF_NETWORK = "from the beginning of one call of the network to the beginning of the next"
@@ -108,7 +102,7 @@ def count_steps(trace: TraceData) -> tuple[int, str]:
 @derived
 def optimizer_steps(trace: TraceData) -> Values:
     """Rows of calls of ``Optimizer.step``, without those inside another."""
-    wanted = events_named(trace, lambda name: "Optimizer.step#" in name)
+    wanted = events_named(trace, lambda name: OPTIMIZER_STEP in name)
     wanted &= trace.events["kind"] == EventKind.ANNOTATION
     inside = nearest_ancestor(event_tree(trace).parent, wanted)
     return np.flatnonzero(wanted & (inside < 0))

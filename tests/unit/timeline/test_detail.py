@@ -110,10 +110,10 @@ FEW_STEPS = [5, 15, 25, 35]  # ends, seconds
 def test_a_long_trace_is_judged_by_its_last_stretch_that_tells_enough(stretches, last_s, bounds):
     keys = ("start_ns", "end_ns", "steps")
     said = [dict(zip(keys, one, strict=True)) for one in stretches]
-    ends = np.array(FEW_STEPS) * 10**9
-    found = latest_bounds(
-        {"start_ns": 0, DETAIL: {"stretches": said}}, lambda: (ends, last_s * 10**9)
-    )
+    second = 1_000_000
+    spans = [span(STEP, s * second - 1, s * second, kind=EventKind.ANNOTATION) for s in FEW_STEPS]
+    outline = build_trace([span("aten::mm", 0, last_s * second), *spans])
+    found = latest_bounds({"start_ns": 0, DETAIL: {"stretches": said}}, lambda: outline)
     assert (found and found[:2]) == bounds
     assert found is None or (found[2].keys() == {WARM, BETWEEN}) == (
         bounds[0] == 60 and last_s > 40

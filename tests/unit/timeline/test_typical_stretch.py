@@ -9,7 +9,7 @@ from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.timeline import typical_stretch
 from opscope.timeline.period import detailed_period_of, period_of
-from opscope.timeline.typical_stretch import COLUMNS, find_stretch, typical_part
+from opscope.timeline.typical_stretch import COLUMNS, outline_of, typical_part
 from support.build_trace import build_trace, span
 from support.repeat_trace import repeat_trace
 
@@ -39,6 +39,10 @@ def program(took_us, mark=OPTIMIZER):
     return dict(zip(COLUMNS, (name, kind, start, duration), strict=True))
 
 
+def find_stretch(pieces, most):
+    return outline_of(NAMES, pieces).stretch(most)
+
+
 def split(columns, at):
     return [dict(zip(columns, parts, strict=True)) for parts in zip(
         *(np.split(column, at) for column in columns.values()), strict=True
@@ -46,7 +50,7 @@ def split(columns, at):
 
 
 def test_it_is_of_whole_steps_in_a_row_no_more_events_than_wanted():
-    found = find_stretch(NAMES, [program([1000] * 500)], 10_000)
+    found = find_stretch([program([1000] * 500)], 10_000)
     assert found.begin_ns % 1_000_000 == found.end_ns % 1_000_000 == 0
     assert 80 <= found.steps <= 110 and found.of_steps == 499
     assert found.end_ns - found.begin_ns == found.steps * 1_000_000
@@ -54,30 +58,31 @@ def test_it_is_of_whole_steps_in_a_row_no_more_events_than_wanted():
 
 def test_what_is_slow_now_and_then_has_its_part():
     took = np.where(np.arange(1000) % 40 == 0, 21_000, 500)  # half of the time is in these
-    found = find_stretch(NAMES, [program(took)], 10_000)
+    found = find_stretch([program(took)], 10_000)
     mean_ns = (found.end_ns - found.begin_ns) / found.steps
     assert mean_ns == pytest.approx(took.mean() * 1000, rel=0.25)
 
 
 def test_pieces_are_one_recording():
     columns = program([1000] * 500)
-    whole = find_stretch(NAMES, [columns], 10_000)
-    assert find_stretch(NAMES, split(columns, [7, 8, 30_001, 30_002, 47_777]), 10_000) == whole
+    whole = find_stretch([columns], 10_000)
+    assert find_stretch(split(columns, [7, 8, 30_001, 30_002, 47_777]), 10_000) == whole
 
 
 def test_the_first_steps_are_not_in_it():
     took = [5000] * 3 + [1000] * 400
-    assert find_stretch(NAMES, [program(took)], 5_000).begin_ns >= 15_000_000
+    assert find_stretch([program(took)], 5_000).begin_ns >= 15_000_000
 
 
 @pytest.mark.parametrize("mark", [OPTIMIZER, SCHEDULED, MODULE])
 def test_steps_are_those_that_other_views_count(mark):
-    found = find_stretch(NAMES, [program([1000] * 300, mark)], 10_000)
-    assert found.of_steps == 299 and found.steps > 50
+    found = find_stretch([program([1000] * 300, mark)], 10_000)
+    # Before the end of the first step of an optimizer there may be a start-up.
+    assert found.of_steps == (299 if mark == OPTIMIZER else 300) and found.steps > 50
 
 
 def test_without_steps_it_is_as_many_events():
-    found = find_stretch(NAMES, [program([1000] * 500, MM)], 10_000)
+    found = find_stretch([program([1000] * 500, MM)], 10_000)
     assert found.steps == found.of_steps == 0
     assert 80_000_000 <= found.end_ns - found.begin_ns <= 120_000_000
 
@@ -86,14 +91,14 @@ def test_a_step_of_too_many_events_is_cut():
     steps = program([500_000] * 12 * EACH, MM)  # twelve steps of 10,000 events
     last = np.arange(1, 13) * EACH * EACH - 1
     steps["name"][last], steps["kind"][last] = OPTIMIZER, EventKind.ANNOTATION
-    found = find_stretch(NAMES, [steps], 5_000)
+    found = find_stretch([steps], 5_000)
     assert found.steps == found.of_steps == 0
     assert found.end_ns - found.begin_ns < 500_000_000 * EACH
 
 
 def test_there_is_none_of_a_recording_that_is_not_long():
-    assert find_stretch(NAMES, [program([1000] * 50)], 10_000) is None
-    assert find_stretch(NAMES, [], 10_000) is None
+    assert find_stretch([program([1000] * 50)], 10_000) is None
+    assert find_stretch([], 10_000) is None
 
 
 def test_a_part_of_a_trace_says_of_how_much_it_is(monkeypatch):
