@@ -7,24 +7,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.codes import (
-    DEVICE_NAMES,
-    AllocationAction,
-    CompilationKind,
-    EventKind,
-    GpuKind,
-    Layout,
-    LinkKind,
-    OriginsKnownFrom,
-    ParameterRole,
-    RecordScope,
-    Role,
-    RuntimeApi,
-    ScalarType,
-    WaitsFor,
-)
+from opscope.columns.codes import DEVICE_NAMES, Layout, LinkKind, ParameterRole, RecordScope
 from opscope.columns.dtypes import TORCH_NAMES
-from opscope.columns.schema import UNKNOWN_KIND
+from opscope.columns.schema import TABLES, UNKNOWN_KIND
 
 
 def _names(enum: type[IntEnum]) -> dict[int, str]:
@@ -34,36 +19,25 @@ def _names(enum: type[IntEnum]) -> dict[int, str]:
 DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))  # names by c10::DeviceType
 LAYOUTS: dict[int, str] = _names(Layout)  # names by c10::Layout
 
+_TORCH_CODES = {"dtype": TORCH_NAMES, "device_type": DEVICES, "layout": LAYOUTS}
+
 LABELS: dict[tuple[str, str], dict[int, str]] = {
-    ("events", "kind"): {**_names(EventKind), UNKNOWN_KIND: "unknown"},
-    ("events", "scope"): _names(RecordScope),
-    ("tensors", "role"): _names(Role),
-    ("tensors", "dtype"): TORCH_NAMES,
-    ("tensors", "device_type"): DEVICES,
-    ("tensors", "layout"): LAYOUTS,
-    ("scalars", "role"): _names(Role),
-    ("scalars", "type"): _names(ScalarType),
-    ("allocations", "action"): _names(AllocationAction),
-    ("allocations", "device_type"): DEVICES,
-    ("parameters", "role"): {
-        role.value: role.name.lower().replace("_", " ") for role in ParameterRole
-    },
-    ("parameters", "dtype"): TORCH_NAMES,
-    ("parameters", "device_type"): DEVICES,
-    ("parameters", "layout"): LAYOUTS,
-    ("gpu", "kind"): _names(GpuKind),
-    ("gpu", "device_type"): DEVICES,
-    ("runtime_calls", "api"): _names(RuntimeApi),
-    ("gpu_memory", "action"): _names(AllocationAction),
-    ("thread_samples", "waits_for"): _names(WaitsFor),
-    ("compiled_sites", "known_from"): _names(OriginsKnownFrom),
-    ("compilations", "kind"): _names(CompilationKind),
-    ("links", "kind"): {
-        LinkKind.FORWARD_BACKWARD.value: "forward to backward",
-        LinkKind.COLLECTIVE.value: "between ranks",
-    },
+    (table, column.name): _names(column.codes) if column.codes else _TORCH_CODES[column.name]
+    for table, schema in TABLES.items()
+    for column in schema.columns
+    if column.codes or column.name in _TORCH_CODES
 }
 """(table, column) to the text of each code; views show a code without a text as a number."""
+
+LABELS["events", "kind"][UNKNOWN_KIND] = "unknown"
+LABELS["events", "scope"] = _names(RecordScope)
+LABELS["parameters", "role"] = {
+    role.value: role.name.lower().replace("_", " ") for role in ParameterRole
+}
+LABELS["links", "kind"] = {
+    LinkKind.FORWARD_BACKWARD.value: "forward to backward",
+    LinkKind.COLLECTIVE.value: "between ranks",
+}
 
 Codes = npt.NDArray[np.int8]
 
