@@ -9,7 +9,7 @@ SGLang's are ``step[prefill bs=2 toks=1024]``, ``step[DECODE bs=14 ...]``,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -45,7 +45,11 @@ class EnginePhase(IntEnum):
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """The steps of one phase; times in nanoseconds, ``requests`` is the mean of a batch."""
+    """The steps of one phase.
+
+    Times are nanoseconds, ``requests`` is the mean of a batch, ``operators`` have names and self
+    times of those with most time.
+    """
 
     phase: EnginePhase
     steps: int
@@ -54,11 +58,28 @@ class PhaseSummary:
     total_ns: int
     requests: float
     tokens: int
+    operators: tuple[tuple[str, int], ...] = ()
 
     @property
     def tokens_per_s(self) -> float:
         """Tokens per second of time in the steps."""
         return self.tokens * 1e9 / max(self.total_ns, 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for JSON."""
+        names = ("steps", "median_ns", "p99_ns", "total_ns", "tokens")
+        operators = [{"name": name, "self_ns": took} for name, took in self.operators]
+        return {**{name: getattr(self, name) for name in names}, "operators": operators}
+
+    def line(self) -> str:
+        """One-line text."""
+        tokens = f", {self.tokens_per_s:,.0f} tokens a second" if self.tokens else ""
+        whole = max(self.total_ns, 1)
+        most = ", ".join(f"{printable(n)} {share_text(t / whole)}" for n, t in self.operators[:3])
+        return (
+            f"{self.phase.name.lower()}: {self.steps:,} steps, median {time_text(self.median_ns)}, "
+            f"p99 {time_text(self.p99_ns)}{tokens}; most time: {most or 'no operator'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -229,39 +250,8 @@ def _most_time(trace: TraceData, inside: Values, self_ns: Values) -> list[tuple[
     return [(trace.names[names[row]], int(took[row])) for row in order]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One stage: its steps, and its operators with most time, as name and self time in ns."""
-
-    summary: PhaseSummary
-    operators: tuple[tuple[str, int], ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Values for JSON."""
-        one = self.summary
-        return {
-            "steps": one.steps,
-            "median_ns": one.median_ns,
-            "p99_ns": one.p99_ns,
-            "total_ns": one.total_ns,
-            "tokens": one.tokens,
-            "operators": [{"name": name, "self_ns": took} for name, took in self.operators],
-        }
-
-    def line(self) -> str:
-        """One-line text."""
-        one = self.summary
-        tokens = f", {one.tokens_per_s:,.0f} tokens a second" if one.tokens else ""
-        whole = max(one.total_ns, 1)
-        most = ", ".join(f"{printable(n)} {share_text(t / whole)}" for n, t in self.operators[:3])
-        return (
-            f"{one.phase.name.lower()}: {one.steps:,} steps, median {time_text(one.median_ns)}, "
-            f"p99 {time_text(one.p99_ns)}{tokens}; most time: {most or 'no operator'}"
-        )
-
-
-def find_stages(trace: TraceData) -> list[Stage]:
-    """Stages from spans with names of engines' steps; empty without any."""
+def find_stages(trace: TraceData) -> list[PhaseSummary]:
+    """Phases of an engine's steps with their operators; empty without any."""
     steps = find_engine_steps(trace)
     is_step = np.zeros(len(trace.events), dtype=np.bool_)
     is_step[steps.event] = True
@@ -272,5 +262,5 @@ def find_stages(trace: TraceData) -> list[Stage]:
         mine = steps.event[steps.phase == summary.phase]
         inside = np.flatnonzero(is_operator & np.isin(around, mine))
         most = _most_time(trace, inside, self_ns)[:_MOST_OF_STAGE]
-        stages.append(Stage(summary, tuple(most)))
+        stages.append(replace(summary, operators=tuple(most)))
     return stages

@@ -132,7 +132,7 @@ class _RunOutput:
         if self._request.by_stage:
             stages = find_stages(trace)
             answer["lines"] = [*answer["lines"], *(stage.line() for stage in stages)]
-            answer["stages"] = {s.summary.phase.name.lower(): s.as_dict() for s in stages}
+            answer["stages"] = {s.phase.name.lower(): s.as_dict() for s in stages}
         return answer
 
     def _write_report(self, trace: TraceData) -> None:
