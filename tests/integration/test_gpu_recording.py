@@ -241,7 +241,7 @@ def test_rules_are_checked_on_what_was_recorded(
     fake.set("before_launch")
     with opscope.profile(activities=BOTH) as early:
         fake.launch("k")
-    assert check_device_rules(early.trace).before_launch == 1
+    assert check_device_rules(early.trace).ledger["broken: begins before its launch"] == 1
     assert early.trace.ledger["device rules"]["broken: begins before its launch"] == 1
     assert (
         "INCONSISTENT: 1 of 1 device activities begin before their launch"
@@ -254,7 +254,7 @@ def test_rules_are_checked_on_what_was_recorded(
     with opscope.profile(activities=BOTH) as overlapping:
         for _ in range(3):
             fake.launch("k", duration_ns=10**9)
-    assert check_device_rules(overlapping.trace).overlapping == 2
+    assert check_device_rules(overlapping.trace).broken["overlaps others on its stream"].count == 2
 
 
 def test_graphs_are_attributed_to_operators_and_modules(fake: FakeCupti) -> None:

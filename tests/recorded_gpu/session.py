@@ -77,7 +77,7 @@ def played_wrong(job: Job, fake: FakeCupti, settings: dict[str, int]) -> list[st
     wrong = _account_differences(trace, played, counts)
     if settings.get("lose_one_in"):
         return [*wrong, *_lossy_differences(played, trace)]
-    early = check_device_rules(trace).before_launch
+    early = check_device_rules(trace).broken["begins before its launch"].count
     return [
         *wrong,
         *differences(played, trace),

@@ -33,74 +33,32 @@ IMPORTED_TOLERANCE_NS = 1000
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """Number of violations of each rule.
+    """Violations of the rules.
 
     Attributes:
         work: number of kernels, copies and sets checked.
-        before_launch: number that begin before their launch.
-        overlapping: number that begin before the previous work on their stream ends.
-        twice: number of duplicates.
         busy_ns: time with at least one busy stream, summed over devices.
-        work_ns: sum of all durations.
-        ordered_ns: sum of the durations of work that may not overlap on its stream.
         wall_ns: from the first begin to the last end, summed over devices.
-        streams: number of streams with work, over all devices.
-        earliest_ns: largest time from the begin of work to its later launch.
-        overlap_ns: largest overlap on a stream.
-        is_noted: whether the errors matter; a few clock steps in another tool's file do not.
+        broken: violations of each rule, by its name in the ledger.
+        is_noted: whether they matter; a few clock steps in another tool's file do not.
     """
 
     work: int
-    before_launch: int
-    overlapping: int
-    twice: int
     busy_ns: int
-    work_ns: int
-    ordered_ns: int
     wall_ns: int
-    streams: int
-    earliest_ns: int
-    overlap_ns: int
+    broken: dict[str, Doubt]
     is_noted: bool
-
-    @property
-    def too_busy(self) -> bool:
-        """Whether the streams had more work than time."""
-        return self.ordered_ns > self.wall_ns * max(self.streams, 1)
 
     @property
     def doubts(self) -> list[Doubt]:
         """Doubts about broken rules, with counts and the largest error."""
-        all_doubts = [
-            Doubt(
-                "device activities begin before their launch",
-                self.before_launch,
-                self.work,
-                self.earliest_ns,
-            ),
-            Doubt(
-                "device activities overlap others on their stream",
-                self.overlapping,
-                self.work,
-                self.overlap_ns,
-            ),
-            Doubt("device activities are duplicates", self.twice, self.work),
-            Doubt(
-                "streams are busy for longer than the elapsed time", self.streams * self.too_busy
-            ),
-        ]
-        return [doubt for doubt in all_doubts if doubt.count and self.is_noted]
+        return [doubt for doubt in self.broken.values() if doubt.count and self.is_noted]
 
     @property
     def ledger(self) -> dict[str, int]:
         """Rows of the ledger under ``device rules``."""
-        return {
-            "work checked": self.work,
-            "broken: begins before its launch": self.before_launch,
-            "broken: overlaps others on its stream": self.overlapping,
-            "broken: there twice": self.twice,
-            "broken: streams busy for longer than passed": int(self.too_busy),
-        }
+        counts = {f"broken: {name}": doubt.count for name, doubt in self.broken.items()}
+        return {"work checked": self.work, **counts}
 
 
 def check_device_rules(trace: TraceData) -> DeviceRules:
@@ -119,22 +77,31 @@ def check_device_rules(trace: TraceData) -> DeviceRules:
     ordered = ~_may_overlap(trace, rows)
     early = _before_launch(trace, rows, tolerance)
     overlap = _overlapping(stream, start, end, ordered, tolerance)
-    broken_ns, work_ns = int(early.sum() + overlap.sum()), int((end - start).sum())
     twice = _duplicate_count(trace, rows, stream)
-    return DeviceRules(
-        work=len(rows),
-        before_launch=len(early),
-        overlapping=len(overlap),
-        twice=twice,
-        busy_ns=busy_ns,
-        work_ns=work_ns,
-        ordered_ns=int((end - start)[ordered].sum()),
-        wall_ns=wall_ns,
-        streams=len(np.unique(stream)),
-        earliest_ns=int(early.max(initial=0)),
-        overlap_ns=int(overlap.max(initial=0)),
-        is_noted=not is_imported or twice > 0 or broken_ns > _MIN_SHARE * work_ns,
-    )
+    streams = len(np.unique(stream))
+    is_too_busy = int((end - start)[ordered].sum()) > wall_ns * max(streams, 1)
+    broken_ns, work_ns = int(early.sum() + overlap.sum()), int((end - start).sum())
+    work = len(rows)
+    broken = {
+        "begins before its launch": Doubt(
+            "device activities begin before their launch",
+            len(early),
+            work,
+            int(early.max(initial=0)),
+        ),
+        "overlaps others on its stream": Doubt(
+            "device activities overlap others on their stream",
+            len(overlap),
+            work,
+            int(overlap.max(initial=0)),
+        ),
+        "there twice": Doubt("device activities are duplicates", twice, work),
+        "streams busy for longer than passed": Doubt(
+            "streams are busy for longer than the elapsed time", streams * is_too_busy
+        ),
+    }
+    is_noted = not is_imported or twice > 0 or broken_ns > _MIN_SHARE * work_ns
+    return DeviceRules(work, busy_ns, wall_ns, broken, is_noted)
 
 
 def _before_launch(trace: TraceData, rows: Values, tolerance: int) -> Values:
