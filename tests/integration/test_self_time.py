@@ -89,7 +89,7 @@ def test_all_views_cut_the_time_of_threads_alike(tmp_path, spans):
     end = trace.events["start_ns"] + trace.events["duration_ns"]
     folded = np.flatnonzero(~listing.listed)
     beyond = np.maximum(end[folded] - end[listing.parent[folded]], 0).sum()
-    assert int(averages.quantities.cpu_self_ns.sum()) == own.sum() - beyond
+    assert int(averages.quantities["cpu_self_ns"].sum()) == own.sum() - beyond
     assert (listing.self_ns >= 0).all()
 
     account = find_account(trace, Which.ALL)

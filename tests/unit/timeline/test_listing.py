@@ -76,7 +76,7 @@ def nested_calls():
 
 def totals(listing, name):
     rows = list_rows(listing)
-    values = getattr(rows.quantities, name)
+    values = rows.quantities[name]
     called = [rows.texts[label].endswith("_call_impl") for label in rows.label]
     return int(values[called].sum())
 

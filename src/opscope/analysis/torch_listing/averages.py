@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +37,7 @@ class Averages:
 
     names: list[str]  # names of the events, ``ProfilerStep#N`` as ``ProfilerStep*``
     count: Values  # number of events in the group
-    quantities: Quantities  # sums over the group; see :class:`Quantities`
+    quantities: Quantities  # sums over the group; see :data:`Quantities`
     first: Values  # position of the group's first event in ``rows``
     rows: ListedRows  # listed rows of which the groups were made
     overload_names: list[str] | None = None  # per group; None unless grouped by it
@@ -49,19 +49,16 @@ class Averages:
 
     def quantity(self, name: str) -> Values:
         """One of ``quantities``; zeros if not recorded."""
-        values: Values | None = getattr(self.quantities, name)
+        values = self.quantities.get(name)
         return np.zeros(len(self), dtype=np.int64) if values is None else values
 
     def of(self, groups: Values) -> Averages:
         """Copy with the given groups only."""
-        columns = {field.name: getattr(self.quantities, field.name) for field in fields(Quantities)}
         return replace(
             self,
             names=[self.names[group] for group in groups],
             count=self.count[groups],
-            quantities=Quantities(
-                **{k: None if v is None else v[groups] for k, v in columns.items()}
-            ),
+            quantities={name: values[groups] for name, values in self.quantities.items()},
             first=self.first[groups],
             overload_names=_of(self.overload_names, groups),
             input_shapes=_of(self.input_shapes, groups),
@@ -95,7 +92,7 @@ def key_averages(
     return Averages(
         names=[rows.texts[label] for label in rows.label[first]],
         count=_count(group, len(first)),
-        quantities=_sums(rows.quantities, group, len(first)),
+        quantities={name: _sum(v, group, len(first)) for name, v in rows.quantities.items()},
         first=first,
         rows=rows,
         overload_names=_overloads(trace, event) if group_by_overload_name else None,
@@ -146,11 +143,6 @@ def _group_small(key: Labels) -> tuple[Labels, Values]:
     return group, first[used]
 
 
-def _sums(quantities: Quantities, group: Labels, groups: int) -> Quantities:
-    columns = {field.name: getattr(quantities, field.name) for field in fields(Quantities)}
-    return Quantities(**{name: _sum(values, group, groups) for name, values in columns.items()})
-
-
 def _count(group: Labels, groups: int) -> Values:
     total = np.zeros(groups, dtype=np.int64)
     for block in row_blocks(len(group)):
@@ -158,10 +150,8 @@ def _count(group: Labels, groups: int) -> Values:
     return total
 
 
-def _sum(values: Values | None, group: Labels, groups: int) -> Values:
+def _sum(values: Values, group: Labels, groups: int) -> Values:
     total = np.zeros(groups, dtype=np.int64)
-    if values is None:
-        return total
     for block in row_blocks(len(group)):
         total += group_sums(values[block], group[block], groups)
     return total

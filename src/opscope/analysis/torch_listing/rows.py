@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -33,36 +33,23 @@ DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.Priv
 """Types of accelerators that torch counts."""
 
 
-@dataclass(frozen=True)
-class MemoryUse:
-    """Net bytes per event, shape (events,): total with everything inside it, and its own."""
-
-    total_bytes: Values  # allocated minus freed during the event
-    self_bytes: Values  # part of it outside its listed children; 0 for asynchronous events
-
-
-def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> MemoryUse:
-    """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
+def allocation_bytes(listing: TorchListing, device_types: tuple[int, ...]) -> Values:
+    """Net size of each allocation on :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, 0 for others."""
     table = listing.trace.table("allocations")
-    event = listing.trace.table("allocations")["event"]
-    counted = np.isin(table["device_type"], device_types) & (event >= 0)
+    counted = np.isin(table["device_type"], device_types)
     counted &= table["action"] != AllocationAction.OUT_OF_MEMORY
-    events = len(listing.trace.events)
-    if not counted.any():
-        nothing = np.zeros(events, dtype=np.int64)
-        return MemoryUse(nothing, nothing)
-    size = table["size_bytes"][counted]
-    own = group_sums(size, event[counted], events)
+    return np.where(counted, table["size_bytes"], 0)
+
+
+def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> tuple[Values, Values]:
+    """Net bytes of every event with everything inside it, and outside its listed children."""
+    event = listing.trace.table("allocations")["event"]
+    inside, size = event >= 0, allocation_bytes(listing, device_types)
+    own = group_sums(size[inside], event[inside], len(listing.trace.events))
+    if not own.any():
+        return own, own
     total = subtree_sums(listing.tree.parent, own)
-    return MemoryUse(total, listing.minus_children(total))
-
-
-def allocation_bytes(listing: TorchListing, rows: Values, device_types: tuple[int, ...]) -> Values:
-    """Size of the given allocations on one group of devices; 0 for others and failed ones."""
-    table = listing.trace.table("allocations")
-    on_device = np.isin(table["device_type"][rows], device_types)
-    on_device &= table["action"][rows] != AllocationAction.OUT_OF_MEMORY
-    return np.where(on_device, table["size_bytes"][rows], 0)
+    return total, listing.minus_children(total)
 
 
 Labels = npt.NDArray[np.signedinteger[Any]]
@@ -76,22 +63,13 @@ class RowSource(IntEnum):
     GPU = 2
 
 
-@dataclass(frozen=True)
-class Quantities:
-    """Values to sum over rows. Arrays of equal length; None if all are zero.
+Quantities = dict[str, Values]
+"""Values to sum over rows; those that are not in it are all 0.
 
-    Times are nanoseconds, memory is net bytes; "self" excludes listed children.
-    """
-
-    cpu_total_ns: Values | None = None
-    cpu_self_ns: Values | None = None
-    device_total_ns: Values | None = None
-    device_self_ns: Values | None = None
-    cpu_memory_bytes: Values | None = None
-    cpu_self_memory_bytes: Values | None = None
-    device_memory_bytes: Values | None = None
-    device_self_memory_bytes: Values | None = None
-    flops: Values | None = None
+``cpu_total_ns``, ``cpu_self_ns``, ``device_total_ns``, ``device_self_ns``, ``cpu_memory_bytes``,
+``cpu_self_memory_bytes``, ``device_memory_bytes``, ``device_self_memory_bytes``, ``flops``. Memory
+is net bytes; "self" excludes listed children.
+"""
 
 
 @dataclass(frozen=True)
@@ -132,9 +110,9 @@ def _events(listing: TorchListing, flops: FlopCounts | None) -> ListedRows:
     }
     if len(trace.table("allocations")):
         for prefix, types in (("cpu_", CPU_TYPES), ("device_", DEVICE_TYPES)):
-            memory = measure_memory(listing, types)
-            columns[f"{prefix}memory_bytes"] = listing.counted(memory.total_bytes)
-            columns[f"{prefix}self_memory_bytes"] = memory.self_bytes
+            total, own = measure_memory(listing, types)
+            columns[f"{prefix}memory_bytes"] = listing.counted(total)
+            columns[f"{prefix}self_memory_bytes"] = own
     if len(trace.table("gpu")):
         device = measure_device_time(listing)
         columns["device_total_ns"] = listing.counted(device.total_ns)
@@ -147,20 +125,16 @@ def _events(listing: TorchListing, flops: FlopCounts | None) -> ListedRows:
         columns = {name: values[rows] for name, values in columns.items()}
         label, key = label[rows], key[rows]
     source = np.broadcast_to(np.int8(RowSource.EVENT), (len(rows),))
-    return ListedRows(source, rows, label, key, listing.group_texts, Quantities(**columns))
+    return ListedRows(source, rows, label, key, listing.group_texts, columns)
 
 
 def _memory(listing: TorchListing, rows: Values) -> ListedRows:
     table = listing.trace.table("allocations")
     label = (table["action"][rows] == AllocationAction.OUT_OF_MEMORY).astype(np.int64)
-    on_cpu = allocation_bytes(listing, rows, CPU_TYPES)
-    on_device = allocation_bytes(listing, rows, DEVICE_TYPES)
-    quantities = Quantities(
-        cpu_memory_bytes=on_cpu,
-        cpu_self_memory_bytes=on_cpu,
-        device_memory_bytes=on_device,
-        device_self_memory_bytes=on_device,
-    )
+    quantities: Quantities = {}
+    for prefix, types in (("cpu_", CPU_TYPES), ("device_", DEVICE_TYPES)):
+        size = allocation_bytes(listing, types)[rows]
+        quantities |= {f"{prefix}memory_bytes": size, f"{prefix}self_memory_bytes": size}
     source = np.full(len(rows), RowSource.ALLOCATION, dtype=np.int8)
     texts = [MEMORY_NAME, OUT_OF_MEMORY_NAME]
     return ListedRows(source, rows, label, label * 4, texts, quantities)
@@ -174,7 +148,7 @@ def _device(listing: TorchListing, rows: Values) -> ListedRows:
     kind = gpu["kind"][rows]
     key = label * 4 + 2 + (kind == GPU_ANNOTATION)
     source = np.full(len(rows), RowSource.GPU, dtype=np.int8)
-    quantities = Quantities(device_total_ns=duration, device_self_ns=duration)
+    quantities = {"device_total_ns": duration, "device_self_ns": duration}
     return ListedRows(source, rows, label, key, texts, quantities)
 
 
@@ -186,9 +160,13 @@ def _merge(parts: list[ListedRows], start: Values) -> ListedRows:
         number = np.array([texts.setdefault(t, len(texts)) for t in part.texts], dtype=np.int64)
         label.append(number[part.label])
         key.append(label[-1] * 4 + part.key % 4)
+    names = dict.fromkeys(name for part in parts for name in part.quantities)
+    nothing = [np.zeros(len(part), dtype=np.int64) for part in parts]
     columns = {
-        field.name: _joined([getattr(part.quantities, field.name) for part in parts], parts, order)
-        for field in fields(Quantities)
+        name: np.concatenate(
+            [part.quantities.get(name, zero) for part, zero in zip(parts, nothing, strict=True)]
+        )[order]
+        for name in names
     }
     return ListedRows(
         source=np.concatenate([part.source for part in parts])[order],
@@ -196,18 +174,8 @@ def _merge(parts: list[ListedRows], start: Values) -> ListedRows:
         label=np.concatenate(label)[order],
         key=np.concatenate(key)[order],
         texts=list(texts),
-        quantities=Quantities(**columns),
+        quantities=columns,
     )
-
-
-def _joined(columns: list[Values | None], parts: list[ListedRows], order: Values) -> Values | None:
-    if all(column is None for column in columns):
-        return None
-    filled = [
-        np.zeros(len(part), dtype=np.int64) if column is None else column
-        for column, part in zip(columns, parts, strict=True)
-    ]
-    return np.concatenate(filled)[order]
 
 
 Inputs = Sequence[Argument | None]

@@ -252,7 +252,7 @@ def _by_source(name: str) -> Reader:
 
 def _quantity(name: str) -> Reader:
     def read(source: ListedTrace, position: int) -> int:
-        values = getattr(source.rows.quantities, name)
+        values = source.rows.quantities.get(name)
         return 0 if values is None else int(values[position])
 
     return read

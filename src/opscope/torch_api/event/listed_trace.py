@@ -167,7 +167,7 @@ class ListedTrace:
 
     def device_time_total_us(self, position: int) -> float:
         """Device time of the event at a position, including everything inside it."""
-        total = self.rows.quantities.device_total_ns
+        total = self.rows.quantities.get("device_total_ns")
         return 0 if total is None else float(total[position]) / 1000
 
     @cached_property

@@ -35,7 +35,7 @@ def sums_in_torch_units(quantities: Quantities, count: int) -> dict[str, npt.NDA
     """Each of ``SUMS`` for ``count`` rows: microseconds (float64), bytes and operations (int64)."""
     sums = {}
     for name, (column, units) in SUMS.items():
-        values = getattr(quantities, column)
+        values = quantities.get(column)
         values = np.zeros(count, dtype=np.int64) if values is None else values
         sums[name] = values / units if units > 1 else values
     return sums

@@ -334,8 +334,7 @@ class EventList(LazyList[Event]):
 
     def _total(self, quantity: str) -> float:
         assert self._source is not None, "only called for lists made from a trace"
-        values = getattr(self._source.rows.quantities, quantity)
-        return 0.0 if values is None else float(np.sum(values))
+        return float(np.sum(self._source.rows.quantities.get(quantity, 0)))
 
 
 def make_event_list(

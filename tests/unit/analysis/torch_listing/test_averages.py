@@ -18,8 +18,8 @@ def test_device_work_is_listed_beside_the_operators():
 
     assert averages.names == ["aten::mm", "gemm", "gemm"]
     assert averages.count.tolist() == [1, 2, 1]
-    assert us(averages.quantities.device_total_ns) == [30, 30, 0]
-    assert us(averages.quantities.cpu_total_ns) == [10, 0, 10]
+    assert us(averages.quantities["device_total_ns"]) == [30, 30, 0]
+    assert us(averages.quantities["cpu_total_ns"]) == [10, 0, 10]
     trace = build_trace([], gpu=[kernel("sgemm", 0, 2), kernel("sgemm", 3, 4)])
     averages = key_averages(trace, group_by_input_shape=True, group_by_overload_name=True)
     assert (averages.names, averages.count.tolist()) == (["sgemm"], [2])
