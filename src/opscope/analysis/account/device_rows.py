@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from opscope.columns.causes import Cause
 from opscope.columns.codes import GpuKind
-from opscope.columns.labels import DEVICES
+from opscope.columns.labels import device_name
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.arrays import Values
+from opscope.timeline.arrays import Amounts, Values
+from opscope.timeline.listing import WORK_KINDS
 from opscope.timeline.steps import Steps
 from opscope.timeline.stretches import union_of
 
 _COLLECTIVE_KERNELS = ("nccl", "rccl")
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceRows:
-    """Time of one device; arrays have shape (rows,)."""
+def times_of_devices(
+    trace: TraceData, steps: Steps, bounds: tuple[int, int]
+) -> Iterator[tuple[str, Amounts]]:
+    """Name of each device, and its time between two moments by step and cause.
 
-    name: str  # ``cuda:0``
-    step: Values  # row in the steps, -1 outside all
-    cause: Values  # ``Cause``
-    time_ns: Values  # nanoseconds on the device
-
-
-def device_rows(trace: TraceData, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:
-    """Time of every device between two moments by step and cause; causes sum to the total."""
+    Time outside steps comes first; causes sum to the total. Shape ((steps + 1) * causes,).
+    """
     gpu = trace.table("gpu")
-    work = np.flatnonzero(np.isin(gpu["kind"], (GpuKind.KERNEL, GpuKind.COPY, GpuKind.SET)))
     edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, bounds])).astype(np.int64)
     edges = edges[(edges >= bounds[0]) & (edges <= bounds[1])]
-    devices = np.stack([gpu["device_type"][work], gpu["device_index"][work]], axis=1)
-    for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
-        own = work[(devices == (kind, index)).all(axis=1)]
+    step = steps.row_at(edges[:-1]) + 1
+    for name, own in work_by_device(trace, np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))):
         start, end = gpu["start_ns"][own], (gpu["start_ns"] + gpu["duration_ns"])[own]
         what = causes_of_device_work(trace, own)
         busy = [
             union_of(start[chosen], end[chosen]).covered(edges[:-1], edges[1:])
             for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
         ]
-        length = np.diff(edges)
-        parts = (busy[0], busy[1] - busy[0], busy[2] - busy[1], length - busy[2])
-        causes = (Cause.OPERATOR, Cause.COLLECTIVE, Cause.COPY, Cause.IDLE)
-        step = steps.row_at(edges[:-1])
-        yield DeviceRows(
-            f"{DEVICES.get(kind, 'device')}:{index}",
-            np.tile(step, len(parts)),
-            np.repeat(np.array(causes, dtype=np.int64), len(step)),
-            np.concatenate(parts),
-        )
+        parts = (busy[0], busy[1] - busy[0], busy[2] - busy[1], np.diff(edges) - busy[2])
+        time = np.zeros((len(steps) + 1, len(Cause)))
+        for cause, part in zip(_CAUSES, parts, strict=True):
+            np.add.at(time[:, cause], step, part)
+        yield name, time.ravel()
+
+
+_CAUSES = (Cause.OPERATOR, Cause.COLLECTIVE, Cause.COPY, Cause.IDLE)
+
+
+def work_by_device(trace: TraceData, rows: Values) -> Iterator[tuple[str, Values]]:
+    """Name of each device, as in ``cuda:0``, and its own of these rows of ``gpu``."""
+    gpu = trace.table("gpu")
+    kind, index = gpu["device_type"][rows], gpu["device_index"][rows]
+    code = kind.astype(np.int16) * 256 + index.astype(np.uint8)  # one number, quick to sort
+    for one in np.unique(code).tolist():
+        own = rows[code == one]
+        yield device_name(int(gpu["device_type"][own[0]]), int(gpu["device_index"][own[0]])), own
 
 
 def causes_of_device_work(trace: TraceData, rows: Values) -> Values:

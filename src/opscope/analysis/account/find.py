@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
 from opscope.analysis.account.account import Account
-from opscope.analysis.account.device_rows import device_rows
+from opscope.analysis.account.device_rows import times_of_devices
 from opscope.analysis.account.divided import Divided, divide
 from opscope.analysis.account.process_waits import process_waits
 from opscope.analysis.recording_cost import cost_of_an_event_ns
@@ -39,7 +38,7 @@ def _account(recording: TraceData, period: Period) -> Account:
     if sums:
         _move_delays_of_workers(trace, divided.steps, sums[divided.main][0])
         _move_waits_for_tasks(trace, divided, sums[divided.main][0])
-    for name, time in _sums_of_devices(trace, divided.steps, divided.bounds):
+    for name, time in times_of_devices(trace, divided.steps, divided.bounds):
         sums.append((time, np.zeros_like(time)))
         names.append(name)
     return Account(
@@ -95,16 +94,6 @@ def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:
         number = f"thread {line.number}"
         names.append(line.name if is_known else f"{line.name} ({number})" if line.name else number)
     return names
-
-
-def _sums_of_devices(
-    trace: TraceData, steps: Steps, bounds: tuple[int, int]
-) -> Iterator[tuple[str, Amounts]]:
-    """Name of each device, and its time by step and cause; time outside steps comes first."""
-    for rows in device_rows(trace, steps, bounds):
-        time = np.zeros((len(steps) + 1) * len(Cause), dtype=np.float64)
-        np.add.at(time, (rows.step + 1) * len(Cause) + rows.cause, rows.time_ns)
-        yield rows.name, time
 
 
 def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> dict[str, Values]:

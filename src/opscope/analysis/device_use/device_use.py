@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.account.device_rows import causes_of_device_work
+from opscope.analysis.account.device_rows import causes_of_device_work, work_by_device
 from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, idle_of_pieces, next_work
 from opscope.analysis.device_use.owners import (
@@ -26,7 +26,7 @@ from opscope.base.reused_memory import reusing_memory
 from opscope.base.shown_result import ShownResult
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind, GpuKind
-from opscope.columns.labels import device_name, device_title
+from opscope.columns.labels import device_title
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Values
 from opscope.timeline.doubts import require_times
@@ -179,7 +179,7 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
     idle = idle_of_pieces(trace, pieces)
     devices = tuple(
         _device(trace, period, pieces, idle, own, name, occupancy)
-        for name, own in _by_device(trace, rows)
+        for name, own in work_by_device(trace, rows)
     )
     modules = modules_of(trace, rows, (period.start_ns, period.end_ns))
     notes = tuple(_notes(trace, devices, modules, memory, occupancy))
@@ -189,15 +189,6 @@ def find_device_use(trace: TraceData, which: Which | str = Which.STEADY) -> Devi
 def _is_of_several(trace: TraceData) -> bool:
     """Whether the trace combines processes, whose devices have the same names."""
     return len(np.unique(trace.table("threads")["process_id"])) > 1
-
-
-def _by_device(trace: TraceData, rows: Values) -> Iterator[tuple[str, Values]]:
-    gpu = trace.table("gpu")
-    kind, index = gpu["device_type"][rows], gpu["device_index"][rows]
-    code = kind.astype(np.int16) * 256 + index.astype(np.uint8)  # one number, quick to sort
-    for one in np.unique(code).tolist():
-        own = rows[code == one]
-        yield device_name(int(gpu["device_type"][own[0]]), int(gpu["device_index"][own[0]])), own
 
 
 def _device(
@@ -223,10 +214,10 @@ def _device(
         )
     )
     gaps = busy.gaps(*bounds)
-    ended_by = next_work(trace, pieces, rows, gaps)
+    ended_by = next_work(trace, rows, gaps)
     by_cause = idle_by_cause(pieces, idle, gaps, ended_by).sum(axis=0)
-    owners = owners_of(trace, rows)
-    no_owner = owners.has_launch & ~owners.has_owner
+    has_launch, has_owner = owners_of(trace, rows)
+    no_owner = has_launch & ~has_owner
     return DeviceUse(
         device=name,
         work=len(rows),
@@ -240,7 +231,7 @@ def _device(
         gaps=len(gaps),
         longest_gap_ns=_longest(gaps),
         streams=streams_of(trace, rows, bounds),
-        without_launch=int(np.count_nonzero(~owners.has_launch)),
+        without_launch=int(np.count_nonzero(~has_launch)),
         without_owner=int(np.count_nonzero(no_owner)),
         without_owner_ns=int(took[no_owner].sum()),
         work_ns=int(took.sum()),

@@ -20,6 +20,7 @@ from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.listing import launched_work
 from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.event_tree import outermost_ancestor, subtree_sums
+from opscope.timeline.tree.line_nesting import line_nesting
 
 UNKNOWN_THREAD = -1
 
@@ -105,7 +106,7 @@ class NextWork:
     is_slow: Flags  # whether its launch took too long for a mere launch
 
 
-def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
+def next_work(trace: TraceData, rows: Values, gaps: Stretches) -> NextWork:
     """Work that ends each gap of one device; the first in order of start.
 
     ``rows``: work of the device, rows in ``gpu`` in order of start.
@@ -120,10 +121,8 @@ def next_work(trace: TraceData, pieces: Pieces, rows: Values, gaps: Stretches) -
     thread[:] = UNKNOWN_THREAD
     is_slow = np.zeros(len(gaps), dtype=np.bool_)
     if is_known.any():
-        numbers = trace.table("threads")["system_thread_id"].astype(np.int64)
-        lines = pieces.rows_of(numbers)
         launched[is_known] = events["start_ns"][call[is_known]]
-        thread[is_known] = lines[events["thread"][call[is_known]]]
+        thread[is_known] = line_nesting(trace).thread[call[is_known]]
         is_slow[is_known] = _is_long_call(trace)[call[is_known]]
     return NextWork(launched, thread, is_there, is_slow)
 

@@ -13,6 +13,7 @@ from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.module_attribution import ModuleAttribution, attribute_to_modules
 from opscope.timeline.signatures import rows_of
 from opscope.timeline.stretches import union_of
+from opscope.timeline.tree.event_tree import nearest_ancestor
 
 
 @dataclass(frozen=True)
@@ -125,37 +126,19 @@ class ModuleDeviceTime:
     graph_ns: int
 
 
-@dataclass(frozen=True, eq=False)
-class Owners:
-    """Known origins of each piece of work. Arrays have shape (work,)."""
+def owners_of(trace: TraceData, rows: Values) -> tuple[Flags, Flags]:
+    """Whether the launch of each piece of work is known, and whether it has an owner.
 
-    has_launch: Flags  # whether its launch is known
-    # whether its launch, or its node's capture, is inside an operator, module, annotation or call
-    has_owner: Flags
-
-
-def owners_of(trace: TraceData, rows: Values) -> Owners:
-    """Known origins of work, rows in ``gpu``."""
+    An owner is an operator, module, annotation or call around its launch, or around its node's
+    capture. ``rows``: the work, rows in ``gpu``. Shapes (work,).
+    """
     gpu, events = trace.table("gpu"), trace.events
-    launch = gpu["launch"][rows].astype(np.int64)
     is_owner = events["kind"] != EventKind.RUNTIME_CALL
-    parent = events["parent"].astype(np.int64)
-    has_owner = _outside_runtime_calls(launch, is_owner, parent)
-    has_owner |= _outside_runtime_calls(gpu["capture"][rows].astype(np.int64), is_owner, parent)
-    has_owner |= _node_field(trace, rows, "operator") >= 0
-    return Owners(launch >= 0, has_owner)
-
-
-def _outside_runtime_calls(event: Values, is_owner: Flags, parent: Values) -> Flags:
-    """Whether an event is, or is inside, anything but runtime calls. Shape of ``event``."""
-    if not len(parent):
-        return np.zeros(len(event), dtype=np.bool_)
-    while True:
-        climbs = np.flatnonzero((event >= 0) & ~is_owner[event])
-        if not len(climbs):
-            return event >= 0
-        event = event.copy()
-        event[climbs] = parent[event[climbs]]
+    is_owned = is_owner | (nearest_ancestor(events["parent"], is_owner) >= 0)
+    is_owned = np.append(is_owned, False)  # for no event
+    launch, capture = gpu["launch"][rows], gpu["capture"][rows]
+    has_owner = is_owned[launch] | is_owned[capture] | (_node_field(trace, rows, "operator") >= 0)
+    return launch >= 0, has_owner
 
 
 def _node_field(trace: TraceData, rows: Values, field: str) -> Values:
