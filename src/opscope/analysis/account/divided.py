@@ -105,7 +105,7 @@ def _divide(recording: TraceData, period: Period) -> Divided:
     ]
     cost_ns = round((cost_of_an_event_ns(trace) or 0.0) / 2)
     time = time_of_threads(trace, steps, bounds, cuts, stretches.edges_ns, passes.edges_ns, cost_ns)
-    most = thread_of_program(trace, threads)
+    most = thread_of_program(trace)
     return Divided(steps, steps_are, bounds, threads, bool(samples), most, time)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -16,9 +16,9 @@ from opscope.analysis.requests import rows_of_requests
 from opscope.columns.causes import Cause
 from opscope.columns.codes import EventKind
 from opscope.columns.trace_data import TraceData
-from opscope.timeline.arrays import Amounts, Flags, Values
+from opscope.timeline.arrays import Flags, Values
 from opscope.timeline.steps import Steps
-from opscope.timeline.tree.frame_text import event_texts
+from opscope.timeline.tree.frame_text import PYTHON_KINDS, event_texts
 from opscope.timeline.tree.line_nesting import Line, line_nesting
 from opscope.timeline.waits import cause_of_name, is_idle
 
@@ -59,12 +59,6 @@ def _of_name(text: str) -> int:
 
 _NONE = np.zeros(0, dtype=np.int64)
 _KINDS = 256
-_PYTHON = [
-    EventKind.PYTHON_CALL,
-    EventKind.C_CALL,
-    EventKind.MODULE_CALL,
-    EventKind.OPTIMIZER_CALL,
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +84,6 @@ class Pieces:
     def end_ns(self) -> Values:
         """End of each, Unix nanoseconds."""
         return self.start_ns + self.length_ns
-
-    def rows_of(self, numbers: Values) -> Values:
-        """Row in ``threads`` of each kernel thread id; -1 if missing."""
-        row_of = {line.number: row for row, line in enumerate(self.threads)}
-        return np.array([row_of.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
 
 
 def pieces_of(
@@ -135,7 +124,7 @@ def time_of_threads(
         cost_ns: cost of recording the begin or the end of a span.
     """
     nested = line_nesting(trace)
-    is_main = main_threads(trace, nested.threads).tolist()
+    is_main = main_threads(trace).tolist()
     return _native.TimeOfThreads(
         nested.start_ns,
         nested.took_ns,
@@ -154,60 +143,43 @@ def time_of_threads(
     )
 
 
-def main_threads(trace: TraceData, lines: Sequence[Line]) -> Flags:
+def main_threads(trace: TraceData) -> Flags:
     """Threads that run the program: the one with most operators, and those with Python calls.
 
-    Shape (lines,), or (1,) without lines.
+    Shape (threads of the system,).
     """
-    result = np.zeros(max(len(lines), 1), dtype=np.bool_)
-    all_of, counted, python = _counts(trace, lines)
+    all_of, counted, python = _counts(trace)
+    result: Flags = python > 0
     if all_of.any():
-        result[int(np.argmax(counted if counted.any() else all_of))] = True
-        result[python > 0] = True
+        result[np.argmax(counted if counted.any() else all_of)] = True
     return result
 
 
-def thread_of_program(trace: TraceData, lines: Sequence[Line]) -> int:
+def thread_of_program(trace: TraceData) -> int:
     """Row of the program's thread: it handles most marked requests, or else calls most operators.
 
     Requests come first because a server's operators may run on pool threads. Autograd's engine does
     not count. -1 for none.
     """
-    _, counted, _ = _counts(trace, lines)
-    requests, numbers = rows_of_requests(trace), trace.table("threads")["system_thread_id"]
-    if len(requests) and len(numbers):
-        most = int(numbers[np.argmax(np.bincount(trace.events["thread"][requests]))])
-        return next((row for row, line in enumerate(lines) if line.number == most), -1)
+    _, counted, _ = _counts(trace)
+    if len(requests := rows_of_requests(trace)):
+        return int(np.argmax(np.bincount(line_nesting(trace).thread[requests])))
     return int(np.argmax(counted)) if counted.any() else -1
 
 
-def _counts(trace: TraceData, lines: Sequence[Line]) -> tuple[Amounts, Amounts, Amounts]:
-    """Events, operators (forward, if any) and Python calls. Shapes (lines,); (1,) without lines."""
-    events, threads = trace.events, trace.table("threads")
-    size = max(len(lines), 1)
-    if not len(events):
-        return np.zeros(size), np.zeros(size), np.zeros(size)
-    row_of = {line.number: row for row, line in enumerate(lines)}
-    numbers = threads["system_thread_id"].tolist() if len(threads) else [lines[0].number]
-    rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
-    thread = events["thread"] if len(threads) else np.zeros(len(events), dtype=np.int32)
+def _counts(trace: TraceData) -> tuple[Values, Values, Values]:
+    """Events, operators (forward, if any) and Python calls of each thread of the system."""
+    events, nested = trace.events, line_nesting(trace)
+    size, thread = len(nested.threads), nested.thread.astype(np.int64)
+    kinds = np.bincount(thread * _KINDS + events["kind"], minlength=size * _KINDS)
+    kinds = kinds.reshape(size, _KINDS)
     is_forward = (events["kind"] == EventKind.OPERATOR) & (events["forward_thread"] == 0)
-    kinds = np.bincount(
-        thread.astype(np.int64) * _KINDS + events["kind"], minlength=len(numbers) * _KINDS
-    ).reshape(len(numbers), _KINDS)
-    of_threads = (
-        kinds.sum(axis=1),
-        kinds[:, EventKind.OPERATOR],
-        np.bincount(thread[is_forward], minlength=len(numbers)),
-        kinds[:, _PYTHON].sum(axis=1),
-    )
-    all_of, operators, forward, python = (
-        np.bincount(rows[rows >= 0], weights=one[rows >= 0], minlength=size).astype(np.float64)
-        for one in of_threads
-    )
-    if len(threads):
+    forward = np.bincount(thread[is_forward], minlength=size)
+    all_of, operators = kinds.sum(axis=1), kinds[:, EventKind.OPERATOR].copy()
+    if (of_engine := threads_of_engine(trace)).any():
         # Their operators belong to passes that another thread requested.
-        engine = rows[threads_of_engine(trace) & (rows >= 0)]
+        engine = np.unique(thread[of_engine[events["thread"]]])
         if len(np.setdiff1d(np.flatnonzero(all_of), engine)):
             forward[engine] = operators[engine] = all_of[engine] = 0
+    python = kinds[:, list(PYTHON_KINDS)].sum(axis=1)
     return all_of, forward if forward.any() else operators, python

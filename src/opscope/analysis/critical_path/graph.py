@@ -26,6 +26,7 @@ from opscope.timeline.period import Period
 from opscope.timeline.steps import Steps, program_steps
 from opscope.timeline.stretches import Stretches
 from opscope.timeline.tree.event_tree import nearest_ancestor
+from opscope.timeline.tree.line_nesting import line_nesting
 
 _SHORTEST_NS = 20_000
 """Minimum length: shorter waits move nothing, and the thread that ended them is uncertain."""
@@ -219,14 +220,11 @@ def _launched_at(trace: TraceData, pieces: Pieces, launch: Values) -> Values:
     events = trace.events
     result = np.full(len(launch), -1, dtype=np.int64)
     launched = np.flatnonzero(launch >= 0)
-    if not len(launched) or not len(trace.table("threads")):
-        return result
     calls = launch[launched]
-    rows = pieces.rows_of(trace.table("threads")["system_thread_id"])
-    thread = rows[events["thread"][calls]]
+    thread = line_nesting(trace).thread[calls]
     ended = events["start_ns"][calls] + events["duration_ns"][calls]
     begin = np.searchsorted(pieces.thread, np.arange(len(pieces.threads) + 1))
-    for one in np.unique(thread[thread >= 0]).tolist():
+    for one in np.unique(thread).tolist():
         own = thread == one
         start = pieces.start_ns[begin[one] : begin[one + 1]]
         place = np.searchsorted(start, ended[own] - 1, side="right") - 1
