@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from opscope.base.quantity_text import time_text
 from opscope.base.reused_memory import row_blocks
 from opscope.columns.metadata_kinds import SAMPLE
@@ -54,8 +56,8 @@ class Period:
         return max(self.end_ns - self.start_ns, 1)
 
     def in_recording(self, events: Values) -> Values:
-        """Rows in the recording of this part's events."""
-        return events if self.rows is None else self.rows[events]
+        """Rows in the recording of this part's events; -1 stays."""
+        return events if self.rows is None else np.append(self.rows, -1)[events]
 
     def __str__(self) -> str:
         """One line: what it is, its length, its steps, and doubts about its times."""

@@ -14,7 +14,7 @@ from opscope.base.reused_memory import reusing_memory
 from opscope.base.shown_result import ShownResult
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Rows, Values
-from opscope.timeline.period import Which, period_of
+from opscope.timeline.period import Period, Which, period_of
 from opscope.timeline.signatures import group_sums
 from opscope.timeline.tree.frame_text import own_texts
 
@@ -99,12 +99,12 @@ def find_critical_path(trace: TraceData, which: Which | str = Which.STEADY) -> C
     times = np.diff(end[rows], prepend=graph.start_of_time_ns)
     label, texts = own_texts(trace)
     return CriticalPath(
-        event=_in_whole_recording(period.in_recording, graph.event[rows]),
+        event=period.in_recording(graph.event[rows]),
         gpu=graph.gpu[rows],
         thread=graph.thread[rows],
         start_ns=end[rows] - times,
         time_ns=times,
-        slack_ns=_slack(graph, end, period.in_recording, len(trace.events)),
+        slack_ns=_slack(graph, end, period, len(trace.events)),
         threads=graph.threads,
         names=(label, tuple(texts)),
         device_names=_names_of_work(period.trace),
@@ -128,20 +128,12 @@ def _chain(end: Values, binding: Values, is_program: Flags) -> Values:
     return np.array(rows[::-1], dtype=np.int64)
 
 
-def _in_whole_recording(in_recording: Any, events: Values) -> Values:
-    """Rows of the whole recording for rows of its part; -1 stays."""
-    result = np.full(len(events), -1, dtype=np.int64)
-    known = events >= 0
-    result[known] = in_recording(events[known])
-    return result
-
-
-def _slack(graph: WaitGraph, end: Values, in_recording: Any, events: int) -> Values:
+def _slack(graph: WaitGraph, end: Values, period: Period, events: int) -> Values:
     """Least slack of each event's nodes on threads. Shape (events,)."""
     last = int(end.max(initial=graph.start_of_time_ns))
     latest = _native.latest_ends(graph.before, graph.delay_ns, graph.duration_ns, last)
     rows = np.flatnonzero((graph.event >= 0) & (graph.gpu < 0))
     largest = np.iinfo(np.int64).max
     slack = np.full(events, largest, dtype=np.int64)
-    np.minimum.at(slack, _in_whole_recording(in_recording, graph.event[rows]), (latest - end)[rows])
+    np.minimum.at(slack, period.in_recording(graph.event[rows]), (latest - end)[rows])
     return np.where(slack == largest, NOT_IN_GRAPH, slack)
