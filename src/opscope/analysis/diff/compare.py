@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -37,39 +37,18 @@ _SWITCHES = {
 _MEMORY = "memory (profile_memory=True, or --memory)"
 
 
-@dataclass(frozen=True)
-class Comparable:
-    """Kinds of data that both sides have."""
-
-    parts: frozenset[PlaceKeys]  # keys of places recorded on both sides
-    memory: bool  # whether bytes can be compared
-    against_times: tuple[str, ...]  # why times are not comparable; empty if they are
-    lost: tuple[str, ...]  # recordings with dropped events
-    not_recorded: tuple[str, ...]  # kinds of data that neither side has
-    notes: tuple[str, ...]  # remarks for readers
-
-
-def find_comparable(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Comparable:
-    """Find what can be compared, from the metadata of the recordings."""
-    allowed = {_despite(one) for one in despite}
-    notes, against = [], []
+def _against_times(
+    a: Side, b: Side, despite: Iterable[Despite | str]
+) -> tuple[list[str], list[str]]:
+    """Why times are not comparable, and notes on differences that were allowed."""
+    allowed, notes, against = {_despite(one) for one in despite}, list[str](), list[str]()
     for allows, reasons in ((Despite.VERSIONS, _versions(a, b)), (Despite.OPTIONS, _options(a, b))):
         for reason in reasons:
             if allows in allowed:
                 notes.append(f"{reason}; compared nevertheless")
             else:
                 against.append(f"{reason} (--despite {allows.value} compares nevertheless)")
-    one_sided, not_recorded = _missing(a, b)
-    notes += one_sided
-    memory = [memory_was_recorded(trace) for side in (a, b) for trace in side.traces]
-    notes += _hosts(a, b)
-    lost = [*_incomplete(a), *_incomplete(b)]
-    notes += [f"{name} has DROPPED events, so that its counts are too low" for name in lost]
-    notes += [*_doubtful(a), *_doubtful(b)]
-    parts = a.parts & b.parts
-    return Comparable(
-        parts, all(memory), tuple(against), tuple(lost), tuple(not_recorded), tuple(notes)
-    )
+    return against, notes
 
 
 def _despite(word: Despite | str) -> Despite:
@@ -114,9 +93,8 @@ def _switched_on(trace: TraceData) -> set[str]:
     return {name for name in tables if len(trace.table(name))}
 
 
-def _missing(a: Side, b: Side) -> tuple[list[str], list[str]]:
+def _missing(a: Side, b: Side, memory: Sequence[bool]) -> tuple[list[str], list[str]]:
     """Notes about data that only one side has, and kinds of data that neither has."""
-    memory = [all(memory_was_recorded(trace) for trace in side.traces) for side in (a, b)]
     has = {switch: (part in a.parts, part in b.parts) for part, switch in _SWITCHES.items()}
     has[_MEMORY] = memory[0], memory[1]
     one_sided = [
@@ -164,35 +142,44 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
     Data that only detail stretches have is left out: other steps would have other places.
     """
     a, b = (replace(side, traces=tuple(map(throughout, side.traces))) for side in (a, b))
-    comparable = find_comparable(a, b, despite)
-    costs_a, costs_b = a.costs(comparable.parts), b.costs(comparable.parts)
-    not_judged = [*comparable.against_times, *why_not(costs_a, costs_b)]
+    against_times, notes = _against_times(a, b, despite)
+    memory = [all(map(memory_was_recorded, side.traces)) for side in (a, b)]
+    one_sided, not_recorded = _missing(a, b, memory)
+    lost = [*_incomplete(a), *_incomplete(b)]
+    notes += [*one_sided, *_hosts(a, b)]
+    notes += [f"{name} has DROPPED events, so that its counts are too low" for name in lost]
+    notes += [*_doubtful(a), *_doubtful(b)]
+    parts = a.parts & b.parts
+    costs_a, costs_b = a.costs(parts), b.costs(parts)
+    not_judged = [*against_times, *why_not(costs_a, costs_b)]
     times = TimesCompared() if not_judged else compare_times(costs_a, costs_b)
     return Diff(
         **vars(times),
-        **vars(compare_counts(costs_a, costs_b, comparable.memory)),
+        **vars(compare_counts(costs_a, costs_b, all(memory))),
         a=_compared(a, costs_a),
         b=_compared(b, costs_b),
-        start_up=None if comparable.against_times else compare_start_up(costs_a, costs_b),
+        start_up=None if against_times else compare_start_up(costs_a, costs_b),
         not_judged=tuple(not_judged),
-        not_counted=_not_counted(comparable, [*costs_a, *costs_b]),
-        not_recorded=comparable.not_recorded,
-        notes=comparable.notes,
+        not_counted=_not_counted(parts, all(memory), lost, [*costs_a, *costs_b]),
+        not_recorded=tuple(not_recorded),
+        notes=tuple(notes),
     )
 
 
-def _not_counted(comparable: Comparable, costs: Sequence[StepCosts]) -> dict[str, str]:
+def _not_counted(
+    parts: frozenset[PlaceKeys], memory: bool, lost: Sequence[str], costs: Sequence[StepCosts]
+) -> dict[str, str]:
     """Why exact numbers cannot be compared, by kind."""
     reasons = {}
-    if PlaceKeys.SHAPES not in comparable.parts:
+    if PlaceKeys.SHAPES not in parts:
         reasons["shapes"] = "argument shapes were not recorded on both sides"
-    if not comparable.memory:
+    if not memory:
         reasons["bytes"] = "memory was not recorded on both sides"
     if not all(one.steps for one in costs):
         reasons |= dict.fromkeys(("count", "bytes", "shapes"), "there are no steps")
-    if comparable.lost:
-        lost = f"events were dropped from {', '.join(comparable.lost)}"
-        reasons |= dict.fromkeys(("count", "bytes", "shapes"), lost)
+    if lost:
+        dropped = f"events were dropped from {', '.join(lost)}"
+        reasons |= dict.fromkeys(("count", "bytes", "shapes"), dropped)
     return reasons
 
 
