@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from opscope.base.shown_result import ShownResult
 from opscope.columns.codes import CompilationKind, EventKind, OriginsKnownFrom
+from opscope.columns.location import Location
 from opscope.columns.trace_data import TraceData
 from opscope.storage.partition import Partition
 from opscope.timeline.arrays import Flags, Values
@@ -23,22 +24,11 @@ from opscope.timeline.tree.event_tree import event_tree, minus_children, nearest
 
 
 @dataclass(frozen=True)
-class CompiledLine:
-    """A line of the program whose work a call in generated code does.
+class CompiledLine(Location):
+    """A line of the program whose work a call in generated code does."""
 
-    Attributes:
-        file: as Python names it.
-        line: line number, from 1.
-        function: function that contains the line.
-        module: path of the line's module; empty for the outermost module, or if unknown.
-        operators: operators that the line called there, such as ``aten.relu``.
-    """
-
-    file: str
-    line: int
-    function: str
-    module: str
-    operators: tuple[str, ...]
+    module: str = ""  # path of its module; empty for the outermost module, or if unknown
+    operators: tuple[str, ...] = ()  # operators that the line called there, such as ``aten.relu``
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _actions(trace: TraceData) -> Iterator[tuple[int, ThreadEnd]]:
             last_ns,
             ThreadEnd(
                 thread_text(trace, int(numbers[thread])),
-                _name(trace, row),
+                trace.event_name(row),
                 tuple(_around(trace, row)) if len(running) else (),
                 bool(len(running)),
                 end_ns - since_ns,
@@ -81,8 +81,4 @@ def _actions(trace: TraceData) -> Iterator[tuple[int, ThreadEnd]]:
 def _around(trace: TraceData, row: int) -> Iterator[str]:
     parents = trace.events["parent"]
     while (row := int(parents[row])) >= 0:
-        yield _name(trace, row)
-
-
-def _name(trace: TraceData, row: int) -> str:
-    return trace.names[int(trace.events["name"][row])]
+        yield trace.event_name(row)

@@ -18,6 +18,7 @@ from opscope.columns.row_groups import group_rows
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.signatures import group_sums
 from opscope.timeline.stretches import union_of
 from opscope.timeline.tree.event_tree import event_tree, events_named, nearest_ancestor
 from opscope.timeline.tree.line_nesting import own_times
@@ -153,12 +154,12 @@ def find_requests(trace: TraceData) -> Requests | None:
 def _parts(trace: TraceData, spans: RequestSpans, total: Values) -> Values:
     """Time of each request by part, in the order of :class:`Split`. Shape (6, requests)."""
     duration, rows, count = event_tree(trace).duration_ns, spans.rows, len(spans)
-    running = _sums(duration[rows], spans.group, count)
+    running = group_sums(duration[rows], spans.group, count)
     operators = _operators(trace, rows, spans.group, count)
     outermost = _is_run(trace) & (spans.run < 0)
     is_long = duration >= _BLOCKED_NS
     in_long = (spans.run[rows] >= 0) & is_long[spans.run[rows]]
-    own_blocking = _sums(np.where(in_long, duration[rows], 0), spans.group, count)
+    own_blocking = group_sums(np.where(in_long, duration[rows], 0), spans.group, count)
     in_runs = _time_in(trace, outermost, spans)
     in_long_runs = _time_in(trace, outermost & is_long, spans)
     busy = np.clip(in_runs - running, 0, total - running)
@@ -189,7 +190,7 @@ def _operators(trace: TraceData, rows: Values, group: Values, count: int) -> Val
     inside = np.flatnonzero((kind == EventKind.OPERATOR) & (around >= 0))
     group_of = np.zeros(len(kind), dtype=np.int64)
     group_of[rows] = group
-    return _sums(own_times(trace)[inside], group_of[around[inside]], count)
+    return group_sums(own_times(trace)[inside], group_of[around[inside]], count)
 
 
 def _time_in(trace: TraceData, runs: Flags, spans: RequestSpans) -> Values:
@@ -203,12 +204,6 @@ def _time_in(trace: TraceData, runs: Flags, spans: RequestSpans) -> Values:
         loop = union_of(start, start + tree.duration_ns[rows])
         found[mine] = loop.covered(spans.start_ns[mine], spans.end_ns[mine])
     return found
-
-
-def _sums(value: Values, group: Values, count: int) -> Values:
-    summed = np.zeros(count, dtype=np.int64)
-    np.add.at(summed, group, value)
-    return summed
 
 
 def _split(parts: Values, chosen: Values) -> Split:

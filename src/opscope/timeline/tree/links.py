@@ -12,6 +12,7 @@ from opscope.columns.codes import LinkKind
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData
 from opscope.timeline.arrays import Flags, Values
+from opscope.timeline.tree.event_tree import numbers_of_threads
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,19 @@ def forward_backward_links(trace: TraceData) -> Links:
     """
     if "forward_backward" in trace.metadata.get("left_out", ()):
         return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    table = trace.table("links")
-    given = np.flatnonzero(table["kind"] == LinkKind.FORWARD_BACKWARD)
-    if given.size:
-        order = given[np.argsort(table["target"][given], kind="stable")]
-        return Links(_rows(table["source"][order]), _rows(table["target"][order]))
-    return _by_sequence_number(trace)
+    return _given(trace, LinkKind.FORWARD_BACKWARD) or _by_sequence_number(trace)
 
 
 def rank_links(trace: TraceData) -> Links:
     """Links of collectives in a trace of several ranks: from waiting to awaited rank."""
+    return _given(trace, LinkKind.COLLECTIVE)
+
+
+def _given(trace: TraceData, kind: LinkKind) -> Links:
     table = trace.table("links")
-    given = np.flatnonzero(table["kind"] == LinkKind.COLLECTIVE)
-    order = given[np.argsort(table["target"][given], kind="stable")]
-    return Links(_rows(table["source"][order]), _rows(table["target"][order]))
+    rows = np.flatnonzero(table["kind"] == kind)
+    rows = rows[np.argsort(table["target"][rows], kind="stable")]
+    return Links(_rows(table["source"][rows]), _rows(table["target"][rows]))
 
 
 def arrows(trace: TraceData) -> Links:
@@ -60,11 +60,7 @@ def arrows(trace: TraceData) -> Links:
 
 def thread_numbers(trace: TraceData) -> Values:
     """torch's thread id of every event, as in ``forward_thread``. Shape (events,)."""
-    known = trace.table("threads")["torch_thread_id"]
-    thread = trace.events["thread"]
-    if not len(known):  # traces of other tools may lack a threads table: the row is the id
-        return thread.astype(np.int64)
-    numbers: Values = known[thread]
+    numbers: Values = numbers_of_threads(trace)[trace.events["thread"]]
     return numbers
 
 
