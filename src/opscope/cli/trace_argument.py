@@ -294,12 +294,11 @@ def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
         checked_trace(found.marks, str(trace.folder))
         return found
 
-    if (found := latest_bounds(trace.small.metadata, lambda: outline().marks)) is not None:
-        begin_ns, end_ns, added = found
-        return trace.between(begin_ns, end_ns).with_metadata(added)
-    if (stretch := outline().stretch(most)) is None:
+    found = latest_bounds(trace.small.metadata, lambda: outline().marks) or outline().stretch(most)
+    if found is None:
         return None
-    return trace.between(stretch.begin_ns, stretch.end_ns).with_metadata(stretch.facts())
+    begin_ns, end_ns, added = found
+    return trace.between(begin_ns, end_ns).with_metadata(added)
 
 
 def _load_whole(chosen: Chosen) -> TraceData:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,30 +38,6 @@ _NOT_YET_WARM = 3  # number of first steps to skip: they allocate, compile and c
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Part of a recording that represents all of it.
-
-    Attributes:
-        begin_ns: begin, Unix nanoseconds.
-        end_ns: end, Unix nanoseconds.
-        steps: number of steps in it; 0 if steps are unknown.
-        of_steps: number of steps of the recording.
-        of_ns: length of the recording.
-    """
-
-    begin_ns: int
-    end_ns: int
-    steps: int
-    of_steps: int
-    of_ns: int
-
-    def facts(self) -> dict[str, Any]:
-        """Metadata of the stretch, which also says that it has no start-up."""
-        sample = {"steps": self.steps, "of_steps": self.of_steps, "of_ns": self.of_ns}
-        return {WARM: True, SAMPLE: sample}
-
-
-@dataclass(frozen=True)
 class Outline:
     """The steps of a recording, and when its events ran.
 
@@ -77,8 +53,11 @@ class Outline:
     events: int
     end_ns: int
 
-    def stretch(self, most: int = SAMPLE_EVENTS) -> Stretch | None:
-        """The stretch of at most ``most`` events; None if there are no more than that."""
+    def stretch(self, most: int) -> tuple[int, int, dict[str, Any]] | None:
+        """Begin and end of a stretch of at most ``most`` events, and the metadata it adds.
+
+        None if there are no more events than that.
+        """
         if self.events <= most:
             return None
         steps, _ = program_steps(self.marks)
@@ -87,13 +66,11 @@ class Outline:
             before = np.searchsorted(self.known_ns, moments_ns) * _EVERY
             if (chosen := _typical(moments_ns, before, most)) is not None:
                 first, last = chosen
-                return Stretch(
-                    begin_ns=int(moments_ns[first]),
-                    end_ns=int(moments_ns[last]),
-                    steps=last - first if is_of_steps else 0,
-                    of_steps=len(steps) if is_of_steps else 0,
-                    of_ns=self.end_ns - int(self.known_ns[0]),
-                )
+                of_ns = self.end_ns - int(self.known_ns[0])
+                counts = (last - first, len(steps)) if is_of_steps else (0, 0)
+                sample = {"steps": counts[0], "of_steps": counts[1], "of_ns": of_ns}
+                added = {WARM: True, SAMPLE: sample}  # WARM: it has no start-up
+                return int(moments_ns[first]), int(moments_ns[last]), added
         return None
 
 
@@ -131,11 +108,12 @@ def typical_part(trace: TraceData) -> Part | None:
     stretch = outline_of(trace.names, [columns]).stretch(SAMPLE_EVENTS)
     if stretch is None:
         return None
-    part, whole = part_from(trace, stretch.begin_ns, stretch.end_ns), trace.metadata.get(SAMPLE)
+    begin_ns, end_ns, added = stretch
+    part, whole = part_from(trace, begin_ns, end_ns), trace.metadata.get(SAMPLE)
     if whole is not None:  # the trace is a longer stretch of the recording
-        of_steps = whole["of_steps"] if stretch.steps else 0
-        stretch = replace(stretch, of_steps=of_steps, of_ns=whole["of_ns"])
-    return Part(part.trace.with_metadata(stretch.facts()), part.rows)
+        of_steps = whole["of_steps"] if added[SAMPLE]["steps"] else 0
+        added[SAMPLE] |= {"of_steps": of_steps, "of_ns": whole["of_ns"]}
+    return Part(part.trace.with_metadata(added), part.rows)
 
 
 def _typical(moments_ns: Values, before: Values, most: int) -> tuple[int, int] | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from opscope.columns.metadata_kinds import SAMPLE
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind
 from opscope.timeline import typical_stretch
@@ -40,7 +43,10 @@ def program(took_us, mark=OPTIMIZER):
 
 
 def find_stretch(pieces, most):
-    return outline_of(NAMES, pieces).stretch(most)
+    if (found := outline_of(NAMES, pieces).stretch(most)) is None:
+        return None
+    begin_ns, end_ns, added = found
+    return SimpleNamespace(begin_ns=begin_ns, end_ns=end_ns, **added[SAMPLE])
 
 
 def split(columns, at):
