@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -82,7 +83,8 @@ def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
     placed = place_calls(trace, on_other_threads(trace, steps), parts)
     took = steps.end_ns - steps.start_ns
     block = _blocks(took)
-    per_step = _PerStep(trace, steps, placed)
+    step = steps.row_at(event_tree(trace).start_ns)
+    per_step = partial(_per_step, placed, len(steps), step)
     every = _in_every_step(trace, steps, placed)
     is_usual = (every > 0).mean(axis=1) >= _USUAL if len(steps) else np.zeros(len(every), np.bool_)
     undelayed_ns = _mean_without_waits(every, took, _waits_for_cpu(trace, steps))
@@ -96,8 +98,8 @@ def step_costs(trace: TraceData, parts: frozenset[PlaceKeys]) -> StepCosts:
         undelayed_ns=undelayed_ns,
         time_ns=_times(every, is_usual, block),
         whole_ns=_means(took, block),
-        calls=per_step.calls(),
-        bytes=per_step.bytes() if memory_was_recorded(trace) else None,
+        calls=per_step(*_calls(trace, step)),
+        bytes=per_step(*_allocated(trace, step)) if memory_was_recorded(trace) else None,
         peak_bytes=_peaks(trace, start_up),
         start_up_ns=start_up.took_ns,
     )
@@ -205,43 +207,37 @@ def _in_steps(trace: TraceData, steps: Steps) -> tuple[Values, Values, Values]:
     return pieces.event[inside], step[inside], pieces.length_ns[inside]
 
 
-class _PerStep:
-    """Minimum, maximum and sum per step of values by place."""
+def _calls(trace: TraceData, step: Values) -> tuple[Values, Values]:
+    """Events that count as calls in steps, and 1 for each."""
+    events = np.flatnonzero(np.isin(trace.events["kind"], _COUNTED) & (step >= 0))
+    return events, np.ones(len(events), dtype=np.int64)
 
-    def __init__(self, trace: TraceData, steps: Steps, placed: Placed) -> None:
-        self._trace, self._placed, self._steps = trace, placed, len(steps)
-        self._step = steps.row_at(event_tree(trace).start_ns)
 
-    def calls(self) -> dict[CallPlace, PerStep]:
-        """Number of calls by place."""
-        counted = np.isin(self._trace.events["kind"], _COUNTED)
-        events = np.flatnonzero(counted & (self._step >= 0))
-        return self._sums(events, np.ones(len(events), dtype=np.int64))
+def _allocated(trace: TraceData, step: Values) -> tuple[Values, Values]:
+    """Event and size of each allocation in a step."""
+    table = trace.table("allocations")
+    allocates = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+    rows = np.flatnonzero(allocates & (np.append(step, -1)[table["event"]] >= 0))
+    return table["event"][rows].astype(np.int64), table["size_bytes"][rows]
 
-    def bytes(self) -> dict[CallPlace, PerStep]:
-        """Allocated bytes by place."""
-        table = self._trace.table("allocations")
-        allocates = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-        rows = np.flatnonzero(allocates)
-        rows = rows[self._step[table["event"][rows]] >= 0]
-        return self._sums(table["event"][rows].astype(np.int64), table["size_bytes"][rows])
 
-    def _sums(self, event: Values, value: Values) -> dict[CallPlace, PerStep]:
-        if not self._steps:
-            return {}
-        keys = self._placed.row[event] * self._steps + self._step[event]
-        key, group = np.unique(keys, return_inverse=True)
-        total = np.bincount(group.reshape(-1), value, len(key)).astype(np.int64)
-        place, first, steps = np.unique(key // self._steps, return_index=True, return_counts=True)
-        least = np.minimum.reduceat(total, first) if len(first) else total
-        least = np.where(steps == self._steps, least, 0)
-        most = np.maximum.reduceat(total, first) if len(first) else total
-        sums = np.add.reduceat(total, first) if len(first) else total
-        columns = (place.tolist(), least.tolist(), most.tolist(), sums.tolist())
-        return {
-            self._placed.places[row]: PerStep(low, high, all_of_it, self._steps)
-            for row, low, high, all_of_it in zip(*columns, strict=True)
-        }
+def _per_step(
+    placed: Placed, steps: int, step: Values, events: Values, value: Values
+) -> dict[CallPlace, PerStep]:
+    """Minimum, maximum and sum per step of the values of events, by place."""
+    if not len(events):
+        return {}
+    keys = placed.row[events] * steps + step[events]
+    key, group = np.unique(keys, return_inverse=True)
+    total = np.bincount(group.reshape(-1), value, len(key)).astype(np.int64)
+    place, first, count = np.unique(key // steps, return_index=True, return_counts=True)
+    least, most, sums = (each.reduceat(total, first) for each in (np.minimum, np.maximum, np.add))
+    least = np.where(count == steps, least, 0)
+    columns = (place.tolist(), least.tolist(), most.tolist(), sums.tolist())
+    return {
+        placed.places[row]: PerStep(low, high, all_of_it, steps)
+        for row, low, high, all_of_it in zip(*columns, strict=True)
+    }
 
 
 def _peaks(trace: TraceData, start_up: StartUp) -> dict[str, int]:
