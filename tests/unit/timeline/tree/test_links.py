@@ -12,18 +12,6 @@ def pairs(trace):
     return list(zip(links.source.tolist(), links.target.tolist(), strict=True))
 
 
-def test_the_innermost_operator_of_a_number_made_the_backward_node():
-    trace = build_trace([
-        span("aten::linear", 0, 10, sequence_number=4),
-        span("aten::t", 1, 3, sequence_number=4),
-        span("aten::addmm", 4, 9, sequence_number=5),
-        span("AddmmBackward0", 20, 25, sequence_number=5, **BACKWARD),
-        span("TBackward0", 30, 35, sequence_number=4, **BACKWARD),
-    ])  # fmt: skip
-
-    assert pairs(trace) == [(2, 3), (1, 4)]
-
-
 def test_the_forward_is_looked_for_on_the_thread_the_backward_names():
     trace = build_trace([
         span("aten::mul", 0, 10, "main", sequence_number=0),
