@@ -23,7 +23,7 @@ from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
 from opscope.timeline.arrays import Values
 from opscope.timeline.detail import has_detail
-from opscope.timeline.steps import OPTIMIZER_STEP, program_steps
+from opscope.timeline.steps import OF_OPTIMIZER, OPTIMIZER_STEP, program_steps
 
 MOST_EVENTS = 3_000_000
 """Recordings with more events are long: of them, only the typical stretch is read from disk."""
@@ -60,14 +60,16 @@ class Outline:
         """
         if self.events <= most:
             return None
-        steps, _ = program_steps(self.marks)
-        steps_ns = np.append(steps.start_ns, steps.end_ns[-1:])
+        steps, delimited_by = program_steps(self.marks)
+        # Optimizers' steps are bounded by their ends, all others by their begins.
+        last_ns = steps.end_ns[-1:] if delimited_by == OF_OPTIMIZER else steps.end_ns[:0]
+        steps_ns = np.append(steps.start_ns, last_ns)
         for moments_ns, is_of_steps in ((steps_ns, True), (self.known_ns, False)):
             before = np.searchsorted(self.known_ns, moments_ns) * _EVERY
             if (chosen := _typical(moments_ns, before, most)) is not None:
                 first, last = chosen
                 of_ns = self.end_ns - int(self.known_ns[0])
-                counts = (last - first, len(steps)) if is_of_steps else (0, 0)
+                counts = (last - first, len(steps_ns) - 1) if is_of_steps else (0, 0)
                 sample = {"steps": counts[0], "of_steps": counts[1], "of_ns": of_ns}
                 added = {WARM: True, SAMPLE: sample}  # WARM: it has no start-up
                 return int(moments_ns[first]), int(moments_ns[last]), added

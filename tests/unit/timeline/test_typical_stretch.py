@@ -83,8 +83,7 @@ def test_the_first_steps_are_not_in_it():
 @pytest.mark.parametrize("mark", [OPTIMIZER, SCHEDULED, MODULE])
 def test_steps_are_those_that_other_views_count(mark):
     found = find_stretch([program([1000] * 300, mark)], 10_000)
-    # Before the end of the first step of an optimizer there may be a start-up.
-    assert found.of_steps == (299 if mark == OPTIMIZER else 300) and found.steps > 50
+    assert found.of_steps == 299 and found.steps > 50
 
 
 def test_without_steps_it_is_as_many_events():
