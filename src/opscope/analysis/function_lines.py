@@ -7,7 +7,7 @@ if readable, has the statements between their lines.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,10 @@ _OPERATIONS = (
 )  # fmt: skip
 _KEEPING = ("append", "appendleft", "add", "extend", "insert", "put", "setdefault")
 """Methods that store their argument."""
+
+_SHARING = ("contiguous", "detach", "flatten", "permute", "reshape", "squeeze", "t", "transpose",
+            "unsqueeze", "view")  # fmt: skip
+"""Methods whose result may share the tensor's memory."""
 
 _MOST_FILES = 64  # number of files whose parsed functions are cached
 
@@ -133,18 +137,27 @@ def keeping_line(trace: TraceData, file: str, first: int, line: int = -1) -> int
                 return node.lineno
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             stored = [node.value]
-        if any(name in names for one in stored for name in _names_in(one)):
+        if any(name in names for one in stored for name in _names_in(one, with_parts=line < 0)):
             return node.lineno
     return -1
 
 
-def _names_in(node: ast.AST) -> Iterator[str]:
-    """Names in an expression, without arguments of calls, which may use only a part of them."""
+def _names_in(node: ast.AST, with_parts: bool = False) -> Iterator[str]:
+    """Names in an expression, without arguments of calls, which may use only a part of them.
+
+    ``with_parts``: also x in ``x[0]``, ``x.y`` and ``x.detach()``, which may share its memory.
+    """
     if isinstance(node, ast.Name):
         yield node.id
-    if not isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
-        for child in ast.iter_child_nodes(node):
-            yield from _names_in(child)
+    if isinstance(node, ast.Call):
+        shares = isinstance(node.func, ast.Attribute) and node.func.attr in _SHARING
+        inner: Iterable[ast.AST] = [node.func] if with_parts and shares else []
+    elif isinstance(node, ast.Attribute | ast.Subscript):
+        inner = [node.value] if with_parts else []
+    else:
+        inner = ast.iter_child_nodes(node)
+    for child in inner:
+        yield from _names_in(child, with_parts)
 
 
 def _names_in_chain(node: ast.AST) -> set[str]:

@@ -26,6 +26,8 @@ CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
 """Operators that read a whole tensor and return a part of it, by indices or a mask."""
 
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk", "aten::cat")
+_COMPARING = tuple(f"aten::{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge", "isin"))
+_BY_MASK = ("aten::index", "aten::masked_select", "aten::index_put_")
 _LINEAR = tuple(
     f"aten::{name}" for name in ("mul", "add", "sub", "rsub", "div", "lerp", "neg", "copy")
 )
@@ -53,7 +55,8 @@ class LoopLines:
         rounds: approximate iterations of the line in one call of its function.
         calls: calls of its function.
         time_ns: time of its calls on host and devices, with the Python code in between.
-        work_ns: the part of it in which operators compute.
+        work_ns: the part of it in which operators compute, without ``scans``.
+        scans: an iteration looks for its part in all of a tensor, by a mask.
         is_step: most iterations have a part of a training step, or load data.
         joins: it splits a tensor in one call, or joins many parts.
         is_linear: it calls only sums, and products with numbers.
@@ -67,6 +70,7 @@ class LoopLines:
     calls: Values
     time_ns: Values
     work_ns: Values
+    scans: Flags
     is_step: Flags
     joins: Flags
     is_linear: Flags
@@ -124,13 +128,16 @@ def measure_lines(subject: Subject) -> LoopLines:
     joins |= subject.named(*_JOINING) & (given >= FEWEST_ROUNDS)
     linear = subject.named(*_LINEAR, *(f"{name}_" for name in _LINEAR), *VIEWING)
     alone = subject.sites.defined_here & (subject.sums(subject.is_operator) == 0)
+    scans = _scans(subject)
+    work = np.where(scans, 0, part_work_ns(subject))
     asking = (subject.named(*_READING), subject.named("aten::lift_fresh"), alone)
     return LoopLines(
         frame=calls.lines[:, 0],
         rounds=rounds,
         calls=functions,
         time_ns=sum_by_line(calls, calls.took_ns + on_devices[calls.events]),
-        work_ns=np.maximum(inside(part_work_ns(subject)), 0),
+        work_ns=np.maximum(inside(work), 0),
+        scans=inside(scans) > 0,
         is_step=2 * sum_by_line(calls, is_step) > rounds * functions,
         joins=inside(joins) > 0,
         is_linear=inside(subject.is_outermost & ~linear) == 0,
@@ -160,6 +167,14 @@ def _rounds(calls: LineCalls) -> Values:
     often = (count >= FEWEST_ROUNDS * rounds[line]) & (time_ns > _MUCH * of_line_ns[line])
     rounds[line[often]] = count[often]
     return rounds
+
+
+def _scans(subject: Subject) -> Flags:
+    """Comparisons that make a mask, and operators that choose by it: one sort finds all parts."""
+    values = computed_values(subject)
+    masks = np.append(subject.named(*_COMPARING) & subject.is_outermost, False)[values.producer]
+    masks &= subject.named(*_BY_MASK)[values.event]
+    return subject.flags(np.append(values.producer[masks], values.event[masks]))[:-1]
 
 
 def part_work_ns(subject: Subject) -> Values:

@@ -72,7 +72,8 @@ def closing(diff: Diff) -> list[str]:
             f"Bytes of {diff.counts_left_out} places differ from step to step, so they were not "
             "compared."
         )
-    if not diff.is_changed and not diff.not_judged:
+    judges = diff.step is None or diff.step.verdict is not TimeVerdict.NOT_JUDGED
+    if not diff.is_changed and not diff.not_judged and judges:
         lines.append("No difference found.")
     lines += [f"Note: {note}." for note in diff.notes]
     return lines

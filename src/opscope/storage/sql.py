@@ -125,9 +125,10 @@ def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
     except duckdb.PermissionException as error:
         raise _not_permitted(error) from error
     except duckdb.Error as error:
+        tables = [name for (name,) in connection.execute("show tables").fetchall()]
         raise UsageError(
-            f"The query does not run: {str(error).strip()} The tables are named_events, names, "
-            f"{', '.join(TABLES)}; trace.sql('describe events') lists a table's columns."
+            f"The query does not run: {str(error).strip()} The tables are {', '.join(tables)}; "
+            "`describe TABLE` lists a table's columns."
         ) from error
     if relation is None:
         raise UsageError(

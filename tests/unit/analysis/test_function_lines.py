@@ -104,6 +104,7 @@ def test_what_a_line_assigns_is_kept_where_it_goes_into_a_list(tmp_path, line, k
         ("self.seen[name] = output", 4),
         ("local.append(output)", -1),
         ("self.seen.append(output.mean())", -1),
+        ("self.seen.append((output.detach()[0], float(output)))", 4),
         ("self.seen.append(other)", -1),
     ],
 )

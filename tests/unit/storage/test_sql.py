@@ -75,7 +75,7 @@ def test_columns_of_one_name_are_kept_apart(trace):
         ("selec 1", "syntax error"),
         ("select nothing from events", "nothing"),
         ("select cast('x' as int) from events", "failed on a row.*convert"),
-        ("select * from event", r"event.*named_events, names, events"),
+        ("select * from event", r"event.*events, frames.*named_events, names"),
         ("", "returns no rows|does not run"),
         ("select 1; select 2", "2 statements. Write one SELECT"),
     ],

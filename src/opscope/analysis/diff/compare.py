@@ -9,7 +9,8 @@ from typing import Any
 
 from opscope.analysis.diff.counts import compare_counts
 from opscope.analysis.diff.places import PlaceKeys
-from opscope.analysis.diff.result import Compared, Diff, TimesCompared
+from opscope.analysis.diff.result import Compared, Diff, TimesCompared, TimeVerdict
+from opscope.analysis.diff.statistics import ENOUGH_RECORDINGS
 from opscope.analysis.diff.step_costs import Side, StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
 from opscope.analysis.memory.counters import memory_was_recorded
@@ -34,6 +35,10 @@ _SWITCHES = {
     PlaceKeys.SHAPES: "argument shapes (record_shapes=True, or --shapes)",
     PlaceKeys.LINE: "Python calls (with_stack=True, or --stack)",
 }
+_FEW_RECORDINGS = (
+    f"fewer than {ENOUGH_RECORDINGS} recordings of a side do not show how fast the machine was, so "
+    "the step's time is not judged: `opscope diff --run 5 OLD.py NEW.py` records both in turn"
+)
 _MEMORY = "memory (profile_memory=True, or --memory)"
 
 
@@ -153,6 +158,8 @@ def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
     costs_a, costs_b = a.costs(parts), b.costs(parts)
     not_judged = [*against_times, *why_not(costs_a, costs_b)]
     times = TimesCompared() if not_judged else compare_times(costs_a, costs_b)
+    if times.step is not None and times.step.verdict is TimeVerdict.NOT_JUDGED:
+        notes.append(_FEW_RECORDINGS)
     return Diff(
         **vars(times),
         **vars(compare_counts(costs_a, costs_b, all(memory))),

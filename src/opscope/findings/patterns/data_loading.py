@@ -8,8 +8,10 @@ from opscope.analysis.account.process_waits import LOADED_BY_WORKERS
 from opscope.base.quantity_text import time_text
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
+from opscope.findings.program_time import waited_share
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
+from opscope.timeline.period import wall_bounds
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
 _WORTH_SAYING, _WORKERS = 0.01, 2
@@ -23,9 +25,16 @@ because the program also requests a second one."""
 _LONG, _FEW, _MOSTLY = 10, 0.3, 0.8
 """Long waits: minimum multiple of the median, maximum share of batches, minimum of waiting."""
 
+_OWN = 1.5  # CPU time of workers in waits for a CPU; below it, other programs may need the CPUs
+
 _FEW_WAITS = (
     "If these are the first batches of an epoch, keep the workers alive with "
     "persistent_workers=True. Otherwise find out why these batches are slow."
+)
+
+_MANY_WORKERS = (
+    "Make samples cheaper, as more workers would get no CPU: decode or load once and cache, crop "
+    "before other transforms, store smaller samples. `opscope run --children` shows their lines."
 )
 
 
@@ -117,7 +126,18 @@ def _find_stalls(subject: Subject) -> Evidence | None:
     later = waited[1:]  # nothing could be computed while the first was loaded
     long = later > _LONG * max(int(np.median(later)), 1)
     are_few = long.any() and long.sum() <= _FEW * len(later)
-    if are_few and later[long].sum() >= _MOSTLY * later.sum():
+    delayed_ns = _delayed_by_workers_ns(subject)
+    saved_ns = int(later.sum())
+    if delayed_ns > _FEW * (subject.wall_ns + delayed_ns):
+        # The time of the program has no waits for a CPU: as a share of the time with them.
+        lost_ns = saved_ns + delayed_ns
+        saved_ns = lost_ns * subject.wall_ns // (subject.wall_ns + delayed_ns)
+        said = (
+            f"The DataLoader's workers need the CPUs: the program waited {time_text(delayed_ns)} "
+            f"for a CPU, and {time_text(lost_ns - delayed_ns)} for batches."
+        )
+        advice = _MANY_WORKERS
+    elif are_few and later[long].sum() >= _MOSTLY * later.sum():
         said = (
             f"The workers keep up, except for {int(long.sum()):,} of {len(loads):,} batches, "
             f"for which the program waited {time_text(int(later[long].mean()))} for on average."
@@ -133,9 +153,22 @@ def _find_stalls(subject: Subject) -> Evidence | None:
         events=loads,
         explanation=said,
         advice=advice,
-        saved_ns=int(later.sum()),
+        saved_ns=saved_ns,
         saved_by="the waiting time for all batches but the first",
     )
+
+
+def _delayed_by_workers_ns(subject: Subject) -> int:
+    """Time in which the main thread waited for a CPU, if the program's other processes used it."""
+    table, delayed = subject.recorded.table("thread_samples"), waited_share(subject.recorded) or 0.0
+    numbers, group = np.unique(table["system_thread_id"], return_inverse=True)
+    ended, began = np.zeros(len(numbers), np.int64), np.full(len(numbers), np.iinfo(np.int64).max)
+    np.maximum.at(ended, group, table["computed_ns"])
+    np.minimum.at(began, group, table["computed_ns"])
+    first, last = wall_bounds(subject.recorded)
+    delayed_ns = int(delayed * (last - first))
+    own_ns = int((ended - began)[numbers < 0].sum())
+    return delayed_ns if own_ns >= _OWN * delayed_ns else 0
 
 
 IN_PROCESS = Pattern(

@@ -37,6 +37,10 @@ _DETACHED = (
     "Store detached tensors: losses.append(loss.detach()), total += loss.detach(), state = "
     "state.detach() between steps. Clear lists that only grow."
 )
+_STORED = (
+    "Limit or clear what this line stores, remove hooks that are no longer needed, and store "
+    "x[0].clone() in place of x[0], which keeps all of x. Store x.detach() of what needs gradients."
+)
 _LIMITED = (
     "Limit or clear the list or cache that only grows, or write results out as they come. If the "
     "program needs all of them, nothing is wrong."
@@ -149,6 +153,7 @@ def _find_kept(subject: Subject) -> Evidence | None:
             "backward pass. "
         )
         advice = "" if subject.is_backward.any() else f"{NO_GRAD} {_DETACHED}"
+    places, is_stored = _keeper(subject, rounds, events, weight)
     return Evidence(
         events=events,
         explanation=(
@@ -160,8 +165,8 @@ def _find_kept(subject: Subject) -> Evidence | None:
         saved_by="saves memory; the effect on time is unknown",
         saved_bytes=total - typical,
         saved_bytes_share=(total - typical) / peak,
-        places=_keeper(subject, rounds, events, weight),
-        advice=advice,
+        places=places,
+        advice=_STORED if is_stored else advice,
     )
 
 
@@ -197,21 +202,25 @@ def _rounds(subject: Subject, kept_bytes: Values) -> Values | None:
 
 def _keeper(
     subject: Subject, rounds: Values, events: Values, kept_bytes: Values
-) -> tuple[Place, ...]:
-    """Lines that keep the memory: an operator on an earlier result, or an append to a list."""
+) -> tuple[tuple[Place, ...], bool]:
+    """Lines that keep the memory: an operator on an earlier result, or an append to a list.
+
+    And whether a function stores its argument there.
+    """
     least = _STEADY * (len(rounds) - 1)
     rows = _carried(subject, rounds)
     places = subject.sites.places(rows, subject.duration_ns[rows])
     regular = tuple(one for one in places if one.file and one.occurrences >= least)
     beat = int(rounds[0])
-    known = regular or _assigning(subject, beat, events, kept_bytes)
-    if known := known or _storing(subject, beat, least):
-        return known
+    if known := regular or _assigning(subject, beat, events, kept_bytes):
+        return known, False
+    if known := _storing(subject, beat, least):
+        return known, True
     by_time = subject.sites.places(events, subject.duration_ns[events])
     took = {str(one): one.time_ns for one in by_time}
     by_bytes = subject.sites.places(events, kept_bytes)
     places = tuple(replace(one, time_ns=took.get(str(one), 0)) for one in by_bytes)
-    return tuple(one for one in places if one.occurrences >= least) or places
+    return tuple(one for one in places if one.occurrences >= least) or places, False
 
 
 def _assigning(

@@ -126,6 +126,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
     each //= max(int(rounds[first] * lines.calls[first]), 1)
     events = chosen[calls.group]
     passes = " and of its backward pass" if backward[chosen].any() else ""
+    masks = " and masks that look at everything again" if lines.scans[looping].any() else ""
     return Evidence(
         events=calls.events[events],
         event_time_ns=calls.took_ns[events],
@@ -133,7 +134,7 @@ def _find(kind: _Kind, subject: Subject) -> Evidence | None:
         explanation=(
             f"{kind.seen}: {int(rounds[first]):,} rounds, {time_text(each)} each, of which "
             f"operators compute {share_text(int(lines.work_ns[chosen].sum()) / max(took, 1))}. "
-            "The rest is call overhead in Python."
+            f"The rest is call overhead in Python{masks}."
         ),
         saved_ns=min(total, subject.wall_ns),
         saved_by=(

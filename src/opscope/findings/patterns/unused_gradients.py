@@ -19,6 +19,11 @@ _STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
 """Node that stores gradients, and its operators; if it stores a copy, the memory is unknown."""
 
 _CLEARING = ("aten::zero_", "aten::_foreach_zero_")
+_OF_FROZEN = (
+    "Call requires_grad_(False) on this network, or run it in `with torch.no_grad():`: no "
+    "optimizer has its parameters."
+)
+_MOSTLY = 0.5
 _DEPTH = 256  # longest chain of operators in a backward pass that is followed
 
 
@@ -31,12 +36,14 @@ class _Uses:
         by: the user: an operator inside a backward node, else the outermost operator.
         stores: the use stores a gradient, or adds to one.
         clears: the use fills it with zeros.
+        sums: the use adds the gradient of another path to it, in a backward pass.
     """
 
     memory: Values
     by: Values
     stores: Flags
     clears: Flags
+    sums: Flags
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -59,11 +66,16 @@ def _find(subject: Subject) -> Evidence | None:
     own = (part == np.arange(len(part))) & ~subject.named(*VIEWS)
     of_these = subject.sums(own & useless)[steps]
     inside = subject.sums(np.where(own & useless, subject.duration_ns, 0))[steps]
-    going, whole = of_these > 0, (of_these > 0) & (of_these == subject.sums(own)[steps])
+    of_all = subject.sums(own)[steps]
+    going, whole = of_these > 0, (of_these > 0) & (of_these == of_all)
     took = np.where(whole, steps_take_ns(subject), inside)
     if going.sum() < _FEWEST:
         return None
     called = going & (forward >= 0)
+    # Gradients that are added to in every step and never cleared belong to no optimizer.
+    _, times = np.unique(
+        uses.memory[wasted & ~np.isin(uses.memory, uses.memory[uses.clears])], return_counts=True
+    )
     return Evidence(
         events=steps[going],
         event_time_ns=took[going],
@@ -74,8 +86,21 @@ def _find(subject: Subject) -> Evidence | None:
         ),
         saved_ns=int(took.sum()),
         saved_by="the parts of backward passes that only lead to these gradients",
-        places=subject.sites.places(forward[called], took[called]),
+        places=subject.sites.places(
+            _networks(subject, forward[called], forward[~going & (of_all > 0)]), took[called]
+        ),
+        advice=_OF_FROZEN if times[times > 1].sum() > _MOSTLY * wasted.sum() else "",
     )
+
+
+def _networks(subject: Subject, unused: Values, used: Values) -> Values:
+    """For each operator with unused gradients, the outermost call of a module with nothing else."""
+    has_unused, has_used = (
+        subject.sums(subject.flags(rows[rows >= 0])[:-1]) > 0 for rows in (unused, used)
+    )
+    alone = subject.is_module_call & has_unused & ~has_used
+    around = subject.inside(subject.outermost_of(alone))[unused]
+    return np.where(around >= 0, around, unused)
 
 
 def _parts(subject: Subject) -> Values:
@@ -98,8 +123,9 @@ def _uses(subject: Subject, part: Values, storing: Flags, of: Flags) -> _Uses:
     rows, memory, by = rows[known], memory[known], by[known]
     order = order_rows(memory, by)
     rows, memory, by = rows[order], memory[order], by[order]
-    stored = storing[by] & (tensors["argument"][rows] == 0)
-    return _Uses(memory, by, stored, subject.named(*_CLEARING)[by])
+    is_first = tensors["argument"][rows] == 0
+    sums = subject.named("aten::add_")[by] & (part[by] == by) & ~storing[by] & is_first
+    return _Uses(memory, by, storing[by] & is_first, subject.named(*_CLEARING)[by], sums)
 
 
 def _wasted(subject: Subject, uses: _Uses) -> Flags:
@@ -138,7 +164,8 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
     at = np.searchsorted(memory, uses.memory)
     known = np.append(memory, -1)[at] == uses.memory
     known &= np.append(maker, -1)[at] != uses.by
-    by, of = uses.by[known], at[known]
+    sums, at_sums = uses.by[known & uses.sums], at[known & uses.sums]
+    by, of = uses.by[known & ~uses.sums], at[known & ~uses.sums]
     useless = subject.flags(lost)[:-1]
     needed = np.bincount(of, minlength=len(memory)) > 0
     for _ in range(_DEPTH):
@@ -147,6 +174,7 @@ def _useless(subject: Subject, part: Values, uses: _Uses, lost: Values) -> Flags
         useless |= (
             subject.flags(maker[needed & ~wanted]) & ~subject.flags(maker[needed & wanted])
         )[:-1]
+        useless[sums[(needed & ~wanted)[at_sums]]] = True
         if int(useless.sum()) == before:
             break
     return useless
