@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -20,7 +21,6 @@ from opscope.cli.parser import one_of, whole_number
 from opscope.cli.views.console import Messages
 from opscope.cli.whole_job import of_readable, report_missing
 from opscope.columns.trace_data import TraceData
-from opscope.columns.validate import checked_trace
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.jobs.recordings import find_recordings
 from opscope.storage.job import missing_ranks
@@ -36,16 +36,9 @@ from opscope.storage.partition import (
     several_parts,
 )
 from opscope.storage.remote import local_path
-from opscope.timeline.detail import latest_bounds
 from opscope.timeline.doubts import doubts_text
 from opscope.timeline.period import Which
-from opscope.timeline.typical_stretch import (
-    COLUMNS,
-    MOST_EVENTS,
-    SAMPLE_EVENTS,
-    Outline,
-    outline_of,
-)
+from opscope.timeline.typical_stretch import COLUMNS, MOST_EVENTS, SAMPLE_EVENTS, bounds_of_stretch
 
 if TYPE_CHECKING:
     from opscope.api.job import Job
@@ -288,13 +281,8 @@ def _stretch(chosen: Chosen, most: int) -> TraceData | None:
 
 def stretch_of(trace: LongTrace, most: int = SAMPLE_EVENTS) -> TraceData | None:
     """The typical stretch of a long recording; None if that would be all of it."""
-
-    def outline() -> Outline:
-        found = outline_of(trace.small.names, trace.columns(COLUMNS))
-        checked_trace(found.marks, str(trace.folder))
-        return found
-
-    found = latest_bounds(trace.small.metadata, lambda: outline().marks) or outline().stretch(most)
+    read = partial(trace.columns, COLUMNS)
+    found = bounds_of_stretch(trace.small, read, str(trace.folder), most)
     if found is None:
         return None
     begin_ns, end_ns, added = found

@@ -8,7 +8,7 @@ step: occasional delays are included in proportion.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,12 @@ from opscope.columns.nesting import parents_by_nesting
 from opscope.columns.part import Part, part_from
 from opscope.columns.schema import EventKind
 from opscope.columns.trace_data import TraceData, derived
+from opscope.columns.validate import checked_trace
 from opscope.timeline.arrays import Values
-from opscope.timeline.detail import has_detail
+from opscope.timeline.detail import has_detail, latest_bounds
 from opscope.timeline.steps import OF_OPTIMIZER, OPTIMIZER_STEP, program_steps
+
+Columns = Mapping[str, npt.NDArray[Any]]
 
 MOST_EVENTS = 3_000_000
 """Recordings with more events are long: of them, only the typical stretch is read from disk."""
@@ -76,7 +79,7 @@ class Outline:
         return None
 
 
-def outline_of(names: Names, pieces: Iterable[Mapping[str, npt.NDArray[Any]]]) -> Outline:
+def outline_of(names: Names, pieces: Iterable[Columns]) -> Outline:
     """Outline of events with these names.
 
     ``pieces``: the events piece by piece, in order of start, with the columns :data:`COLUMNS`.
@@ -99,6 +102,28 @@ def outline_of(names: Names, pieces: Iterable[Mapping[str, npt.NDArray[Any]]]) -
     columns["parent"], _ = parents_by_nesting(one_line, start, start + columns["duration_ns"])
     marks = TraceData({"events": columns}, names, {})
     return Outline(marks, np.concatenate(coarse).astype(np.int64), events, end_ns)
+
+
+def bounds_of_stretch(
+    small: TraceData, read: Callable[[], Iterable[Columns]], source: str, most: int
+) -> tuple[int, int, dict[str, Any]] | None:
+    """Bounds of the stretch of a long recording that is shown for it, and the metadata it adds.
+
+    The detailed stretch if there is one, else the typical one; None for a recording that is short.
+
+    Args:
+        small: names and metadata of the recording.
+        read: reads the pieces of :func:`outline_of`.
+        source: path of the recording, for errors.
+        most: maximum number of events of the typical stretch.
+    """
+
+    def outline() -> Outline:
+        found = outline_of(small.names, read())
+        checked_trace(found.marks, source)
+        return found
+
+    return latest_bounds(small.metadata, lambda: outline().marks) or outline().stretch(most)
 
 
 @derived
