@@ -20,8 +20,11 @@ def _find_modules(subject: Subject) -> Evidence | None:
     program repeats."""
     making = subject.calls_of("", name="__init__")
     making &= subject.sums(subject.calls_of(_LAYERS, name="__init__")) > 0
-    making |= subject.calls_of("torch/serialization.py", name="load")
-    making = subject.outermost_of(making | subject.calls_of(_MODULE, name="load_state_dict"))
+    reading = subject.calls_of("torch/serialization.py", name="load")
+    filling = subject.calls_of(_MODULE, name="load_state_dict")
+    if 0 < reading.sum() <= 2 * filling.sum() <= 4 * reading.sum():  # weights, no samples
+        making |= reading | filling
+    making = subject.outermost_of(making)
     calls = subject.is_module_call | subject.calls_of(_MODULE, name="_call_impl")
     is_again, is_inside = _repeated(subject, making), making & subject.within(calls)
     rows = np.flatnonzero(is_again | is_inside)
