@@ -184,7 +184,8 @@ class Verdict:
             fix = f"look closer: {self.next}"
         if self.status is Status.COMMUNICATION and not self.fix:
             fix = "which rank the others wait for: opscope ranks"
-        more = f"{self.others} more: opscope {where}" if self.others else ""
+        kind = "more" if self.title else "minor"
+        more = f"{self.others} {kind}: opscope {where}" if self.others else ""
         return "; ".join(part for part in (fix, more, missing) if part)
 
 
