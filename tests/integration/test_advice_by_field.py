@@ -53,6 +53,21 @@ def recommended(whole):
         (best if whole else best[:, :10]).sum().item()
 
 
+def nucleus():
+    """The tokens whose probabilities sum up to a limit."""
+    logits = torch.rand(16, 20_000)
+    for _ in range(8):
+        likely = logits.sort(-1, descending=True)[0].softmax(-1)  # top-p
+        (likely.cumsum(-1) < 0.9).sum(-1)
+
+
+def precision_at_each_rank():
+    scores, relevant = torch.rand(16, 20_000), torch.rand(16, 20_000).round()
+    for _ in range(8):
+        ordered = relevant.gather(-1, scores.sort(-1, descending=True)[1])
+        ordered.cumsum(-1).sum(-1)
+
+
 READER = torch.nn.Sequential(torch.nn.Embedding(50, 64), torch.nn.Linear(64, 256))
 
 
@@ -216,8 +231,8 @@ def test_what_is_not_the_same_once_it_was_written_to_is_not(program):
 def test_sorting_for_the_first_few_is_found():
     here = is_at("partly-used-results", __file__, "sorted")
     assert in_some_recording(lambda: recommended(whole=False), here, LEVELS[1])
-    found = advice.findings_of(lambda: recommended(whole=True), **LEVELS[1])
-    assert "partly-used-results" in found.absent
+    for program in (lambda: recommended(whole=True), precision_at_each_rank):
+        assert "partly-used-results" in advice.findings_of(program, **LEVELS[1]).absent
 
 
 @pytest.mark.parametrize(
@@ -226,8 +241,9 @@ def test_sorting_for_the_first_few_is_found():
         (scaled, "partly-used-results", "decomposed"),
         (trained_on_the_same, "repeated-results", "features"),
         (lambda: decoded(whole=True), "growing-concatenation", "read"),
+        (nucleus, "partly-used-results", "top-p"),
     ],
-    ids=["one value", "frozen", "prefix"],
+    ids=["one value", "frozen", "prefix", "top-p"],
 )
 def test_what_is_computed_for_little_is_at_the_line_that_calls_it(program, finding, mark):
     assert in_some_recording(program, is_at(finding, __file__, mark), advice.EVERYTHING)

@@ -92,13 +92,16 @@ def job_verdict(
 def _of_straggler(slow: Straggler, others: int) -> Verdict:
     share = slow.gain_ns / max(slow.step_ns, 1)
     waits = slow.cause is Cause.DESCHEDULED
+    fix = f"details of {slow.process}: opscope why {slow.process.option}"
+    if slow.cause is Cause.OPERATOR:
+        fix = f"give all ranks equally long inputs, or check the device; {fix}"
     others_have_it = f"{slow.process} waits for a CPU, which runs other threads"
     return Verdict(
         status=Status.BUSY if waits else Status.STRAGGLER,
         unsure=(others_have_it,) if waits else (),
         title=str(slow).rstrip("."),
         share=share,
-        fix=f"details of {slow.process}: opscope why {slow.process.option}",
+        fix=fix,
         gain_ns=round(slow.gain_ns),
         gain_share=share,
         step_ns=round(slow.step_ns),

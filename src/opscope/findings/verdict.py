@@ -30,6 +30,7 @@ from opscope.findings.pattern import Needs
 from opscope.findings.patterns import all_patterns
 from opscope.findings.program_time import busy_text, main_thread
 from opscope.findings.status import OF_CAUSE, Status
+from opscope.findings.subject import Subject
 from opscope.timeline.detail import has_detail
 from opscope.timeline.doubts import NO_TIMES, doubts_text
 from opscope.timeline.period import Period, Which, detailed_period_of, find_which
@@ -47,6 +48,12 @@ _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS, _LEAST_NS = 3, 500_000
 _RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
+_WRAPPER = "DistributedDataParallel.forward"
+_BUFFERS = "Every forward pass sends the buffers of the module to all ranks"
+_OF_BUFFERS = (
+    "Pass broadcast_buffers=False to DistributedDataParallel, or keep large constant tensors out "
+    "of the module's buffers"
+)
 _MOST_NAMES, _LITTLE = 3, 0.01
 _SHORT_LIFE = 0.1  # of the period; a thread that runs for less does not represent it
 
@@ -175,9 +182,10 @@ class Verdict:
         fix = f"fix: {self.fix.rstrip('.')}" if self.fix else ""
         if not fix and not missing and self.status is not Status.HEALTHY:
             fix = f"look closer: {self.next}"
-        if self.status is Status.COMMUNICATION:
+        if self.status is Status.COMMUNICATION and not self.fix:
             fix = "which rank the others wait for: opscope ranks"
-        more = f"{self.others} more: opscope {where}" if self.others else ""
+        kind = "more" if self.title else "minor"
+        more = f"{self.others} {kind}: opscope {where}" if self.others else ""
         return "; ".join(part for part in (fix, more, missing) if part)
 
 
@@ -228,7 +236,12 @@ def weighed(trace: TraceData, which: Which | str, findings: Findings, account: A
     if chosen is not None and not _outweighs(of_cause, chosen):
         return _unsure_of_others(_of_finding(trace, chosen, verdict), waits)
     if of_cause is not None:
-        return _unsure_of_others(_with_cause(*of_cause, verdict), waits)
+        verdict = _with_buffers(period.trace, _with_cause(*of_cause, verdict))
+        return _unsure_of_others(verdict, waits)
+    unknown = (verdict.causes or {}).get("unknown", 0.0)
+    if unknown >= _MOST_OF_IT:
+        doubt = f"no recorded data explains {share_text(unknown)} of the time"
+        return replace(verdict, status=Status.TOO_LITTLE, unsure=(*verdict.unsure, doubt))
     return replace(verdict, status=Status.TOO_LITTLE) if _short_threads(period) else verdict
 
 
@@ -361,6 +374,20 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
         command = "opscope ranks"
     evidence = (cause.name.lower(),)
     return replace(verdict, status=status, share=share, next=command, evidence=evidence)
+
+
+def _with_buffers(trace: TraceData, verdict: Verdict) -> Verdict:
+    """With the fix and the line, if most communication is in the wrapper's forward pass."""
+    if dict(verdict.most).get(_WRAPPER, 0.0) < _MOST_OF_IT * verdict.share:
+        return verdict
+    subject = Subject(trace)
+    rows = np.flatnonzero(subject.name_contains(_WRAPPER))
+    if not subject.name_contains("broadcast").any():  # it waits for a slow rank
+        return verdict
+    places = subject.sites.places(rows, subject.duration_ns[rows], with_modules=False)
+    place = next(iter(places), None)
+    line = "" if place is None else place.source_text(line_texts(trace))
+    return replace(verdict, title=_BUFFERS, fix=_OF_BUFFERS, place=place, line=line)
 
 
 def most_time(period: Period, account: Account) -> tuple[tuple[str, float], ...]:

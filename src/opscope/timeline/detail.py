@@ -228,6 +228,13 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
         begin, end = np.searchsorted(starts[what], (stretch["start_ns"], stretch["end_ns"]))
         return bool(end - begin >= _FEWEST_CALLS)
 
+    def works_ns(stretch: Mapping[str, Any]) -> int:
+        """Time until the last operator: a program that shuts down runs none."""
+        begin, end = np.searchsorted(
+            starts[EventKind.OPERATOR], (stretch["start_ns"], stretch["end_ns"])
+        )
+        return int(starts[EventKind.OPERATOR][end - 1] - stretch["start_ns"]) if end > begin else 0
+
     usable = [
         one
         for one in _stretches(trace)[::-1]
@@ -236,7 +243,7 @@ def _chosen(trace: TraceData) -> Mapping[str, Any] | None:
     ]
     whole = [one for one in usable if one["steps"] >= _FEWEST_STEPS]
     some = [one for one in usable if one["steps"]]
-    usable = _without_short_ones([one for one in usable if not one["steps"]])
+    usable = _without_short_ones([one for one in usable if not one["steps"]], works_ns)
     if usable and _is_between(trace, usable[0]):
         return usable[0]
     networks = [one for one in usable if has(one, EventKind.MODULE_CALL)]
@@ -249,14 +256,16 @@ def _is_between(trace: TraceData, stretch: Mapping[str, Any]) -> bool:
     return is_later and share_between(*_ends_of_steps(trace)) > _MOST_OF_IT
 
 
-def _without_short_ones(stretches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Stretches of at least half the length of the longest."""
-    longest_ns = max(map(_took_ns, stretches), default=0)
-    return [one for one in stretches if _took_ns(one) >= _MOST_OF_IT * longest_ns]
-
-
 def _took_ns(stretch: Mapping[str, Any]) -> int:
     return int(stretch["end_ns"] - stretch["start_ns"])
+
+
+def _without_short_ones(
+    stretches: list[dict[str, Any]], length_ns: Callable[[Mapping[str, Any]], int] = _took_ns
+) -> list[dict[str, Any]]:
+    """Stretches of at least half the length of the longest."""
+    longest_ns = max(map(length_ns, stretches), default=0)
+    return [one for one in stretches if length_ns(one) >= _MOST_OF_IT * longest_ns]
 
 
 def _stretches(trace: TraceData) -> list[dict[str, Any]]:

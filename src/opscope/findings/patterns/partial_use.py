@@ -21,6 +21,14 @@ _WHOLE = (
 _SORTING, _LOOKED_AT_NS = ("aten::sort", "aten::argsort"), 3
 """Operators that sort; time per element to find only the first few (topk: 2.8 ns)."""
 
+_SOFT = ("aten::softmax", "aten::exp", "aten::div", "aten::to")
+"""Operators between sorted logits and their running sum."""
+
+_TOP_P = (
+    "Take some hundred of the largest with torch.topk before sorting and summing up; sort whole "
+    "rows only where these do not reach the limit."
+)
+
 _CHOOSING = (
     "aten::index", "aten::index_select", "aten::gather", "aten::take_along_dim",
     "aten::masked_select", "aten::embedding", "aten::take",
@@ -34,13 +42,17 @@ def _find(subject: Subject) -> Evidence | None:
     read, sorting = _read(subject), subject.named(*_SORTING)
     made = np.where(sorting, subject.bytes_made, _result_bytes(subject))
     candidate = (subject.named(*_WHOLE) | sorting) & subject.is_outermost
-    rows = np.flatnonzero(candidate & (read > 0) & (read <= _LITTLE * made))
+    sampling = computed_values(subject).feeds(subject.named("aten::cumsum"), subject.named(*_SOFT))
+    sampling &= sorting & ~subject.wants_gradients
+    rows = np.flatnonzero(candidate & (sampling | (read > 0) & (read <= _LITTLE * made)))
     if len(rows) < _FEWEST:
         return None
+    read[sampling] = 0
     took, given = subject.duration_ns[rows], subject.elements[subject.tensor_argument(0)[rows]]
     stays = took * (read[rows] / made[rows]) + np.where(sorting[rows], given * _LOOKED_AT_NS, 0)
     part = float(np.minimum(stays, took).sum()) / max(int(took.sum()), 1)
     saved = int(subject.with_callers_ns(rows) * (1 - part))
+    sampled = int(sampling[rows].sum())
     looking = f"; {_LOOKED_AT_NS} ns for reading an element remain" if sorting[rows].any() else ""
     return Evidence(
         events=rows,
@@ -48,7 +60,11 @@ def _find(subject: Subject) -> Evidence | None:
             f"{len(rows):,} operators each wrote up to {bytes_text(int(made[rows].max()))}, of "
             f"which {share_text(float(read[rows].sum() / made[rows].sum()))} was read "
             f"afterwards: {subject.share(saved)} of the time goes into the unused rest."
+            if 2 * sampled < len(rows)
+            else f"{sampled:,} sorts of whole rows find the few largest values that sum up to a "
+            f"limit, as for top-p: {subject.share(saved)} of the time."
         ),
+        advice="" if 2 * sampled < len(rows) else _TOP_P,
         saved_ns=saved,
         saved_by=(
             "these operators and the Python that calls them, less the part that is read" + looking

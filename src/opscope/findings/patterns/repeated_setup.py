@@ -5,31 +5,53 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.base.quantity_text import time_text
+from opscope.columns.row_groups import group_rows
 from opscope.findings.pattern import Evidence, Needs, Pattern
 from opscope.findings.status import Status
-from opscope.findings.subject import Subject
+from opscope.findings.subject import Flags, Subject
 
-_WORTH_SAYING, _FEWEST = 0.02, 3
-_LAYERS, _LOADER = "torch/nn/modules/", "torch/utils/data/dataloader.py"
+_WORTH_SAYING, _FEWEST, _OFTEN = 0.02, 3, 8
+_LAYERS, _MODULE = "torch/nn/modules/", "torch/nn/modules/module.py"
+_LOADER = "torch/utils/data/dataloader.py"
 
 
 def _find_modules(subject: Subject) -> Evidence | None:
-    """Layers created during the call of a module; their weights are lost afterwards."""
-    forward = subject.calls_of("torch/nn/modules/module.py", name="_call_impl")
-    making = subject.outermost_of(subject.calls_of(_LAYERS, name="__init__"))
-    rows = np.flatnonzero(making & subject.within(subject.is_module_call | forward))
+    """Layers created, or weights read from a file, in each call of a module or at a line that the
+    program repeats."""
+    making = subject.calls_of("", name="__init__")
+    making &= subject.sums(subject.calls_of(_LAYERS, name="__init__")) > 0
+    reading = subject.calls_of("torch/serialization.py", name="load")
+    filling = subject.calls_of(_MODULE, name="load_state_dict")
+    if 0 < reading.sum() <= 2 * filling.sum() <= 4 * reading.sum():  # weights, no samples
+        making |= reading | filling
+    making = subject.outermost_of(making)
+    calls = subject.is_module_call | subject.calls_of(_MODULE, name="_call_impl")
+    is_again, is_inside = _repeated(subject, making), making & subject.within(calls)
+    rows = np.flatnonzero(is_again | is_inside)
     if len(rows) < _FEWEST:
         return None
+    lost = "Their weights are random in every call, and no optimizer trains them."
     return Evidence(
         events=rows,
         explanation=(
-            f"{len(rows):,} modules were created and initialised during the call of another "
-            f"module: {subject.share(subject.time_ns(rows))} of the time. Their weights are "
-            "random in every call, and no optimizer trains them."
-        ),
+            f"{len(rows):,} times, modules were created and initialised, or their weights read, "
+            f"while the program used them: {time_text(subject.time_ns(rows))} in all threads. "
+            f"{lost if is_inside.any() else ''}"
+        ).rstrip(),
         saved_ns=subject.time_ns(rows),
-        saved_by="making them",
+        saved_by="making them, and reading their weights",
     )
+
+
+def _repeated(subject: Subject, making: Flags) -> Flags:
+    """Calls at lines that are reached often, during at least half of the time."""
+    rows = np.flatnonzero(making)
+    at = group_rows(*(column[rows] for column in subject.sites.at))
+    first, last = np.full(len(at), np.iinfo(np.int64).max), np.zeros(len(at), np.int64)
+    np.minimum.at(first, at.group, subject.start_ns[rows])
+    np.maximum.at(last, at.group, subject.start_ns[rows])
+    again = (at.count >= _OFTEN) & (last - first >= subject.wall_ns // 2)
+    return subject.flags(rows[again[at.group]])[:-1]
 
 
 def _find_workers(subject: Subject) -> Evidence | None:
@@ -71,8 +93,11 @@ def _find_workers(subject: Subject) -> Evidence | None:
 MODULES = Pattern(
     id="modules-made-again",
     status=Status.PYTHON,
-    title="Layers are created in every call",
-    advice="Create them once, in __init__, and call them in forward.",
+    title="Layers are created, or weights are read, in every call",
+    advice=(
+        "Create modules and read their weights once, and keep them: in __init__, or in a "
+        "dictionary by name (functools.lru_cache) if there are several."
+    ),
     find=_find_modules,
     needs=(Needs.STACKS,),
     helped_by=(Needs.LIBRARIES,),
