@@ -17,7 +17,7 @@ from opscope.columns.codes import EventKind, GpuKind, RecordScope, Role, Runtime
 from opscope.columns.concat import joined
 from opscope.columns.names import Names
 from opscope.columns.nesting import enclosing
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, rows_among
 from opscope.columns.schema import TABLES
 from opscope.columns.table import Table
 from opscope.recording.decoded import Decoded, Devices
@@ -302,10 +302,5 @@ def _memory_table(memory: Table, calls: Table) -> Table:
 
 
 def _looked_up(wanted: Int64, keys: Int64, values: Int32) -> Int32:
-    found = np.full(len(wanted), -1, dtype=np.int32)
     order = np.argsort(keys, kind="stable")
-    if len(order):
-        place = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-        known = keys[order][place] == wanted
-        found[known] = values[order][place[known]]
-    return found
+    return np.append(values[order], np.int32(-1))[rows_among(keys[order], wanted)]
