@@ -49,7 +49,7 @@ def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[
 
 
 def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
-    numbers = [-1 if (number := step_number(text)) is None else number for text in texts]
+    numbers = [-1 if (found := step_number(text)) is None else found for text in texts]
     number = np.array(numbers, dtype=np.int32)[events["name"]]
     rows = np.flatnonzero(number >= 0)
     step = np.full(len(number), -1, dtype=np.int32)
