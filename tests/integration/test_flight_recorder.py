@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import gc
-import json
 import os
 import signal
 import sys
@@ -37,8 +36,6 @@ def test_a_dump_has_what_happened_and_says_why_it_was_made(tmp_path, model, opti
     assert 0 < dump["held_s"] < dump["requested_s"] == 30
     assert "not on for longer" in dump["limited_by"]
     assert "test_a_dump_has_what_happened" in dump["python_stacks"]
-    manifest = json.loads((place / "rank=00000" / "manifest.json").read_text())
-    assert manifest["dump"]["detail"] == "to see"
     assert trace.metadata["process_id"] == os.getpid()
     overloads = trace.metadata["overloads"]  # how its operators can be called
     assert "aten::addmm" in overloads and set(overloads) <= set(names(trace))

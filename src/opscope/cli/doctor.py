@@ -155,11 +155,9 @@ def _checks() -> Iterator[Check]:
     try:
         status = bridge.status()
     except BridgeError as error:
-        status = None
         yield Check("torch", Health.FATAL, str(error))
-    if status is None:
         return
-    yield Check("torch", Health.GOOD, str(status.torch_version))
+    yield Check("torch", Health.GOOD, status.torch_version)
     yield _compiler(status)
     yield _bridge(status)
     yield from _recording()

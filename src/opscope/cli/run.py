@@ -33,7 +33,6 @@ from opscope.base.python_process import own_python
 from opscope.cli import destination
 from opscope.cli.parser import Parser, add_confidential, example, whole_number
 from opscope.cli.session.options import (
-    DETAIL,
     RunOptions,
     add_switches,
     parse_record_option,
@@ -50,7 +49,7 @@ from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
 from opscope.recording.bridge import torch_build
 from opscope.recording.facts.process_facts import launched_rank
-from opscope.recording.sources import switches
+from opscope.recording.sources import DETAIL, switches
 from opscope.torch_api.settings import ProfileSettings
 
 if TYPE_CHECKING:

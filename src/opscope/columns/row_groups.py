@@ -56,7 +56,7 @@ def order_rows(*columns: Column) -> Values:
 
 
 def rows_among(ascending: Values, values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Position of each value among unique ascending ones, -1 if missing. Shape of ``values``."""
+    """First position of each value among ascending ones, -1 if missing. Shape of ``values``."""
     if not len(ascending):
         return np.full(len(values), -1, dtype=np.int32)
     place = np.searchsorted(ascending, values)

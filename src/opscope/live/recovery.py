@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from opscope.errors import LifecycleError, OpscopeError, TraceFormatError
 from opscope.jobs.saving import save_trace
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.live.flight.dump_request import SPOOL_PREFIX, Reason, disk_bytes, is_complete
-from opscope.live.flight.dump_writer import finish_dump
 from opscope.live.flight.ring import PLACES_NOTE
 from opscope.live.flight.write_dump import PLACES, write_dump
 from opscope.recording.claims import ours
@@ -67,14 +67,36 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         OpscopeError: the dump cannot be written, or dumps reach their limit; the ring stays.
         OSError: the ring cannot be read.
     """
-    ring = at(name)
-    assert ring is not None, f"{name} is not the name of a ring"
-    marker = left_to_be_recovered(ring.name, ring.folder)
-    with turn_of(ring.folder), ours(ring) as exists, marker, reading(name):
+    with _claimed(name) as (ring, exists), reading(name):
         saved = _dump_claimed(ring, how) if exists else None
         remove(ring)
         _remove_begun_dumps(ring)
     return saved
+
+
+def finish_dump(spool: Path) -> Path | None:
+    """Make the trace of a dump whose writer process has died; None if another process has made it.
+
+    Raises:
+        OpscopeError: the trace cannot be written, or another process writes it.
+        OSError, ValueError: the spool cannot be read.
+    """
+    with _claimed(spool) as (artefact, exists):
+        if not exists:
+            return None
+        if not is_complete(spool):
+            remove(artefact)
+            raise ValueError("the program was killed before the dump was complete; it was removed")
+        return write_dump(spool)
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[tuple[Artefact, bool]]:
+    """The ring or dump, and whether it is there; one process of a folder works at a time."""
+    one = at(path)
+    assert one is not None, f"{path} is not the name of a ring or a dump"
+    with turn_of(one.folder), ours(one) as exists, left_to_be_recovered(one.name, one.folder):
+        yield one, exists
 
 
 def _dump_claimed(ring: Artefact, how: str) -> Path | None:

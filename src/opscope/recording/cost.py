@@ -12,7 +12,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,24 +42,11 @@ _known: dict[Want, dict[str, float]] = {}
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Number of events of each kind in a call, in the order of ``CostKind``."""
-
-    operators: int = 0
-    inner_operators: int = 0
-    tensors: int = 0
-    scalars: int = 0
-    allocations: int = 0
-    python_calls: int = 0
-    c_calls: int = 0
-
-
-@dataclass(frozen=True)
 class TimedCall:
     """A call to time."""
 
     repeat: Callable[[Iterable[int]], None]  # makes the call once for each item
-    has: tuple[int, ...]  # events of each kind in one call, if everything is recorded
+    has: tuple[int, ...]  # events of each ``CostKind`` in one call, if everything is recorded
 
 
 def cost_by_kind(options: RecordingOptions) -> dict[str, float]:
@@ -207,20 +194,21 @@ def timed_calls(torch: Any) -> list[TimedCall]:
 
     nothing = _elsewhere(lambda: None)
     return [
-        _call(negate, _Parts(operators=1, tensors=1, allocations=2)),
-        _call(add, _Parts(operators=1, tensors=2)),
-        _call(select, _Parts(operators=1, inner_operators=1, tensors=2, scalars=5)),
-        _call(cut, _Parts(operators=1, inner_operators=1, tensors=2, scalars=7)),
-        _call(transpose, _Parts(operators=1, inner_operators=2, tensors=3, scalars=5)),
-        _call(cat_few, _Parts(operators=1, tensors=2, scalars=1, allocations=2, c_calls=1)),
-        _call(cat_many, _Parts(operators=1, tensors=18, scalars=1, allocations=2, c_calls=1)),
-        _call(call, _Parts(python_calls=1)),
-        _call(call_c, _Parts(c_calls=1)),
+        _call(negate, operator=1, tensor=1, allocation=2),
+        _call(add, operator=1, tensor=2),
+        _call(select, operator=1, inner_operator=1, tensor=2, scalar=5),
+        _call(cut, operator=1, inner_operator=1, tensor=2, scalar=7),
+        _call(transpose, operator=1, inner_operator=2, tensor=3, scalar=5),
+        _call(cat_few, operator=1, tensor=2, scalar=1, allocation=2, c_call=1),
+        _call(cat_many, operator=1, tensor=18, scalar=1, allocation=2, c_call=1),
+        _call(call, python_call=1),
+        _call(call_c, c_call=1),
     ]
 
 
-def _call(repeat: Callable[[Iterable[int]], None], has: _Parts) -> TimedCall:
-    return TimedCall(_elsewhere(repeat), astuple(has))
+def _call(repeat: Callable[[Iterable[int]], None], **has: int) -> TimedCall:
+    """A call that ``has`` these events, by kind."""
+    return TimedCall(_elsewhere(repeat), tuple(has.get(k.name.lower(), 0) for k in CostKind))
 
 
 def _elsewhere(function: Any) -> Any:

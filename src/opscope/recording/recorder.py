@@ -24,7 +24,7 @@ from opscope.recording.cost import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.detail import DetailStretches
 from opscope.recording.facts.process_facts import note_job
-from opscope.recording.facts.program_facts import write_state
+from opscope.recording.facts.program_facts import ProgramFacts, write_state
 from opscope.recording.facts.python_source import path_prefixes
 from opscope.recording.gpu.devices import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu.events import with_devices
@@ -218,10 +218,9 @@ class Recording:
         if self._saved_in is None and self.stream is not None and self.stream.path is not None:
             # Imported here: reading and writing files takes longer to import than all of opscope.
             from opscope.recording.recovered import save_long
-            from opscope.recording.streams.merge_segments import OwnFacts
 
-            own = OwnFacts(self._with_own_state, cost_by_kind(self._recorded), metadata)
-            self._saved_in = save_long(self.stream.path, folder, own=own)
+            facts = ProgramFacts(cost_by_kind(self._recorded), metadata)
+            self._saved_in = save_long(self.stream.path, folder, "", facts, self._with_own_state)
         return folder
 
     def _read_drained(self) -> TraceData | None:

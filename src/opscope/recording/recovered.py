@@ -26,7 +26,7 @@ from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.claims import ours
-from opscope.recording.decoded import read_decoded
+from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.facts.process_groups import with_job_from_notes
 from opscope.recording.facts.program_facts import NO_FACTS, ProgramFacts, with_state
 from opscope.recording.gpu.events import with_devices
@@ -40,7 +40,7 @@ from opscope.recording.segments import (
     segments_of,
 )
 from opscope.recording.sources import RecordingOptions
-from opscope.recording.streams.merge_segments import Merge, OwnFacts, can_match_frees
+from opscope.recording.streams.merge_segments import Merge, can_match_frees
 from opscope.recording.streams.stream import NO_ROOM
 from opscope.storage.job import place_in_job
 from opscope.storage.long_trace import end_of_trace
@@ -267,15 +267,18 @@ def save_long(
     path: Path,
     folder: Path,
     how: str = "",
-    own: OwnFacts | None = None,
     facts: ProgramFacts = NO_FACTS,
+    with_own_state: Callable[[Decoded], Decoded] | None = None,
 ) -> Path:
-    """Write the trace of an ended recording, with only a part of it in memory."""
+    """Write the trace of an ended recording, with only a part of it in memory.
+
+    ``with_own_state``: adds the listeners' facts, in the recorded process; None: from its notes.
+    """
     try:
         with draining(path), reading(path):
             drain = Drain(path, _opened(path)[1]["prefixes"])
             drain.finish()
-            return _merge(path, drain.segments, folder, how, own, facts)
+            return _merge(path, drain.segments, folder, how, facts, with_own_state)
     except OSError as error:
         raise _is_kept(path.name, path.parent, error) from error
 
@@ -308,8 +311,8 @@ def _merge(
     segments: Sequence[RecordingSegment],
     folder: Path,
     how: str,
-    own: OwnFacts | None = None,
     facts: ProgramFacts = NO_FACTS,
+    with_own_state: Callable[[Decoded], Decoded] | None = None,
 ) -> Path:
     log, about = _opened(path)
     described = log.describe()
@@ -318,13 +321,12 @@ def _merge(
     rows = [*_ledger(described), *_of_long(segments)]
     notes = [json.loads(note) for note in log.notes]
     metadata = {**about["metadata"]}
-    if own is None:
-        added_to = partial(with_state, options=recorded, notes=notes)
-        own = OwnFacts(added_to, facts.cost, facts.metadata)
-        if not _ended_as_planned(described, about):
-            metadata[ENDED] = _ended(described, how)
-    merge = Merge(segments, recorded, with_job_from_notes(about["process"], notes), own, rows)
-    return merge.save(folder, _requested_part(about), {**metadata, **own.metadata})
+    if with_own_state is None and not _ended_as_planned(described, about):
+        metadata[ENDED] = _ended(described, how)
+    added_to = with_own_state or partial(with_state, options=recorded, notes=notes)
+    process = with_job_from_notes(about["process"], notes)
+    merge = Merge(segments, recorded, process, added_to, facts.cost, rows)
+    return merge.save(folder, _requested_part(about), {**metadata, **facts.metadata})
 
 
 def about_ended(path: Path) -> dict[str, Any]:

@@ -339,6 +339,10 @@ def switches() -> Iterator[Switch]:
         yield from source.switches
 
 
+DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
+"""Options that findings with source lines need."""
+
+
 def native_wants(options: RecordingOptions) -> int:
     """``options`` as the native recorder's bit mask."""
     wanted = (switch.want for switch in switches() if getattr(options, switch.option))

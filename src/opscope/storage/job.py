@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.columns.table import Table
+from opscope.columns.unknown_codes import with_rows
 from opscope.storage.partition import RANK, Partition, ranges_text
 
 SOURCE = "ranks of the job"  # source in the ledger of a trace read from a folder
@@ -54,13 +55,7 @@ def ledger_with_ranks(
     missing = sorted(set(range(size)) - set(present)) if is_of_job else []
     counts = {_TOTAL: size, f"{_MISSING}{ranges_text(missing)}": len(missing)} if missing else {}
     others = ledger.take(np.flatnonzero(ledger["source"] != SOURCE))
-    return others.replaced(
-        {
-            "source": others["source"].tolist() + [SOURCE] * len(counts),
-            "what": others["what"].tolist() + list(counts),
-            "value": others["value"].tolist() + [float(count) for count in counts.values()],
-        }
-    )
+    return with_rows(others, {(SOURCE, what): count for what, count in counts.items()})
 
 
 def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:

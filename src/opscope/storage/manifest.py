@@ -65,7 +65,6 @@ class Manifest:
         opscope_version: version of the writer.
         created: time of writing, UTC, ISO 8601.
         format: always "opscope-trace".
-        dump: reason and time of a flight recorder's dump; None for other traces.
     """
 
     tables: Mapping[str, Mapping[str, int]]
@@ -74,12 +73,10 @@ class Manifest:
     opscope_version: str = field(default_factory=opscope_version)
     created: str = field(default_factory=_now)
     format: str = FORMAT
-    dump: Mapping[str, Any] | None = None
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into ``folder``."""
-        values = {key: value for key, value in asdict(self).items() if value is not None}
-        text = json.dumps(values, indent=1, sort_keys=True)
+        text = json.dumps(asdict(self), indent=1, sort_keys=True)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.files import open_inside
-from opscope.base.untrusted_files import COUNT, TIME_NS, Shape, has_shape, parsed_json
+from opscope.base.untrusted_files import COUNT, Shape, has_shape, parsed_json
 from opscope.columns.trace_data import TraceData
 from opscope.errors import TraceFormatError
 from opscope.storage.manifest import PROCESSES, read_manifest
@@ -28,7 +28,7 @@ AGAIN = 10_000_000
 """Added to a part's number if an earlier part of the folder has it: process ids are reused, and
 exec keeps the process id."""
 _LINE: Shape = {"process": COUNT, "event": str}
-_BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "time_ns": TIME_NS, "command": [str]}
+_BEGAN: Shape = {"start": COUNT, "parent": COUNT, "how": str, "command": [str]}
 _MAX_BYTES = 64 << 20  # size limit of a file of unknown origin: some hundred thousand processes
 _MAX_JOB_BYTES = 200
 
@@ -42,7 +42,6 @@ class ProcessEntry:
         start: start in the kernel's ticks since boot; distinguishes processes with the same id.
         parent_id: id of the process that started it; 0 if unknown.
         how_begun: ``program``, ``started`` (as a separate program) or ``forked``.
-        began_ns: Unix time at which opscope noticed it.
         command: command line.
         partition: part of its trace, also before it is written; None if it was not recorded.
         refused: reason why it was not recorded, or empty.
@@ -54,7 +53,6 @@ class ProcessEntry:
     start: int = 0
     parent_id: int = 0
     how_begun: str = ""
-    began_ns: int = 0
     command: tuple[str, ...] = field(default=())
     partition: Partition | None = None
     refused: str = ""
@@ -159,7 +157,6 @@ def _apply(
         line["start"],
         line["parent"],
         line["how"],
-        line["time_ns"],
         tuple(line["command"]),
         has_torch=bool(line.get("has_torch")),
     )

@@ -74,7 +74,7 @@ def save_part(
                 sizes = pool.map(
                     lambda name: write_table(trace, name, unfinished), [*tables, "names"]
                 )
-                Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
+                Manifest(dict(sizes), rank).write(unfinished)
 
         return save_files(folder, part, trace.metadata, write)
 
@@ -140,13 +140,6 @@ def _delete_others(folder: Path, new: Container[Partition], kept_files: Path) ->
         if part not in new:
             _delete_rank(stale, kept_files)
     (folder / PROCESSES).unlink(missing_ok=True)
-
-
-def _dump_of(trace: TraceData) -> dict[str, Any] | None:
-    """Reason and time of a flight recorder's dump, from the metadata."""
-    dump = trace.metadata.get("dump")
-    keys = ("reason", "detail", "time_ns", "requested_s", "held_s", "limited_by")
-    return {key: dump.get(key) for key in keys} if isinstance(dump, dict) else None
 
 
 def _refuse_foreign(folder: Path) -> None:

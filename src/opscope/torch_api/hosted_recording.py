@@ -14,19 +14,13 @@ from typing import Any
 
 from opscope.errors import LifecycleError
 from opscope.recording.facts.process_facts import launched_rank
-from opscope.recording.sources import prepare_sources
+from opscope.recording.sources import DETAIL, prepare_sources, switches
 from opscope.recording.streams.keeper import Answer, begin_keeper, send_to_keeper
 from opscope.recording.streams.stream import Streams
 from opscope.recording.streams.trace_request import Destination, EndRequest
 from opscope.torch_api.profile_recording import ProfileRecording
 
-WHY_ARGUMENTS = {
-    "record_shapes": True,
-    "profile_memory": True,
-    "with_modules": True,
-    "with_own_functions": True,
-    "with_asyncio": True,
-}
+WHY_ARGUMENTS = {switch.parameter: True for switch in switches() if switch.option in DETAIL}
 """Arguments of :class:`opscope.profile` for a verdict with source lines."""
 _MAX_BYTES = 4 << 20
 

@@ -24,7 +24,6 @@ def began(process, start=1, how="forked"):
         "parent": 1,
         "start": start,
         "how": how,
-        "time_ns": 5,
         "command": ["python", "x.py"],
     }
 

@@ -9,9 +9,6 @@ from opscope.recording.sources import switches
 from opscope.torch_api.schedule import CyclicSchedule
 from opscope.torch_api.settings import ProfileSettings
 
-DETAIL = frozenset({"shapes", "memory", "modules", "own_functions", "asyncio"})
-"""Data of steps in detail, which findings need."""
-
 _OPERATORS = "operators"
 
 

@@ -133,25 +133,19 @@ def interrupts_wait() -> Iterator[None]:
     of signal handlers when it looks up methods of arguments, and Python drops them in callbacks of
     weak references.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    received: list[int] = []
+    received: list[bool] = []
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
+    def note() -> None:
         if received:
             raise KeyboardInterrupt
-        received.append(number)
+        received.append(True)
         with contextlib.suppress(OSError):
             os.write(2, _PATIENCE)
 
-    signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield
+        with on_interrupt(note):
+            yield
     finally:
-        if signal.getsignal(signal.SIGINT) is on_interrupt:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         if received:
             raise KeyboardInterrupt
 

@@ -28,22 +28,15 @@ class ControlSession:
         self._bound: RequestedRecording | None = None
         self._steps: StepClock | None = None
 
-    def answer_in_version(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """:meth:`answer`, for clients with the same version of the protocol."""
-        version = request.get("opscope")
-        if version != VERSION:
-            return {
-                "error": (
+    def answer(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
+        """Execute the request; errors become answers."""
+        answer, version = _ANSWERS.get(str(request.get("do"))), request.get("opscope")
+        try:
+            if version != VERSION:
+                raise ReachError(
                     f"This process uses version {VERSION} of the protocol, the request version "
                     f"{version}. Use the same version of opscope on both sides."
                 )
-            }
-        return self.answer(request, file)
-
-    def answer(self, request: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
-        """Execute the request; errors become answers."""
-        answer = _ANSWERS.get(str(request.get("do")))
-        try:
             if answer is None:
                 raise ReachError(
                     f"This process does not know the request {request.get('do')!r}. Use the same "

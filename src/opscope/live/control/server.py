@@ -84,7 +84,7 @@ class Connection:
         while not self._unsent and (request := self._lines.next()) is not None:
             file = self._lines.files.pop(0) if self._lines.files else None
             try:
-                answer = self._session.answer_in_version(request, file)
+                answer = self._session.answer(request, file)
             finally:
                 if file is not None:
                     file.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from opscope.errors import UsageError
 from opscope.live.flight.trigger import Hang, OnSignal, SlowStep, Trigger
 from opscope.live.flight.uncaught_errors import OutOfMemory, UncaughtException
-from opscope.recording.sources import RecordingOptions
+from opscope.recording.sources import RecordingOptions, switches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +60,7 @@ def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
     return checked
 
 
-_RECORD = frozenset(
-    {
-        "record_shapes",
-        "profile_memory",
-        "with_modules",
-        "with_own_functions",
-        "with_functions",
-        "with_stack",
-        "with_asyncio",
-    }
-)
+_RECORD = {switch.parameter for switch in switches() if switch.flag}
 
 
 def checked_record(record: dict[str, bool]) -> dict[str, bool]:

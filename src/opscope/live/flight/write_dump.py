@@ -25,6 +25,7 @@ from opscope.columns.metadata_kinds import ENDED
 from opscope.columns.names import Names
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.columns.trace_data import TraceData
+from opscope.columns.unknown_codes import with_rows
 from opscope.columns.validate import checked_trace
 from opscope.jobs.saving import save_trace
 from opscope.live.flight.dump_request import TRACE_SUFFIX, Reason
@@ -153,12 +154,8 @@ def _with_unknown_end(trace: TraceData, facts: dict[str, Any]) -> TraceData:
     since_ms = (trace.metadata["end_ns"] - facts["written_ns"]) / 1e6
     if not facts["collected"] or since_ms <= 0:
         return trace
-    ledger, row = trace.table("ledger"), ("flight recorder", NOT_KNOWN_MS, since_ms)
-    columns = {
-        name: [*ledger[name].tolist(), value]
-        for name, value in zip(("source", "what", "value"), row, strict=True)
-    }
-    return trace.with_tables({"ledger": ledger.replaced(columns)})
+    row = {("flight recorder", NOT_KNOWN_MS): since_ms}
+    return trace.with_tables({"ledger": with_rows(trace.table("ledger"), row)})
 
 
 def about(trace: TraceData, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:

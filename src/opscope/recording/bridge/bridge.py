@@ -172,12 +172,11 @@ _loaded: str | None = None
 class BridgeStatus:
     """State of the bridge, found without building it."""
 
-    torch_version: str | None  # version of the installed torch; None if torch cannot be imported
+    torch_version: str  # version of the installed torch
     compiler: str | None  # the C++ compiler that would be used; None if there is none
-    path: Path | None  # where the compiled bridge is or would be; None without torch
+    path: Path  # where the compiled bridge is or would be
     built: bool  # whether the compiled bridge exists
     shipped: bool  # whether the bridge came with opscope and was not compiled here
-    loaded: bool  # whether this process has loaded the bridge
 
 
 @dataclass(frozen=True)
@@ -190,20 +189,18 @@ class ReadyBridge:
 
 
 def status() -> BridgeStatus:
-    """Describe the bridge; builds and loads nothing (but imports torch)."""
-    try:
-        path = _library_path()
-        version = str(_torch().__version__)
-    except BridgeError:
-        return BridgeStatus(None, find_compiler(), None, False, False, False)
+    """Describe the bridge; builds and loads nothing (but imports torch).
+
+    Raises:
+        BridgeError: torch cannot be imported.
+    """
     ready = _find()
     return BridgeStatus(
-        torch_version=version,
+        torch_version=str(_torch().__version__),
         compiler=find_compiler(),
-        path=path if ready is None else ready.path,
+        path=_library_path() if ready is None else ready.path,
         built=ready is not None,
         shipped=ready is not None and ready.shipped,
-        loaded=_loaded is not None,
     )
 
 

@@ -9,6 +9,7 @@ C++ kernels have no comment, but their names contain the operators.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import sys
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opscope.columns.codes import OriginsKnownFrom
+from opscope.launch.torch_import import when_imported
 from opscope.recording.compiled.compilations import note_calls
 from opscope.recording.compiled.origin import (
     Origin,
@@ -39,19 +41,15 @@ class Emitted:
     comments: list[tuple[Origin, ...]] = field(default_factory=list)
 
 
-def listen_to_cpp() -> None:
-    """Record the operations of C++ kernels; inductor's generator was just imported."""
-    _wrap("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel", _kernel_defined)
-
-
-def listen_to_other_calls() -> None:
-    """Record the operations of operators that generated code calls unchanged."""
-    _wrap("torch._inductor.ir", "ExternKernel", "codegen_comment", _extern_commented)
-
-
-def listen_to_device_kernels() -> None:
-    """Record the operations of device kernels."""
-    _wrap("torch._inductor.codegen.simd", "SIMDScheduling", "codegen_comment", _kernel_commented)
+def listen_to_generation() -> None:
+    """Record the operations of C++ kernels, device kernels and operators that are called unchanged,
+    once inductor's generators are imported."""
+    for module, owner, name, note in (
+        ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel", _kernel_defined),
+        ("torch._inductor.codegen.simd", "SIMDScheduling", "codegen_comment", _kernel_commented),
+        ("torch._inductor.ir", "ExternKernel", "codegen_comment", _extern_commented),
+    ):
+        when_imported(module, functools.partial(_wrap, module, owner, name, note))
 
 
 def emitted_for_this_graph() -> Emitted | None:

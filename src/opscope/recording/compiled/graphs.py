@@ -14,13 +14,13 @@ from typing import Any
 
 import opscope._native as _native
 from opscope.launch.torch_import import when_imported
-from opscope.recording.compiled import generated_code
 from opscope.recording.compiled.compilations import listen_to_compilations, note_calls
 from opscope.recording.compiled.generated_code import (
     Emitted,
     Site,
     emitted_for_this_graph,
     graph_name,
+    listen_to_generation,
     placed_sites,
     sites_in,
 )
@@ -178,6 +178,4 @@ def listen_to_compiling() -> None:
     """Record compilations and loaded graphs from now on; dynamo's utilities were just imported."""
     listen_to_compilations()
     when_imported("torch._inductor.codecache", notice_loaded_graphs)
-    when_imported("torch._inductor.codegen.cpp", generated_code.listen_to_cpp)
-    when_imported("torch._inductor.codegen.simd", generated_code.listen_to_device_kernels)
-    when_imported("torch._inductor.ir", generated_code.listen_to_other_calls)
+    listen_to_generation()

@@ -162,13 +162,9 @@ _reported: set[str] = set()
 
 @lru_cache(maxsize=1)
 def set_up_gpu() -> None:
-    """Give the recorder the paths to search for CUPTI."""
+    """Give the recorder the paths to search for CUPTI, which is not called after the exit begins:
+    it may be unloaded."""
     _native.set_gpu_candidates(cupti_candidates())
-
-
-@lru_cache(maxsize=1)
-def _end_noting_at_exit() -> None:
-    """Stop calling CUPTI at exit, before it may be unloaded."""
     atexit.register(_native.end_noting_devices)
 
 
@@ -182,7 +178,6 @@ def begin_gpu(wants: int = 0) -> str:
     if _devices_are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"
     set_up_gpu()
-    _end_noting_at_exit()
     tool = _tool_around()
     refused = _native.configure_gpu(not tool and may_share(), wants)
     if refused and tool:

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.columns.codes import EventKind, GpuKind, RecordScope, Role, RuntimeApi
+from opscope.columns.concat import joined
 from opscope.columns.names import Names
 from opscope.columns.nesting import enclosing
-from opscope.columns.row_groups import group_rows
+from opscope.columns.row_groups import group_rows, rows_among
 from opscope.columns.schema import TABLES
-from opscope.columns.table import ListColumn, Table
+from opscope.columns.table import Table
 from opscope.recording.decoded import Decoded, Devices
 
 _KEYS = ("annotation", "device_type", "device_index", "context", "stream")
@@ -27,38 +28,29 @@ _KEYS = ("annotation", "device_type", "device_index", "context", "stream")
 def annotation_spans(events: Table, gpu: Table) -> Table:
     """``gpu`` with a row per annotation and stream added, in order of start."""
     spans = _spans(events, gpu)
-    added = len(spans["start_ns"])
-    if not added:
+    if not len(spans):
         return gpu
-    start = np.concatenate([gpu["start_ns"], spans["start_ns"]])
+    both = joined([gpu, spans], "gpu")
     # An annotation begins with its first work and precedes it.
-    is_work = np.arange(len(start)) < len(gpu)
-    order = np.lexsort((is_work, start))
-    merged: dict[str, Any] = {}
-    for name, values in gpu.given.items():
-        if isinstance(values, ListColumn):
-            merged[name] = _spread(values, order)
-            continue
-        fill = spans.get(name, gpu.schema.column(name).default)
-        new = np.broadcast_to(np.asarray(fill, dtype=values.dtype), added)
-        merged[name] = np.concatenate([values, new])[order]
-    return Table(gpu.schema, merged)
+    is_work = np.arange(len(both)) < len(gpu)
+    return both.take(np.lexsort((is_work, both["start_ns"])))
 
 
-def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
+def _spans(events: Table, gpu: Table) -> Table:
     columns = _inside_annotations(events, gpu)
     spans = group_rows(*(columns[name] for name in _KEYS))
     start = np.full(len(spans), np.iinfo(np.int64).max, dtype=np.int64)
     end = np.zeros(len(spans), dtype=np.int64)
     np.minimum.at(start, spans.group, columns["start_ns"])
     np.maximum.at(end, spans.group, columns["end_ns"])
-    return {
+    columns = {
         "kind": np.full(len(spans), GpuKind.ANNOTATION, dtype=np.uint8),
         "name": events["name"][spans.columns[0]],
         "start_ns": start,
         "duration_ns": end - start,
         **dict(zip(_KEYS[1:], spans.columns[1:], strict=True)),
     }
+    return Table(gpu.schema, columns)
 
 
 def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.int64]]:
@@ -78,18 +70,6 @@ def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.i
     columns["annotation"] = np.concatenate([empty, *(part[1] for part in parts)])
     columns["end_ns"] = columns["start_ns"] + gpu["duration_ns"][work]
     return columns
-
-
-def _spread(column: ListColumn, order: npt.NDArray[Any]) -> ListColumn:
-    """The lists in a new order; rows beyond the column's end are empty."""
-    lengths = np.zeros(len(order), dtype=np.int64)
-    lengths[: len(column)] = np.diff(column.offsets)
-    starts = np.append(column.offsets[:-1], np.zeros(len(order) - len(column), dtype=np.int64))
-    lengths, starts = lengths[order], starts[order]
-    offsets = np.zeros(len(order) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    shift = np.repeat(starts - offsets[:-1], lengths)
-    return ListColumn(offsets, column.values[shift + np.arange(offsets[-1])])
 
 
 _FIELDS = ("operator", "module", "shapes", "stack")
@@ -218,13 +198,8 @@ def _with_threads(threads: Table, devices: Devices) -> Table:
     found: dict[int, None] = {}
     for table in ("runtime_calls", "gpu_graph_nodes", "gpu_overheads"):
         found |= dict.fromkeys(np.unique(devices.tables[table]["system_thread_id"]).tolist())
-    added = [thread for thread in found if thread not in known]
-    filled = {"system_thread_id": added, "torch_thread_id": 0, "name": -1}
-    columns = {}
-    for name, values in threads.given.items():
-        more = np.broadcast_to(np.asarray(filled[name], dtype=values.dtype), len(added))
-        columns[name] = np.concatenate([values, more])
-    return Table(threads.schema, columns)
+    added = np.array([thread for thread in found if thread not in known], dtype=np.int64)
+    return joined([threads, Table(threads.schema, {"system_thread_id": added})], "threads")
 
 
 def _thread_rows(decoded: Decoded, table: Table) -> Int32:
@@ -327,10 +302,5 @@ def _memory_table(memory: Table, calls: Table) -> Table:
 
 
 def _looked_up(wanted: Int64, keys: Int64, values: Int32) -> Int32:
-    found = np.full(len(wanted), -1, dtype=np.int32)
     order = np.argsort(keys, kind="stable")
-    if len(order):
-        place = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-        known = keys[order][place] == wanted
-        found[known] = values[order][place[known]]
-    return found
+    return np.append(values[order], np.int32(-1))[rows_among(keys[order], wanted)]

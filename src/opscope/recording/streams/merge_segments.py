@@ -111,15 +111,6 @@ def _times(tensors: Table, segment: RecordingSegment) -> npt.NDArray[np.int64]:
 _CALLS = ("python_calls", "operator_calls")
 
 
-@dataclass(frozen=True)
-class OwnFacts:
-    """Facts from the recorded process, and what adds those of its listeners."""
-
-    added_to: Callable[[Decoded], Decoded]  # adds the listeners' facts to decoded tables
-    cost: Mapping[str, float]  # measured cost of the recording
-    metadata: Mapping[str, Any]  # metadata of the trace
-
-
 @dataclass
 class Merge:
     """A complete recording in segments."""
@@ -127,7 +118,8 @@ class Merge:
     segments: Sequence[RecordingSegment]  # all of them
     options: RecordingOptions  # what was recorded
     process: Mapping[str, Any]  # facts about the process
-    own: OwnFacts
+    with_state: Callable[[Decoded], Decoded]  # adds the listeners' facts to decoded tables
+    cost: Mapping[str, float]  # measured cost of the recording
     rows: Sequence[Row] = ()  # more rows of the ledger
     counts: dict[str, int] = field(default_factory=dict)  # rows, by name of the table
     _unfinished: int = 0
@@ -183,7 +175,7 @@ class Merge:
     def _rest(self) -> TraceData:
         """Everything except the tables written as groups of rows."""
         decoded = self._decoded()
-        trace = assemble_trace(decoded, self.options, self.own.cost, self.process, self.rows)
+        trace = assemble_trace(decoded, self.options, self.cost, self.process, self.rows)
         ledger = trace.table("ledger")
         added = self._added_to_ledger()
         value = [
@@ -220,7 +212,7 @@ class Merge:
         account["unreported_frees"] = self._ids.unreported_frees
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
-        return self.own.added_to(Decoded(tables, names, account, no_room=NO_ROOM))
+        return self.with_state(Decoded(tables, names, account, no_room=NO_ROOM))
 
     def _task_runs(self) -> Iterator[Table]:
         """Runs with rows of the joined table of tasks: a task has a row in each of its segments."""

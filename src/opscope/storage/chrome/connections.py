@@ -12,7 +12,7 @@ import numpy.typing as npt
 from opscope.columns.codes import AllocationAction, LinkKind
 from opscope.columns.ledger import Doubt
 from opscope.columns.nesting import enclosing
-from opscope.columns.row_groups import group_rows, order_rows
+from opscope.columns.row_groups import group_rows, order_rows, rows_among
 from opscope.columns.schema import EventKind
 from opscope.storage.chrome.native_columns import CollectedEvents, rows_of
 from opscope.storage.chrome.vocabulary import integer
@@ -86,12 +86,8 @@ def unmatched_arrows(collector: CollectedEvents) -> int:
 def row_with(ids: Int64, usable: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
     """First usable row with each of ``looked_up``; -1 for none, and for ids of 0 and below."""
     rows = np.flatnonzero(usable & (ids > 0))
-    if not len(rows):
-        return np.full(len(looked_up), -1, dtype=np.int64)
-    order = np.argsort(ids[rows], kind="stable")
-    sorted_ids = ids[rows][order]
-    place = np.minimum(np.searchsorted(sorted_ids, looked_up), len(rows) - 1)
-    return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
+    rows = rows[np.argsort(ids[rows], kind="stable")]
+    return np.append(rows, -1)[rows_among(ids[rows], looked_up)]
 
 
 def _last_with(ids: Int64, usable: npt.NDArray[np.bool_], looked_up: Int64, before: Int64) -> Int64:

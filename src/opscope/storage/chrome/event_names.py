@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.columns.names import ENGINE_PREFIX
+from opscope.columns.names import ENGINE_PREFIX, step_number
 from opscope.columns.schema import EventKind, RecordScope
 from opscope.storage.chrome.connections import row_with
 from opscope.storage.chrome.native_columns import CollectedEvents
 
 Columns = dict[str, Any]
 
-_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _OVERLOADED = re.compile(r"(\w+::\w+)\.(\w+)$")
 
 
@@ -50,12 +49,8 @@ def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[
 
 
 def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
-    numbers = np.full(len(texts), -1, dtype=np.int32)
-    for row, text in enumerate(texts):
-        match = _STEP.match(text)
-        if match:
-            numbers[row] = int(match[1])
-    number = numbers[events["name"]]
+    numbers = [-1 if (found := step_number(text)) is None else found for text in texts]
+    number = np.array(numbers, dtype=np.int32)[events["name"]]
     rows = np.flatnonzero(number >= 0)
     step = np.full(len(number), -1, dtype=np.int32)
     if len(rows):

@@ -12,6 +12,7 @@ from opscope.analysis.device_account import describe_devices
 from opscope.analysis.flops import FlopCounts
 from opscope.analysis.recording_cost import cost_of_an_event_ns
 from opscope.base.printable import printable
+from opscope.columns.ledger import LOSS, Ledger
 from opscope.columns.trace_data import TraceData
 from opscope.errors import UsageError
 from opscope.timeline.doubts import doubts_text
@@ -257,9 +258,6 @@ def _device_total(rows: TableRows) -> float:
     return float(rows.numbers["self_device_time_total"][rows.on_device].sum())
 
 
-_DROPPED = "dropped: "
-
-
 def footer(trace: TraceData, flops: FlopCounts | None) -> str:
     """Lines below a table, each ending in a newline; may be empty.
 
@@ -280,25 +278,13 @@ def _flop_line(flops: FlopCounts) -> str:
     return f"FLOPs: formulas cover {flops.coverage:.1%} of operator time"
 
 
-def _ledger_lines(ledger: dict[str, dict[str, float]]) -> list[str]:
-    lines = []
+def _ledger_lines(ledger: Ledger) -> list[str]:
+    losses = [
+        f"{value:,.0f} {source} ({what.removeprefix(f'{LOSS}: ')})"
+        for source, what, value in ledger.losses()
+    ]
+    dropped = f"{LOSS}: {', '.join(losses)}" if losses else "none dropped"
     events = ledger.get("events", {})
     if "recorded" in events:
-        lines.append(f"Events recorded: {events['recorded']:,.0f}; {_dropped(ledger)}")
-    elif ledger and _losses(ledger):
-        lines.append(_dropped(ledger).capitalize())
-    return lines
-
-
-def _dropped(ledger: dict[str, dict[str, float]]) -> str:
-    losses = _losses(ledger)
-    return f"dropped: {', '.join(losses)}" if losses else "none dropped"
-
-
-def _losses(ledger: dict[str, dict[str, float]]) -> list[str]:
-    return [
-        f"{value:,.0f} {source} ({what.removeprefix(_DROPPED)})"
-        for source, counts in ledger.items()
-        for what, value in counts.items()
-        if what.startswith(_DROPPED) and value
-    ]
+        return [f"Events recorded: {events['recorded']:,.0f}; {dropped}"]
+    return [dropped.capitalize()] if losses else []

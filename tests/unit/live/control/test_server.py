@@ -77,7 +77,7 @@ def test_no_error_of_one_connection_ends_the_listening(listening, monkeypatch, e
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(ControlSession, "answer_in_version", fails)
+        patched.setattr(ControlSession, "answer", fails)
         patched.setattr(ControlSession, "close", fails)
         assert asked(listening) == ""
     assert asked(listening)

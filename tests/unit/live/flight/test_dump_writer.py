@@ -7,9 +7,9 @@ import pytest
 
 from opscope.base.artefacts import LOCK
 from opscope.errors import LifecycleError, UsageError
-from opscope.live.flight import dump_writer
+from opscope.live import recovery
 from opscope.live.flight.dump_request import WHOLE
-from opscope.live.flight.dump_writer import finish_dump
+from opscope.live.recovery import finish_dump
 from support.left_behind import held_by_another, spools_in
 
 
@@ -48,7 +48,7 @@ def test_one_that_a_killed_program_had_begun_to_write_is_removed(spool):
 
 
 def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool, monkeypatch):
-    monkeypatch.setattr(dump_writer, "write_dump", lambda spool: (spool / "log").write_text("x"))
+    monkeypatch.setattr(recovery, "write_dump", lambda spool: (spool / "log").write_text("x"))
     with full_disk(), pytest.raises(UsageError, match=f"opscope doctor --recover {spool.parent}"):
         finish_dump(spool)
     assert spools_in(spool.parent) == [spool]

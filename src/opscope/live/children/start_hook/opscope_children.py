@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import time
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else here
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ def note_process(folder: str, how: str, **more: Any) -> bool:
         parent=os.getppid(),
         start=_start_ticks(),
         how=how,
-        time_ns=time.time_ns(),
         command=_Raw(f"[{listed}]"),
         **more,
     )
