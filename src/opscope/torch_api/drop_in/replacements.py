@@ -11,7 +11,7 @@ from typing import Any
 
 from opscope.recording.bridge import bridge
 from opscope.torch_api.drop_in import anti_patterns, methods
-from opscope.torch_api.drop_in.backend import config, session, torchs_own
+from opscope.torch_api.drop_in.backend import config, observer_functions, session, torchs_own
 from opscope.torch_api.drop_in.backend.config import ProfilerConfig
 from opscope.torch_api.drop_in.backend.result import KinetoEvent, ProfilerResult, TraceActivity
 from opscope.torch_api.drop_in.memory_profile import memory_profile
@@ -39,6 +39,10 @@ _PROFILER = {
     "ProfilerConfig": ProfilerConfig,
     "_set_fwd_bwd_enabled_val": config.set_forward_backward_enabled,
     "_set_record_concrete_inputs_enabled_val": config.set_concrete_inputs_enabled,
+    "_add_execution_trace_observer": observer_functions.add_observer,
+    "_remove_execution_trace_observer": observer_functions.remove_observer,
+    "_enable_execution_trace_observer": observer_functions.enable_observer,
+    "_disable_execution_trace_observer": observer_functions.disable_observer,
 }
 _BACKEND = {
     "_prepare_profiler": session.prepare_profiler,
