@@ -52,6 +52,7 @@ MeaningOf meaning_from(nb::object function) {
         .is_mark = flag("is_mark"),
         .is_overhead = flag("is_overhead"),
         .is_unknown = flag("is_unknown"),
+        .has_counters = flag("has_counters"),
         .keeps_gpu_category = flag("keeps_gpu_category"),
         .keeps_driver_category = flag("keeps_driver_category"),
         .keeps_other_category = flag("keeps_other_category"),

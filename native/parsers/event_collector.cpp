@@ -223,6 +223,8 @@ void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& cat
   gpu.size_bytes.push_back(number(event, "bytes", 0, vocabulary_.bytes));
   gpu.external_id.push_back(number(event, "External id", -1));
   gpu.process.push_back(threads.owner_of(event));
+  const bool has_counters = category.has_counters && !event.members.empty();
+  gpu.counters.push_back(has_counters ? texts.row_of(event.arguments.raw) : -1);
   gpu.registers_per_thread.push_back(static_cast<int32_t>(number(event, "registers per thread", 0, kInt32)));
   gpu.shared_memory_bytes.push_back(static_cast<int32_t>(number(event, "shared memory", 0, kInt32)));
   gpu.graph.push_back(number(event, "graph id", 0));

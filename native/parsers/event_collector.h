@@ -25,6 +25,7 @@ struct CategoryMeaning {
   bool is_mark = false;     // begin or end of the profiler that wrote the file
   bool is_overhead = false;
   bool is_unknown = false;             // the kind depends on the span
+  bool has_counters = false;           // arguments are hardware counters
   bool keeps_gpu_category = false;     // keeps the category of device work: writers would choose another
   bool keeps_driver_category = false;  // the same for spans named like driver calls
   bool keeps_other_category = false;   // the same for other spans

@@ -77,7 +77,8 @@ struct GpuColumns {
   std::vector<int64_t> correlation_id;
   std::vector<int64_t> size_bytes;
   std::vector<int64_t> external_id;
-  std::vector<int32_t> process;  // row of processes
+  std::vector<int32_t> process;   // row of processes
+  std::vector<int32_t> counters;  // row of a text: JSON of hardware counters; -1 for none
   std::vector<int32_t> registers_per_thread;
   std::vector<int32_t> shared_memory_bytes;
   std::vector<int64_t> graph;
@@ -95,7 +96,7 @@ struct GpuColumns {
     f("duration_ns", duration_ns), f("device_type", device_type), f("device_index", device_index);
     f("context", context), f("stream", stream), f("correlation_id", correlation_id);
     f("size_bytes", size_bytes), f("external_id", external_id);
-    f("process", process);
+    f("process", process), f("counters", counters);
     f("registers_per_thread", registers_per_thread), f("shared_memory_bytes", shared_memory_bytes);
     f("graph", graph), f("graph_node", graph_node);
     f("peer_device", peer_device), f("target_device", target_device), f("wait_on_stream", wait_on_stream);

@@ -41,7 +41,7 @@ from opscope.storage.chrome.connections import (
     torch_thread_ids,
     unmatched_arrows,
 )
-from opscope.storage.chrome.devices import place_on_devices
+from opscope.storage.chrome.devices import hardware_counters, place_on_devices
 from opscope.storage.chrome.event_names import add_meaning, python_tables
 from opscope.storage.chrome.native_columns import LOOKUP_IDS, CollectedEvents, read_json
 from opscope.storage.chrome.plausibility import judge_times, overrun_doubts
@@ -120,6 +120,8 @@ def _trace_of(
     collector: CollectedEvents, base: int, metadata: Mapping[str, Any], source: str
 ) -> TraceData:
     judge_times(collector)
+    if counters := hardware_counters(collector, base):
+        metadata = {**metadata, "hardware_counters": counters}
     trace = checked_trace(_assemble(collector, base, metadata), source)
     rules = check_device_rules(trace)
     rows = {("device rules", what): float(value) for what, value in rules.ledger.items()}
@@ -150,7 +152,8 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
         *launch_doubts(tables["gpu"], events, collector.texts),
         *overrun_doubts(events),
     ]
-    tables["gpu"].pop("process")
+    for name in ("process", "counters"):
+        tables["gpu"].pop(name)
     tables["ledger"] = _ledger(collector, len(order), doubts)
     for name in ("end_ns", "overlap_ns", *LOOKUP_IDS):
         events.pop(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -15,8 +16,8 @@ from opscope.storage.chrome.native_columns import CollectedEvents
 from opscope.storage.chrome.vocabulary import file_device_type, integer, labelled_device_type
 
 _MINUS_ONE_IF_NONE = (
-    *("external_id", "peer_device", "target_device"),
-    *("wait_on_stream", "wait_on_cuda_event_record_corr_id"),
+    *("external_id", "counters", "peer_device", "target_device", "wait_on_stream"),
+    "wait_on_cuda_event_record_corr_id",
 )
 """Columns with -1 for no value; the others have 0."""
 
@@ -65,6 +66,21 @@ def _number(event_number: int, owner: Any) -> int:
 _AT_END = re.compile(r"\d+$")
 _UNKNOWN, _LAST = -2, 127
 """Number of a device without one in the native reader; the largest device number."""
+
+
+def hardware_counters(collected: CollectedEvents, base: int) -> list[dict[str, Any]]:
+    """Device counters of each range of NVIDIA's range profiler; usually empty."""
+    gpu, texts = collected.gpu, list(collected.texts)
+    return [
+        {
+            "name": texts[gpu["name"][row]],
+            "start_ns": int(gpu["start_ns"][row]) + base,
+            "duration_ns": int(gpu["duration_ns"][row]),
+            "device": int(gpu["device_index"][row]),
+            "counters": json.loads(texts[gpu["counters"][row]], strict=False),
+        }
+        for row in np.flatnonzero(gpu["counters"] >= 0).tolist()
+    ]
 
 
 def _move_spans(collected: CollectedEvents) -> None:

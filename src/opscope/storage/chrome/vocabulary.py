@@ -34,9 +34,12 @@ _SPANS: dict[str, int] = {
 }
 _WRITTEN_SPANS = ("cpu_op", "user_annotation", "python_function")
 
+_HARDWARE_COUNTERS = "cuda_profiler_range"
+"""Ranges of NVIDIA's range profiler, with device counters of their kernels."""
+
 _GPU_KINDS: dict[str, int] = {
     **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"), GpuKind.KERNEL),
-    "cuda_profiler_range": GpuKind.ANNOTATION,
+    _HARDWARE_COUNTERS: GpuKind.ANNOTATION,
     **dict.fromkeys(("gpu_memcpy", "memcpy"), GpuKind.COPY),
     **dict.fromkeys(("gpu_memset", "memset"), GpuKind.SET),
     "cuda_sync": GpuKind.SYNCHRONISATION,
@@ -84,6 +87,7 @@ class CategoryMeaning(NamedTuple):
     is_mark: bool
     is_overhead: bool
     is_unknown: bool
+    has_counters: bool
     keeps_gpu_category: bool
     keeps_driver_category: bool
     keeps_other_category: bool
@@ -100,6 +104,7 @@ def meaning_of(category: str) -> CategoryMeaning:
         is_mark=lower == "trace",
         is_overhead=lower == "overhead",
         is_unknown=bool(lower) and lower not in _SPANS and lower not in _GPU_KINDS,
+        has_counters=lower == _HARDWARE_COUNTERS,
         keeps_gpu_category=bool(category) and category not in GPU_CATEGORIES,
         keeps_driver_category=is_kept and category != "cuda_driver",
         keeps_other_category=is_kept and category != "cuda_runtime",

@@ -97,16 +97,16 @@ def test_ends_are_of_what_has_their_name(write):
     assert trace.events["duration_ns"].tolist() == [5000, 1000]
 
 
-def test_ranges_with_hardware_counters_are_of_the_device(write):
+def test_ranges_with_hardware_counters_are_of_the_device_and_keep_them(write):
     trace = load_trace(write([
         op("aten::mm", 0, 100),
         {**op("gemm", 20, 50, cat="cuda_profiler_range", **{"dram__bytes.sum": 99.0}), "pid": 0},
     ]))  # fmt: skip
     assert names(trace) == ["aten::mm"]
-    gpu = trace.table("gpu")
-    assert gpu["kind"].tolist() == [GpuKind.ANNOTATION]
-    assert [trace.names[row] for row in gpu["name"]] == ["gemm"]
-    assert gpu["duration_ns"].tolist() == [50_000]
+    assert trace.table("gpu")["kind"].tolist() == [GpuKind.ANNOTATION]
+    (counted,) = trace.metadata["hardware_counters"]
+    assert counted["counters"] == {"dram__bytes.sum": 99.0}
+    assert (counted["name"], counted["duration_ns"]) == ("gemm", 50_000)
 
 
 def test_a_kind_that_is_not_known_is_where_the_file_has_it(write):
