@@ -142,8 +142,8 @@ void note_running_calls(PythonThreadCache& cache, RunningFrame frame, uint64_t t
 }
 
 // Begins spans of functions that began while no calls were reported and that no window noted as running.
-// Those that a window noted before calls ceased to be recorded have ended. The function whose call is reported
-// now is not among `earlier_calls`: the report begins its span.
+// Those that a window noted before calls ceased to be recorded have ended. The function whose call is
+// reported now is not among `earlier_calls`: the report begins its span.
 void begin_running_calls(PythonThreadCache& cache) {
   FrameTable& frames = PythonCalls::instance().frames;
   const std::unordered_set<uint64_t> known =
