@@ -71,6 +71,16 @@ def waited_share(trace: TraceData) -> float | None:
     return None
 
 
+def computed_ns(trace: TraceData) -> dict[int, int]:
+    """CPU time by system id of each sampled thread; other processes have negative ids."""
+    samples = trace.table("thread_samples")
+    numbers = np.unique(samples["system_thread_id"]).tolist()
+    return {
+        one: int(np.ptp(samples["computed_ns"][samples["system_thread_id"] == one]))
+        for one in numbers
+    }
+
+
 def main_thread(trace: TraceData) -> int:
     """System id of the main thread; -1: not known."""
     numbers, row = trace.table("threads")["system_thread_id"], main_row(trace)

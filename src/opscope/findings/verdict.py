@@ -48,7 +48,7 @@ _WITHOUT_WORK = (*WAITS, Cause.DEVICE, Cause.IDLE)
 _NOT_THE_PROGRAM = (Cause.DESCHEDULED, Cause.PROFILER)
 _FEW_STEPS, _LEAST_NS = 3, 500_000
 _RECORDED_FOR_WHY = (Needs.SHAPES, Needs.MEMORY, Needs.STACKS, Needs.MODULES, Needs.LAYERS)
-_WRAPPER = "DistributedDataParallel.forward"
+_WRAPPER, _BROADCAST = "DistributedDataParallel.forward", "c10d::broadcast"
 _BUFFERS = "Every forward pass sends the buffers of the module to all ranks"
 _OF_BUFFERS = (
     "Pass broadcast_buffers=False to DistributedDataParallel, or keep large constant tensors out "
@@ -378,11 +378,12 @@ def _with_cause(cause: Cause, share: float, verdict: Verdict) -> Verdict:
 
 def _with_buffers(trace: TraceData, verdict: Verdict) -> Verdict:
     """With the fix and the line, if most communication is in the wrapper's forward pass."""
-    if dict(verdict.most).get(_WRAPPER, 0.0) < _MOST_OF_IT * verdict.share:
+    in_wrapper = dict(verdict.most).get(_WRAPPER, 0.0)
+    if verdict.status is not Status.COMMUNICATION or in_wrapper < _MOST_OF_IT * verdict.share:
         return verdict
     subject = Subject(trace)
     rows = np.flatnonzero(subject.name_contains(_WRAPPER))
-    if not subject.name_contains("broadcast").any():  # it waits for a slow rank
+    if not subject.name_contains(_BROADCAST).any():  # it waits for a slow rank
         return verdict
     places = subject.sites.places(rows, subject.duration_ns[rows], with_modules=False)
     place = next(iter(places), None)

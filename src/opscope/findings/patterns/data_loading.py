@@ -8,7 +8,7 @@ from opscope.analysis.account.process_waits import LOADED_BY_WORKERS
 from opscope.base.quantity_text import time_text
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Pattern
-from opscope.findings.program_time import waited_share
+from opscope.findings.program_time import computed_ns, waited_share
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject, Values
 from opscope.timeline.period import wall_bounds
@@ -154,20 +154,15 @@ def _find_stalls(subject: Subject) -> Evidence | None:
         explanation=said,
         advice=advice,
         saved_ns=saved_ns,
-        saved_by="the waiting time for all batches but the first",
+        saved_by="the waiting time for all batches but the first, and for CPUs that workers need",
     )
 
 
 def _delayed_by_workers_ns(subject: Subject) -> int:
     """Time in which the main thread waited for a CPU, if the program's other processes used it."""
-    table, delayed = subject.recorded.table("thread_samples"), waited_share(subject.recorded) or 0.0
-    numbers, group = np.unique(table["system_thread_id"], return_inverse=True)
-    ended, began = np.zeros(len(numbers), np.int64), np.full(len(numbers), np.iinfo(np.int64).max)
-    np.maximum.at(ended, group, table["computed_ns"])
-    np.minimum.at(began, group, table["computed_ns"])
     first, last = wall_bounds(subject.recorded)
-    delayed_ns = int(delayed * (last - first))
-    own_ns = int((ended - began)[numbers < 0].sum())
+    delayed_ns = int((waited_share(subject.recorded) or 0.0) * (last - first))
+    own_ns = sum(took for number, took in computed_ns(subject.recorded).items() if number < 0)
     return delayed_ns if own_ns >= _OWN * delayed_ns else 0
 
 

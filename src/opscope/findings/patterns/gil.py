@@ -12,7 +12,7 @@ from opscope.columns.codes import WaitsFor
 from opscope.columns.location import thread_text
 from opscope.findings.own_places import places_inside
 from opscope.findings.pattern import Evidence, Needs, Pattern
-from opscope.findings.program_time import main_thread
+from opscope.findings.program_time import computed_ns, main_thread
 from opscope.findings.status import Status
 from opscope.findings.subject import Subject
 
@@ -58,13 +58,9 @@ def _find(subject: Subject) -> Evidence | None:
 
 def computing_beside(subject: Subject, least: float = _BUSY) -> list[tuple[float, int]]:
     """Other busy threads: share of the time and system id, most first."""
-    samples, found = subject.trace.table("thread_samples"), []
-    numbers = np.unique(samples["system_thread_id"])
-    for number in numbers[numbers > 0].tolist():  # the others are processes
-        own = np.flatnonzero(samples["system_thread_id"] == number)
-        share = int(np.ptp(samples["computed_ns"][own])) / subject.wall_ns
-        if number != main_thread(subject.trace) and share >= least:
-            found.append((share, number))
+    main = main_thread(subject.trace)
+    shares = {n: took / subject.wall_ns for n, took in computed_ns(subject.trace).items()}
+    found = [(share, n) for n, share in shares.items() if n > 0 and n != main and share >= least]
     return sorted(found, reverse=True)
 
 

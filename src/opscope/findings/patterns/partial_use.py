@@ -43,7 +43,7 @@ def _find(subject: Subject) -> Evidence | None:
     made = np.where(sorting, subject.bytes_made, _result_bytes(subject))
     candidate = (subject.named(*_WHOLE) | sorting) & subject.is_outermost
     sampling = computed_values(subject).feeds(subject.named("aten::cumsum"), subject.named(*_SOFT))
-    sampling &= sorting & ~subject.wants_gradients
+    sampling &= sorting & (made > 0) & ~subject.wants_gradients
     rows = np.flatnonzero(candidate & (sampling | (read > 0) & (read <= _LITTLE * made)))
     if len(rows) < _FEWEST:
         return None
