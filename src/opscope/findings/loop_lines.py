@@ -170,10 +170,14 @@ def _rounds(calls: LineCalls) -> Values:
 
 
 def _scans(subject: Subject) -> Flags:
-    """Comparisons that make a mask, and operators that choose by it: one sort finds all parts."""
+    """Comparisons of one tensor that make a mask in each iteration, and operators that choose by
+    it: one sort of that tensor finds all parts."""
     values = computed_values(subject)
-    masks = np.append(subject.named(*_COMPARING) & subject.is_outermost, False)[values.producer]
-    masks &= subject.named(*_BY_MASK)[values.event]
+    compares = np.flatnonzero(subject.named(*_COMPARING) & subject.is_outermost)
+    compared = subject.tensor_column("allocation_id", subject.tensor_argument(0)[compares])
+    same = group_rows(compared)
+    again = compares[(compared >= 0) & (same.count[same.group] >= FEWEST_ROUNDS)]
+    masks = subject.flags(again)[values.producer] & subject.named(*_BY_MASK)[values.event]
     return subject.flags(np.append(values.producer[masks], values.event[masks]))[:-1]
 
 
